@@ -1,0 +1,85 @@
+//! Identifiers that must not be mixed up, as types of their own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of a server: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end (requirement A25, design
+/// section 7), so that `server__tool` can be read one way only.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerName(std::sync::Arc<str>);
+
+/// Why a text is not a server name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidServerName {
+    #[error("a server name must not be empty")]
+    Empty,
+    #[error("server name {0:?} contains {1:?}; allowed are letters, digits, '_' and '-'")]
+    Character(String, char),
+    #[error("server name {0:?} contains \"__\", which separates server and tool")]
+    Separator(String),
+    #[error("server name {0:?} begins or ends with '_'")]
+    Edge(String),
+}
+
+impl ServerName {
+    pub fn new(text: &str) -> Result<Self, InvalidServerName> {
+        if text.is_empty() {
+            return Err(InvalidServerName::Empty);
+        }
+        if let Some(bad) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {
+            return Err(InvalidServerName::Character(text.to_owned(), bad));
+        }
+        if text.contains("__") {
+            return Err(InvalidServerName::Separator(text.to_owned()));
+        }
+        if text.starts_with('_') || text.ends_with('_') {
+            return Err(InvalidServerName::Edge(text.to_owned()));
+        }
+        Ok(Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for ServerName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Counts the connections of one upstream session; every report carries the epoch it comes from, and
+/// a report of a past epoch does nothing (invariant 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+impl Epoch {
+    pub const NONE: Self = Self(0);
+
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
