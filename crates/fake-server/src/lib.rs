@@ -1,0 +1,35 @@
+//! A scriptable MCP backend for tests: it serves a small catalog well, and
+//! misbehaves exactly as its [`Script`] says. Never shipped.
+//!
+//! ```text
+//! stdio · http · sse   framing, sessions of the transport      (stdio, http, sse, listener, events)
+//!        │
+//!     Service          message in, actions out; no await        (service, tools, catalog, script)
+//!        │
+//!     Session          carries actions out: waits, asks, sends  (session)
+//! ```
+//!
+//! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn
+//! the program found by [`binary()`] (all transports). It shares no code with
+//! Mainstay, so that both cannot make the same mistake.
+
+mod binary;
+mod catalog;
+mod events;
+mod fake;
+mod http;
+mod listener;
+mod message;
+pub mod process;
+mod script;
+mod service;
+mod session;
+mod sse;
+mod stdio;
+mod tools;
+
+pub use binary::binary;
+pub use catalog::{REVISIONS, WEIRD_RESULT, WEIRD_TOOL};
+pub use fake::Fake;
+pub use script::{AnswerForm, Header, HeaderError, Script};
+pub use service::Received;

@@ -1,1 +1,8 @@
-fn main() {}
+//! The fake as a program; see the library.
+
+use clap::Parser as _;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    fake_server::process::run(fake_server::process::Arguments::parse()).await
+}

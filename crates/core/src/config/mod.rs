@@ -2,14 +2,40 @@
 //!
 //! Everything is decided here, before a port is bound (invariant 11). What one server's entry gets
 //! wrong makes that server [`Launch::Broken`] and leaves the others alone; what the file gets wrong
-//! is an error of the file.
+//! is an error of the file. Every finding says where it stands: line, column and key path.
+//!
+//! [`parse`] is pure: the environment, the home folder and other files reach it through
+//! [`Surroundings`].
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+pub mod defaults;
+mod entry;
+mod error;
+mod expand;
+mod fields;
+mod http;
+mod location;
+mod node;
+mod options;
+mod parse;
+mod reach;
+mod report;
+mod secret;
+mod server_name;
+mod syntax;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::ids::ServerName;
 
+pub use error::{ConfigError, ConfigErrors, Located};
+pub use expand::Surroundings;
+pub use location::{Location, locate};
+pub use parse::{Parsed, Source, parse};
+pub use secret::Secret;
+pub use syntax::Syntax;
+
 /// A valid configuration; servers stand in the order of the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub servers: Vec<ServerConfig>,
     pub naming: Naming,
@@ -27,6 +53,48 @@ pub struct Config {
     pub allowed_origins: Vec<String>,
 }
 
+impl Config {
+    /// Everything that keeps a server from being launched, in the order of the file.
+    pub fn problems(&self) -> impl Iterator<Item = (&ServerName, &ConfigError)> {
+        self.servers.iter().flat_map(|server| {
+            server
+                .problems()
+                .map(move |problem| (&server.name, problem))
+        })
+    }
+
+    /// Adds servers given on the command line; one with a name of the file takes its place (A34).
+    #[must_use]
+    pub fn with_inline(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
+        for server in servers {
+            match self
+                .servers
+                .iter_mut()
+                .find(|known| known.name == server.name)
+            {
+                Some(known) => *known = server,
+                None => self.servers.push(server),
+            }
+        }
+        self
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            naming: Naming::default(),
+            max_name_length: defaults::MAX_NAME_LENGTH,
+            startup_wait: defaults::STARTUP_WAIT,
+            page_size: None,
+            max_body_bytes: defaults::MAX_BODY_BYTES,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+}
+
 /// How tools and prompts are named on `/mcp` (design section 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
@@ -42,10 +110,12 @@ pub enum Naming {
 }
 
 /// One server's entry, complete with defaults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     pub name: ServerName,
     pub launch: Launch,
+    /// What else is wrong with a [`Launch::Broken`] entry; see [`ServerConfig::problems`].
+    pub further_problems: Vec<ConfigError>,
     /// `enabled` (default true; `disabled: true` is its opposite).
     pub enabled: bool,
     /// `autoStart` (default true).
@@ -64,10 +134,60 @@ pub struct ServerConfig {
     pub disabled_tools: Vec<String>,
     /// How many upstream sessions `/servers/<name>/mcp` may hold (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
+    /// `isolation`; `None` leaves it to the door (design section 9).
+    pub isolation: Option<Isolation>,
+    /// What answers `roots/list` outside any call (`roots`).
+    pub roots: Vec<Root>,
+    /// `healthCheckUrl`, checked like `url`. May hold a secret in its query.
+    pub health_check_url: Option<Secret>,
+    /// `healthCheckIntervalMs`; `None` leaves it to the health policy (A31).
+    pub health_check_interval: Option<Duration>,
+}
+
+impl ServerConfig {
+    /// An entry that says no more than how its server is reached (A23, B9).
+    pub fn new(name: ServerName, launch: Launch) -> Self {
+        let max_sessions = match launch {
+            Launch::Http(_) => defaults::MAX_SESSIONS_HTTP,
+            Launch::Stdio(_) | Launch::Broken(_) => defaults::MAX_SESSIONS_STDIO,
+        };
+        Self {
+            name,
+            launch,
+            further_problems: Vec::new(),
+            enabled: true,
+            auto_start: true,
+            auto_reconnect: true,
+            call_timeout: defaults::CALL_TIMEOUT,
+            max_call_timeout: defaults::max_call_timeout(defaults::CALL_TIMEOUT),
+            connect_timeout: defaults::CONNECT_TIMEOUT,
+            max_message_bytes: defaults::MAX_MESSAGE_BYTES,
+            disabled_tools: Vec::new(),
+            max_sessions,
+            isolation: None,
+            roots: Vec::new(),
+            health_check_url: None,
+            health_check_interval: None,
+        }
+    }
+
+    /// Whether the server is connected without being asked for (A21).
+    pub fn connects_at_start(&self) -> bool {
+        self.enabled && self.auto_start
+    }
+
+    /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].
+    pub fn problems(&self) -> impl Iterator<Item = &ConfigError> {
+        let first = match &self.launch {
+            Launch::Broken(problem) => Some(problem),
+            Launch::Stdio(_) | Launch::Http(_) => None,
+        };
+        first.into_iter().chain(&self.further_problems)
+    }
 }
 
 /// How a server is reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launch {
     Stdio(StdioLaunch),
     Http(HttpLaunch),
@@ -75,14 +195,35 @@ pub enum Launch {
     Broken(ConfigError),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioLaunch {
     pub command: String,
+    /// Expanded, and so maybe secret: `Debug` shows their number only.
     pub args: Vec<String>,
     /// Set in the child, over what is inherited. Values may be secrets.
     pub env: BTreeMap<String, Secret>,
+    /// Absolute, or relative to the configuration file's folder and already joined to it.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
+}
+
+impl fmt::Debug for StdioLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            command,
+            args,
+            env,
+            cwd,
+            inherit_env,
+        } = self;
+        f.debug_struct("StdioLaunch")
+            .field("command", command)
+            .field("args", &format_args!("[{} ***]", args.len()))
+            .field("env", env)
+            .field("cwd", cwd)
+            .field("inherit_env", inherit_env)
+            .finish()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -93,13 +234,28 @@ pub enum InheritEnv {
     None,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HttpLaunch {
-    /// `http://` or `https://`, checked.
+    /// `http://` or `https://`, checked. Its query may hold a secret, which `Debug` leaves out.
     pub url: String,
     /// Names lower-case and valid, values without line breaks; `bearerToken` becomes `authorization`.
     pub headers: Vec<(String, Secret)>,
     pub transport: HttpTransport,
+}
+
+impl fmt::Debug for HttpLaunch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            url,
+            headers,
+            transport,
+        } = self;
+        f.debug_struct("HttpLaunch")
+            .field("url", &http::shown(url))
+            .field("headers", headers)
+            .field("transport", transport)
+            .finish()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -111,40 +267,18 @@ pub enum HttpTransport {
     Sse,
 }
 
-/// A text that shows itself to nobody: `Debug` and `Display` print `***` (invariant 12).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, for the one place that must send it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
+/// Who shares an upstream session (design section 9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// One upstream session for all clients.
+    Shared,
+    /// One upstream session per client session.
+    Session,
 }
 
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl std::fmt::Display for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
-}
-
-/// What is wrong, where, and what was expected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct ConfigError {
-    /// `mcpServers.fs.args[1]`, or empty for the file as a whole.
-    pub path: String,
-    pub message: String,
-    /// 1-based line and column, where known.
-    pub position: Option<(usize, usize)>,
+/// A root offered to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    pub uri: String,
+    pub name: Option<String>,
 }

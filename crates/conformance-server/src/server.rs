@@ -1,0 +1,295 @@
+//! The protocol side: capabilities, lists, resources, completion, log level and
+//! subscriptions. Tools, prompts and requests for input have modules of their own.
+
+#![expect(
+    deprecated,
+    reason = "logging and resources/subscribe are part of the handshake revisions"
+)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec,
+        ResourceContents, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams,
+    },
+    service::{RequestContext, ServiceError, SubscriptionContext},
+};
+use serde_json::json;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::{catalog::Catalog, prompts, tools};
+
+/// A list whose change is announced.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    Tools,
+    Prompts,
+}
+
+/// What all sessions and stateless requests have in common.
+pub struct Shared {
+    pub catalog: Catalog,
+    /// To every open `subscriptions/listen`.
+    pub changes: broadcast::Sender<Change>,
+    /// Session ids whose client has reopened an event stream.
+    pub resumed: broadcast::Sender<String>,
+    /// Seals `requestState`; the key lives as long as the process.
+    pub seal: RequestStateCodec,
+}
+
+impl Shared {
+    pub fn new() -> anyhow::Result<Self> {
+        let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
+        getrandom::fill(&mut key).context("no randomness for the state key")?;
+        Ok(Self {
+            catalog: Catalog::load().context("catalog.json does not match the models")?,
+            changes: broadcast::Sender::new(16),
+            resumed: broadcast::Sender::new(16),
+            seal: RequestStateCodec::try_new(key)?,
+        })
+    }
+}
+
+/// One legacy session, or one modern request.
+pub struct Conformance {
+    pub shared: Arc<Shared>,
+    /// Set by `logging/setLevel`. A std mutex: held for a copy, never across an await.
+    log_level: Mutex<LoggingLevel>,
+}
+
+impl Conformance {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            log_level: Mutex::new(LoggingLevel::Debug),
+        }
+    }
+
+    /// Sends a log message unless the client asked for less: per session before
+    /// 2026-07-28, per request since, where silence is the default.
+    pub async fn log(
+        &self,
+        context: &RequestContext<RoleServer>,
+        message: &str,
+    ) -> Result<(), ServiceError> {
+        let threshold = if is_modern(context) {
+            context.meta.log_level()
+        } else {
+            Some(
+                *self
+                    .log_level
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            )
+        };
+        if threshold.is_some_and(|threshold| LoggingLevel::Info as u8 >= threshold as u8) {
+            let param = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(message));
+            context.peer.notify_logging_message(param).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the request follows 2026-07-28 or later: no handshake, no session.
+pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::NO_INITIALIZE.as_str())
+}
+
+impl ServerHandler for Conformance {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_logging()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        ServerConfig::new(capabilities).with_server_info(Implementation::new(
+            env!("CARGO_PKG_NAME"),
+            env!("CARGO_PKG_VERSION"),
+        ))
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(
+            self.shared.catalog.tools.clone(),
+        ))
+    }
+
+    /// The transport checks `Mcp-Param-*` headers against the schema found here.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        let tools = &self.shared.catalog.tools;
+        tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        tools::call(self, params, context).await
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(
+            self.shared.catalog.prompts.clone(),
+        ))
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        prompts::get(&params, &context)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(
+            self.shared.catalog.resources.clone(),
+        ))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            self.shared.catalog.resource_templates.clone(),
+        ))
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = contents(&params.uri).ok_or_else(|| {
+            ErrorData::resource_not_found("resource not found", Some(json!({ "uri": params.uri })))
+        })?;
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(
+        &self,
+        _: SubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No resource here ever changes, so there is nothing to remember.
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        _: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let values = ["paris", "park", "party", "testing"]
+            .into_iter()
+            .filter(|value| value.starts_with(&params.argument.value))
+            .map(str::to_owned)
+            .collect();
+        let completion = CompletionInfo::with_all_values(values)
+            .map_err(|reason| ErrorData::internal_error(reason, None))?;
+        Ok(CompleteResult::new(completion))
+    }
+
+    async fn set_level(
+        &self,
+        params: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_modern(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        *self
+            .log_level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = params.level;
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.shared.changes.subscribe();
+        let accepted = context.accepted();
+        loop {
+            let change = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                change = changes.recv() => change,
+            };
+            let sent = match change {
+                Ok(Change::Tools) if accepted.tools_list_changed == Some(true) => {
+                    context.sink().notify_tool_list_changed().await
+                }
+                Ok(Change::Prompts) if accepted.prompts_list_changed == Some(true) => {
+                    context.sink().notify_prompt_list_changed().await
+                }
+                Ok(Change::Tools | Change::Prompts) | Err(RecvError::Lagged(_)) => Ok(()),
+                Err(RecvError::Closed) => return Ok(()),
+            };
+            if sent.is_err() {
+                // The client is gone; the subscription ends with it.
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn contents(uri: &str) -> Option<ResourceContents> {
+    let template_id = || uri.strip_prefix("test://template/")?.strip_suffix("/data");
+    match uri {
+        "test://static-text" => Some(ResourceContents::text("A static text.", uri)),
+        "test://static-binary" => {
+            Some(ResourceContents::blob(crate::catalog::PNG, uri).with_mime_type("image/png"))
+        }
+        "test://watched-resource" => Some(ResourceContents::text("A watched text.", uri)),
+        _ => template_id().map(|id| {
+            let data = json!({
+                "id": id, "templateTest": true, "data": format!("Data for ID: {id}"),
+            });
+            ResourceContents::text(data.to_string(), uri).with_mime_type("application/json")
+        }),
+    }
+}

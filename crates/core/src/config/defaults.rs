@@ -1,0 +1,22 @@
+//! What holds where the file is silent.
+
+use std::time::Duration;
+
+/// With it and a client's own `mcp__mainstay__` a tool's name stays below the 64 characters that
+/// model APIs allow.
+pub const MAX_NAME_LENGTH: usize = 48;
+/// Many clients list once and ignore `list_changed`, so the first list is worth a wait.
+pub const STARTUP_WAIT: Duration = Duration::from_secs(5);
+/// Room for a large file as base64, and a bound on what one client can make us hold.
+pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Each session of a stdio server is a process.
+pub const MAX_SESSIONS_STDIO: usize = 8;
+pub const MAX_SESSIONS_HTTP: usize = 64;
+
+/// How far progress may extend a call of this timeout.
+pub fn max_call_timeout(call_timeout: Duration) -> Duration {
+    (call_timeout * 10).max(Duration::from_secs(600))
+}

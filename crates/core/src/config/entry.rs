@@ -1,0 +1,240 @@
+//! One server's entry. How it is reached is read in `reach`, what else it says in `options`.
+//!
+//! Readers record what is wrong and go on with a stand-in, so that one run names every problem; an
+//! entry with a problem is never launched.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::ids::ServerName;
+
+use super::{
+    Launch, Secret, ServerConfig, StdioLaunch, Surroundings,
+    expand::{Scope, Unresolved},
+    fields::Fields,
+    http,
+    node::{Member, Node},
+    report::{Place, Report},
+};
+
+/// What all entries of a file share.
+pub(super) struct Context<'e> {
+    pub surroundings: &'e dyn Surroundings,
+    pub folder: &'e Path,
+    pub inputs: &'e BTreeMap<String, String>,
+    pub require_transport: bool,
+}
+
+/// An entry being read.
+pub(super) struct Entry<'e, 'r, 't> {
+    /// The server's name as the file has it.
+    pub label: &'e str,
+    pub fields: Fields<'e>,
+    pub report: &'r mut Report<'t>,
+    pub scope: Scope<'e>,
+}
+
+/// Keys of other programs that change nothing here.
+const FOREIGN: &[&str] = &[
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "gallery",
+    "icon",
+    "iconPath",
+    "id",
+    "metadata",
+    "name",
+    "note",
+    "notes",
+    "tags",
+    "title",
+    "trust",
+    "version",
+];
+
+/// Keys that would change something, if only we knew them already.
+const LATER: &[&str] = &[
+    "allowedTools",
+    "auth",
+    "callRetry",
+    "dev",
+    "enabledTools",
+    "envFile",
+    "excludeTools",
+    "forgiveAfterMs",
+    "hangAfterMs",
+    "health",
+    "includeTools",
+    "initialDelayMs",
+    "listChanged",
+    "maxDelayMs",
+    "maxRetries",
+    "oauth",
+    "preset",
+    "reconnect",
+    "restart",
+    "sandbox",
+    "sandboxEnabled",
+    "serverRequests",
+];
+
+pub(super) fn read<'e>(
+    name: ServerName,
+    label: &'e str,
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> ServerConfig {
+    let before = report.errors.len();
+    let mut server = match Fields::open(node, report) {
+        Some(fields) => read_fields(name, label, fields, context, report),
+        // A stand-in, like all that is read from an entry with a problem.
+        None => ServerConfig::new(name, Launch::Stdio(StdioLaunch::default())),
+    };
+    let mut problems = report.errors.split_off(before);
+    problems.sort_by_key(|problem| problem.position);
+    let mut problems = problems.into_iter();
+    if let Some(first) = problems.next() {
+        server.launch = Launch::Broken(first);
+        server.further_problems = problems.collect();
+    }
+    server
+}
+
+fn read_fields<'e>(
+    name: ServerName,
+    label: &'e str,
+    fields: Fields<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> ServerConfig {
+    let scope = Scope {
+        surroundings: context.surroundings,
+        folder: context.folder,
+        inputs: context.inputs,
+        params: BTreeMap::new(),
+        env: BTreeMap::new(),
+    };
+    let mut entry = Entry {
+        label,
+        fields,
+        report,
+        scope,
+    };
+    entry.read_params();
+    entry.read_env();
+    let launch = entry.launch(context.require_transport);
+    let mut server = ServerConfig::new(name, launch);
+    entry.options(&mut server);
+    entry.fields.finish(entry.report, FOREIGN, LATER);
+    server
+}
+
+impl<'e> Entry<'e, '_, '_> {
+    /// `inputParams`: a text each, or [000]'s description of a parameter with its value.
+    fn read_params(&mut self) {
+        for Member { key, node, .. } in self.members("inputParams") {
+            let value = if node.is_object() {
+                let members = node.distinct_members(self.report).unwrap_or_default();
+                let given = |key| {
+                    members
+                        .iter()
+                        .find(|member| member.key == key && !member.node.is_null())
+                };
+                given("value")
+                    .or_else(|| given("default"))
+                    .map(|member| member.node.clone())
+            } else {
+                (!node.is_null()).then_some(node)
+            };
+            if let Some((text, _)) = value.and_then(|value| value.scalar(self.report)) {
+                self.scope.params.insert(key.to_owned(), text.into_owned());
+            }
+        }
+    }
+
+    fn read_env(&mut self) {
+        for Member {
+            key,
+            key_place,
+            node,
+        } in self.members("env")
+        {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                self.report.error(
+                    &key_place,
+                    "not a variable's name: empty, or with '=' or NUL",
+                );
+            } else if let Some(value) = self.scalar(&node) {
+                self.scope.env.insert(key.to_owned(), Secret::new(value));
+            }
+        }
+    }
+
+    /// A text that must be there and not be empty, with its place; `absent` says that it is not.
+    pub fn required(&mut self, node: Option<Node<'e>>, absent: &str) -> Option<(Place, String)> {
+        let Some(node) = node else {
+            self.report.error(&self.fields.place, absent);
+            return None;
+        };
+        if node.as_str().is_none() {
+            let hint = format!("expected a string, found {}", node.kind());
+            self.report.error_with_hint(&node.place, absent, hint);
+            return None;
+        }
+        let text = self.text(&node)?;
+        if text.trim().is_empty() {
+            self.report
+                .error_with_hint(&node.place, absent, "it is empty");
+            return None;
+        }
+        Some((node.place, text))
+    }
+
+    pub fn checked_url(&mut self, place: &Place, url: String) -> Option<String> {
+        match http::check_url(&url) {
+            Ok(()) => Some(url),
+            Err(fault) => {
+                self.report.error(place, fault.to_string());
+                None
+            }
+        }
+    }
+
+    /// A string with its references replaced.
+    pub fn text(&mut self, node: &Node<'_>) -> Option<String> {
+        let text = node.string(self.report)?;
+        self.resolved(&node.place, self.scope.expand(text))
+    }
+
+    /// The same where clients also write numbers and booleans.
+    pub fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
+        let (text, converted) = node.scalar(self.report)?;
+        if converted {
+            self.report.warn(
+                &node.place,
+                format!("{} is taken as the text {text:?}", node.kind()),
+            );
+        }
+        self.resolved(&node.place, self.scope.expand(&text))
+    }
+
+    pub fn resolved<T>(&mut self, place: &Place, resolved: Result<T, Unresolved>) -> Option<T> {
+        resolved
+            .map_err(|fault| self.report.error_about(place, &fault, fault.hint()))
+            .ok()
+    }
+
+    pub fn members(&mut self, key: &'static str) -> Vec<Member<'e>> {
+        let node = self.fields.take(key);
+        node.and_then(|node| node.distinct_members(self.report))
+            .unwrap_or_default()
+    }
+
+    /// Programs that write every key of every kind of server leave the others' empty.
+    pub fn unused(&mut self, key: &'static str, why: &str) {
+        if let Some(node) = self.fields.take(key).filter(|node| !node.is_empty()) {
+            self.report.warn(&node.place, why);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! An object with known keys: what nobody asks for is reported, with the key that was probably meant.
+
+use super::{
+    node::{Member, Node},
+    report::{Place, Report},
+};
+
+/// An object whose keys are known: what nobody took is reported at the end.
+pub(super) struct Fields<'a> {
+    pub place: Place,
+    members: Vec<Member<'a>>,
+    asked: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    pub fn open(node: &Node<'a>, report: &mut Report<'_>) -> Option<Self> {
+        let members = node.distinct_members(report)?;
+        Some(Self {
+            place: node.place.clone(),
+            members,
+            asked: Vec::new(),
+        })
+    }
+
+    /// The value of a key; `null` counts as absent.
+    pub fn take(&mut self, key: &'static str) -> Option<Node<'a>> {
+        self.asked.push(key);
+        let index = self.members.iter().position(|member| member.key == key)?;
+        let node = self.members.swap_remove(index).node;
+        (!node.is_null()).then_some(node)
+    }
+
+    /// A value that nobody took yet.
+    pub fn peek(&self, key: &str) -> Option<&Node<'a>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        (!member.node.is_null()).then_some(&member.node)
+    }
+
+    /// Whether a key has more than an empty value that nobody took yet.
+    pub fn has(&self, key: &str) -> bool {
+        self.peek(key).is_some_and(|node| !node.is_empty())
+    }
+
+    /// The keys that nobody took yet.
+    pub fn left(&self) -> impl Iterator<Item = &'a str> {
+        self.members.iter().map(|member| member.key)
+    }
+
+    /// Reports what is left: `foreign` is for other programs and harmless, `later` what a later
+    /// version will know.
+    pub fn finish(mut self, report: &mut Report<'_>, foreign: &[&str], later: &[&str]) {
+        self.members.sort_by_key(|member| member.key_place.offset);
+        for Member { key, key_place, .. } in &self.members {
+            if later.contains(key) {
+                report.warn(key_place, "not supported by this version, and ignored");
+            } else if !foreign.contains(key) && !is_comment(key) {
+                let hint =
+                    nearest(key, &self.asked).map(|known| format!("did you mean `{known}`?"));
+                report.warn_with_hint(key_place, "unknown key", hint);
+            }
+        }
+    }
+}
+
+/// Keys by which people write notes into JSON, and tools their schema.
+fn is_comment(key: &str) -> bool {
+    key.starts_with(['$', '_']) || key.starts_with("//")
+}
+
+/// The known key that was probably meant: at most a third of it is misspelt, case set aside.
+pub(super) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    // The distance costs the product of the lengths, and nobody misspells a key into an essay.
+    if key.len() > 64 {
+        return None;
+    }
+    let simple = |text: &str| text.replace(['_', '-'], "").to_lowercase();
+    let key = simple(key);
+    let candidates = known
+        .iter()
+        .map(|candidate| (distance(&key, &simple(candidate)), *candidate));
+    let (distance, candidate) = candidates.min_by_key(|(distance, _)| *distance)?;
+    (distance * 3 <= candidate.len()).then_some(candidate)
+}
+
+/// Levenshtein's distance, in bytes: insertions, deletions and replacements.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}

@@ -1,0 +1,43 @@
+//! Which file is read (A5–A8). Never one of the current folder unasked: a cloned repository must not
+//! be able to start commands.
+
+use std::path::{Path, PathBuf};
+
+use super::Surroundings;
+
+/// Where the configuration lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// Somebody named the file: it is an error if it does not exist (A8).
+    Named(PathBuf),
+    /// The usual place; without a file there, there are no servers (A7).
+    Usual(PathBuf),
+}
+
+impl Location {
+    pub fn path(&self) -> &Path {
+        let (Self::Named(path) | Self::Usual(path)) = self;
+        path
+    }
+}
+
+/// `--config`, else `$MAINSTAY_CONFIG`, else `$MAINSTAY_HOME/config.json`, else `mainstay/config.json`
+/// in the user's configuration folder. `None` where not even a home folder is known.
+pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Location> {
+    let var = |name| {
+        surroundings
+            .var(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(path) = flag.map(Path::to_owned).or_else(|| var("MAINSTAY_CONFIG")) {
+        return Some(Location::Named(path));
+    }
+    let folder = var("MAINSTAY_HOME").or_else(|| {
+        // A relative one is to be ignored, says the XDG specification.
+        let configured = var("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let folder = configured.or_else(|| Some(surroundings.home_dir()?.join(".config")))?;
+        Some(folder.join("mainstay"))
+    })?;
+    Some(Location::Usual(folder.join("config.json")))
+}

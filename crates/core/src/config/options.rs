@@ -1,0 +1,210 @@
+//! What an entry says beside how its server is reached: switches, limits and times.
+
+use std::time::Duration;
+
+use super::{
+    Isolation, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields, node::Node,
+};
+
+/// No wait is meant to be longer, and clocks overflow somewhere beyond.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+impl<'e> Entry<'e, '_, '_> {
+    pub fn options(&mut self, server: &mut ServerConfig) {
+        self.switches(server);
+        self.times(server);
+        if let Some(bytes) = self.whole("maxMessageBytes") {
+            server.max_message_bytes = bytes;
+        }
+        if let Some(sessions) = self.whole("maxSessions") {
+            server.max_sessions = sessions;
+        }
+        if let Some(node) = self.fields.take("disabledTools") {
+            server.disabled_tools = node.strings(self.report);
+        }
+        if let Some(node) = self.fields.take("roots") {
+            let roots = node.array(self.report);
+            server.roots = roots.iter().filter_map(|node| self.root(node)).collect();
+        }
+        if let Some(node) = self.fields.take("healthCheckUrl") {
+            let url = self.text(&node).filter(|url| !url.is_empty());
+            server.health_check_url = url
+                .and_then(|url| self.checked_url(&node.place, url))
+                .map(Secret::new);
+        }
+    }
+
+    fn switches(&mut self, server: &mut ServerConfig) {
+        let enabled = self.boolean("enabled");
+        if let Some(node) = self.fields.take("disabled")
+            && let Some(disabled) = node.boolean(self.report)
+        {
+            if enabled == Some(disabled) {
+                self.report.error(
+                    &node.place,
+                    "`enabled` and `disabled` contradict each other",
+                );
+            }
+            server.enabled = !disabled;
+        } else {
+            server.enabled = enabled.unwrap_or(true);
+        }
+        server.auto_start = self.boolean("autoStart").unwrap_or(true);
+
+        let snake = self.boolean("auto_reconnect");
+        if let Some(node) = self.fields.take("autoReconnect")
+            && let Some(camel) = node.boolean(self.report)
+        {
+            if snake == Some(!camel) {
+                self.report.error(
+                    &node.place,
+                    "`auto_reconnect` and `autoReconnect` contradict each other",
+                );
+            }
+            server.auto_reconnect = camel;
+        } else {
+            server.auto_reconnect = snake.unwrap_or(true);
+        }
+
+        if let Some(node) = self.fields.take("isolation") {
+            let words = [
+                ("shared", Isolation::Shared),
+                ("session", Isolation::Session),
+            ];
+            server.isolation = node.word(self.report, &words);
+        }
+    }
+
+    fn times(&mut self, server: &mut ServerConfig) {
+        if let Some(timeout) = self.call_timeout() {
+            server.call_timeout = timeout;
+        }
+        server.max_call_timeout = defaults::max_call_timeout(server.call_timeout);
+        if let Some(node) = self.fields.take("maxTimeoutMs")
+            && let Some(limit) = self.milliseconds(&node)
+        {
+            if limit < server.call_timeout {
+                let timeout = server.call_timeout.as_millis();
+                self.report.error(
+                    &node.place,
+                    format!("below the timeout itself, which is {timeout} ms"),
+                );
+            }
+            server.max_call_timeout = limit;
+        }
+        if let Some(node) = self.fields.take("connectTimeoutMs")
+            && let Some(timeout) = self.milliseconds(&node)
+        {
+            server.connect_timeout = timeout;
+        }
+        if let Some(node) = self.fields.take("healthCheckIntervalMs") {
+            server.health_check_interval = self.milliseconds(&node);
+        }
+    }
+
+    /// `timeout` in milliseconds or `timeout_s` in seconds (A16, A17, Y9).
+    fn call_timeout(&mut self) -> Option<Duration> {
+        let (milliseconds, seconds) = (self.fields.take("timeout"), self.fields.take("timeout_s"));
+        match (milliseconds, seconds) {
+            (Some(_), Some(node)) => {
+                let message = "`timeout` (milliseconds) and `timeout_s` (seconds) are both given";
+                self.report.error(&node.place, message);
+                None
+            }
+            (Some(node), None) => {
+                let Some(number) = node.as_number() else {
+                    let message = format!("Server {}: timeout must be a number", self.label);
+                    self.report.error_with_hint(
+                        &node.place,
+                        message,
+                        format!("found {}", node.kind()),
+                    );
+                    return None;
+                };
+                if number < 1000.0 {
+                    let message = format!(
+                        "Server {}: timeout must be between 1000-300000ms",
+                        self.label
+                    );
+                    let hint = "`timeout` is in milliseconds; `timeout_s` is in seconds";
+                    self.report.error_with_hint(&node.place, message, hint);
+                    return None;
+                }
+                self.duration(&node, number / 1000.0)
+            }
+            (None, Some(node)) => {
+                let Some(number) = node.as_number() else {
+                    self.report.error(
+                        &node.place,
+                        format!("expected a number, found {}", node.kind()),
+                    );
+                    return None;
+                };
+                self.duration(&node, number)
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn milliseconds(&mut self, node: &Node<'_>) -> Option<Duration> {
+        let Some(number) = node.as_number() else {
+            self.report.error(
+                &node.place,
+                format!("expected milliseconds, found {}", node.kind()),
+            );
+            return None;
+        };
+        self.duration(node, number / 1000.0)
+    }
+
+    fn duration(&mut self, node: &Node<'_>, seconds: f64) -> Option<Duration> {
+        let duration = Duration::try_from_secs_f64(seconds).ok();
+        let duration = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
+        if duration.is_none() {
+            self.report.error(
+                &node.place,
+                "expected a time greater than 0 and of at most a year",
+            );
+        }
+        duration
+    }
+
+    fn root(&mut self, node: &Node<'e>) -> Option<Root> {
+        let (uri, name) = if node.is_object() {
+            let mut fields = Fields::open(node, self.report)?;
+            let (uri, name) = (fields.take("uri"), fields.take("name"));
+            let name = name
+                .and_then(|name| name.string(self.report))
+                .map(str::to_owned);
+            fields.finish(self.report, &[], &[]);
+            let Some(uri) = uri else {
+                self.report.error(&node.place, "a root needs a `uri`");
+                return None;
+            };
+            (uri, name)
+        } else {
+            (node.clone(), None)
+        };
+        let text = uri.string(self.report)?;
+        if !text.contains("://") {
+            self.report.error_with_hint(
+                &uri.place,
+                "a root is a URI",
+                "such as file:///home/me/project",
+            );
+            return None;
+        }
+        Some(Root {
+            uri: text.to_owned(),
+            name,
+        })
+    }
+
+    fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        self.fields.take(key)?.boolean(self.report)
+    }
+
+    fn whole(&mut self, key: &'static str) -> Option<usize> {
+        self.fields.take(key)?.whole(self.report, 1, None)
+    }
+}

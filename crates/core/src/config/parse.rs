@@ -1,0 +1,302 @@
+//! The file as a whole: settings at the top, and the entries of the servers in any of their shapes.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    time::Duration,
+};
+
+use crate::ids::ServerName;
+
+use super::{
+    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax,
+    entry::{self, Context},
+    fields::{Fields, nearest},
+    node::Node,
+    report::{Lines, Place, Report},
+    server_name, syntax,
+};
+
+/// What is known of the text that is parsed.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub syntax: Syntax,
+    /// The file's folder, against which `${file:…}` and `cwd` are resolved.
+    pub folder: &'a Path,
+    /// Whether each server must say its `transport`, as in a file given by [002]'s flags (Y9).
+    pub require_transport: bool,
+}
+
+impl<'a> Source<'a> {
+    /// What a file's path tells.
+    pub fn file(path: &'a Path) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self {
+            syntax: Syntax::of(path),
+            folder,
+            require_transport: false,
+        }
+    }
+}
+
+/// A configuration, and what is odd about it without being wrong.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    pub config: Config,
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Settings that belong to later versions.
+const LATER: &[&str] = &[
+    "alerts",
+    "auth",
+    "bridge",
+    "callRetry",
+    "discovery",
+    "forgiveAfterMs",
+    "hangAfterMs",
+    "health",
+    "journal",
+    "listChanged",
+    "logs",
+    "maxAttemptsPerSecond",
+    "metrics",
+    "perChatMCP",
+    "preset",
+    "profiles",
+    "reconnect",
+    "restart",
+    "serverRequests",
+    "strictToolNames",
+    "telemetry",
+    "tokens",
+    "ui",
+];
+const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
+
+/// Reads a configuration. What is wrong with one server's entry is found in
+/// [`Config::problems`]; an error means that the file cannot be used, and names those problems, too.
+pub fn parse(
+    text: &str,
+    source: &Source<'_>,
+    surroundings: &dyn Surroundings,
+) -> Result<Parsed, ConfigErrors> {
+    // Some editors on Windows begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = Lines::new(text);
+    let tree =
+        syntax::tree(text, source.syntax, &lines).map_err(|error| ConfigErrors(vec![error]))?;
+    let root = Node::root(&tree);
+    let mut report = Report::new(lines);
+    let mut config = Config::default();
+    if root.is_object() {
+        read_root(&root, &mut config, source, surroundings, &mut report);
+    } else {
+        let hint = format!("found {}", root.kind());
+        report.error_with_hint(&root.place, "Config must be an object", hint);
+    }
+
+    let Report {
+        mut errors,
+        mut warnings,
+        ..
+    } = report;
+    if errors.is_empty() {
+        warnings.sort_by_key(|warning| warning.position);
+        return Ok(Parsed { config, warnings });
+    }
+    errors.extend(config.problems().map(|(_, problem)| problem.clone()));
+    errors.sort_by_key(|error| error.position);
+    Err(ConfigErrors(errors))
+}
+
+fn read_root<'a>(
+    root: &Node<'a>,
+    config: &mut Config,
+    source: &Source<'a>,
+    surroundings: &'a dyn Surroundings,
+    report: &mut Report<'_>,
+) {
+    let Some(mut fields) = Fields::open(root, report) else {
+        return;
+    };
+    settings(&mut fields, config, report);
+    let inputs = fields
+        .take("inputs")
+        .map(|node| inputs(&node, report))
+        .unwrap_or_default();
+    let context = Context {
+        surroundings,
+        folder: source.folder,
+        inputs: &inputs,
+        require_transport: source.require_transport,
+    };
+    let entries = entries(&mut fields, report);
+    let mut taken = HashSet::new();
+    for Written { label, place, node } in entries {
+        let Some(name) = claim(label, &place, &mut taken, report) else {
+            continue;
+        };
+        config
+            .servers
+            .push(entry::read(name, label, &node, &context, report));
+    }
+    fields.finish(report, &[], LATER);
+}
+
+fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
+    let naming = fields.take("naming").and_then(|node| {
+        let words = [
+            ("double_underscore", Naming::DoubleUnderscore),
+            ("slash", Naming::Slash),
+            ("none", Naming::None),
+            ("mcp_prefix", Naming::McpPrefix),
+        ];
+        node.word(report, &words)
+    });
+    config.naming = naming.unwrap_or_default();
+    if let Some(length) = fields
+        .take("maxNameLength")
+        .and_then(|node| node.whole(report, 16, Some(128)))
+    {
+        config.max_name_length = length;
+    }
+    config.page_size = fields
+        .take("pageSize")
+        .and_then(|node| node.whole(report, 1, None));
+    if let Some(mut startup) = fields
+        .take("startup")
+        .and_then(|node| Fields::open(&node, report))
+    {
+        let most = 24 * 60 * 60 * 1000; // a day; nobody waits that long for a list
+        let wait = startup
+            .take("waitMs")
+            .and_then(|node| node.whole(report, 0, Some(most)));
+        if let Some(wait) = wait {
+            config.startup_wait = Duration::from_millis(wait as u64);
+        }
+        startup.finish(report, &[], &[]);
+    }
+    if let Some(mut http) = fields
+        .take("http")
+        .and_then(|node| Fields::open(&node, report))
+    {
+        if let Some(bytes) = http
+            .take("maxBodyBytes")
+            .and_then(|node| node.whole(report, 1, None))
+        {
+            config.max_body_bytes = bytes;
+        }
+        let hosts = http.take("allowedHosts").map(|node| node.strings(report));
+        config.allowed_hosts = hosts.unwrap_or_default();
+        let origins = http.take("allowedOrigins").map(|node| node.strings(report));
+        config.allowed_origins = origins.unwrap_or_default();
+        http.finish(report, &[], LATER_HTTP);
+    }
+}
+
+/// VS Code's questions to the user. Nobody can be asked here, so only their defaults count; the other
+/// members belong to the question.
+fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+    let mut defaults = BTreeMap::new();
+    for input in node.array(report) {
+        let Some(mut fields) = Fields::open(&input, report) else {
+            continue;
+        };
+        let Some(id) = fields.take("id") else {
+            report.error(&input.place, "an input needs an `id`");
+            continue;
+        };
+        let (id, default) = (id.string(report), fields.take("default"));
+        let default = default.and_then(|node| node.scalar(report));
+        if let (Some(id), Some((default, _))) = (id, default) {
+            defaults.insert(id.to_owned(), default.into_owned());
+        }
+    }
+    defaults
+}
+
+/// A server as the file has it.
+struct Written<'a> {
+    label: &'a str,
+    /// Where its name stands.
+    place: Place,
+    node: Node<'a>,
+}
+
+/// The servers of `mcpServers` and `servers`, in the order of the file (A2–A4).
+fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<'a>> {
+    let (map, either) = (fields.take("mcpServers"), fields.take("servers"));
+    if map.is_none() && either.is_none() {
+        let near = fields
+            .left()
+            .find(|key| nearest(key, &["mcpServers", "servers"]).is_some());
+        let hint = match near {
+            Some(key) => format!("it is called {key:?} here"),
+            None => r#"servers stand in {"mcpServers": {NAME: {…}}}"#.to_owned(),
+        };
+        report.error_with_hint(&fields.place, "Missing mcpServers field", hint);
+    }
+    let mut written: Vec<Written<'a>> = Vec::new();
+    for node in [
+        map.as_ref(),
+        either.as_ref().filter(|node| !node.is_array()),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let members = node.members(report).unwrap_or_default().into_iter();
+        written.extend(members.map(|m| Written {
+            label: m.key,
+            place: m.key_place,
+            node: m.node,
+        }));
+    }
+    for node in either.iter().filter_map(Node::elements).flatten() {
+        match node.member("name") {
+            _ if !node.is_object() => {
+                report.error(
+                    &node.place,
+                    format!("expected an object, found {}", node.kind()),
+                );
+            }
+            None => report.error(&node.place, "a server in an array needs a `name`"),
+            Some(name) => {
+                if let Some(label) = name.string(report) {
+                    written.push(Written {
+                        label,
+                        place: name.place,
+                        node,
+                    });
+                }
+            }
+        }
+    }
+    written.sort_by_key(|server| server.place.offset);
+    written
+}
+
+/// The name by which a server goes, if it is not taken.
+fn claim(
+    label: &str,
+    place: &Place,
+    taken: &mut HashSet<ServerName>,
+    report: &mut Report<'_>,
+) -> Option<ServerName> {
+    let (name, fault) = server_name::adopt(label)
+        .map_err(|fault| report.error(place, fault.to_string()))
+        .ok()?;
+    if !taken.insert(name.clone()) {
+        let hint = fault.map(|_| format!("{label:?} becomes \"{name}\""));
+        report.error_about(place, &format!("duplicate server name \"{name}\""), hint);
+        return None;
+    }
+    if let Some(fault) = fault {
+        report.warn_with_hint(
+            place,
+            fault.to_string(),
+            Some(format!("it is called \"{name}\" here")),
+        );
+    }
+    Some(name)
+}

@@ -1,0 +1,112 @@
+//! Text to tree: strict JSON, or JSON as people like to write it (A1, A9).
+
+use std::path::Path;
+
+use jsonc_parser::{
+    CollectOptions, ParseOptions,
+    ast::Value,
+    errors::{ParseError, ParseErrorKind},
+    parse_to_ast,
+};
+use serde::de::IgnoredAny;
+
+use super::{error::ConfigError, report::Lines};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// JSON and nothing else.
+    Json,
+    /// With comments, trailing commas and the liberties of JSON5.
+    Jsonc,
+}
+
+impl Syntax {
+    /// `.jsonc` and `.json5` may have comments; every other file is JSON.
+    pub fn of(path: &Path) -> Self {
+        let extension = path.extension().unwrap_or_default();
+        if extension.eq_ignore_ascii_case("jsonc") || extension.eq_ignore_ascii_case("json5") {
+            Self::Jsonc
+        } else {
+            Self::Json
+        }
+    }
+
+    fn options(self) -> ParseOptions {
+        let liberal = self == Self::Jsonc;
+        ParseOptions {
+            allow_comments: liberal,
+            allow_loose_object_property_names: liberal,
+            allow_trailing_commas: liberal,
+            // No dialect has this one: a missing comma is a slip.
+            allow_missing_commas: false,
+            allow_single_quoted_strings: liberal,
+            allow_hexadecimal_numbers: liberal,
+            allow_unary_plus_numbers: liberal,
+            allow_bare_decimal_point_numbers: liberal,
+            allow_non_finite_numbers: liberal,
+            allow_extended_string_escapes: liberal,
+        }
+    }
+}
+
+/// The file's tree, with byte ranges.
+pub(super) fn tree<'t>(
+    text: &'t str,
+    syntax: Syntax,
+    lines: &Lines<'_>,
+) -> Result<Value<'t>, ConfigError> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &syntax.options())
+        .map_err(|error| unreadable(&error, lines))?;
+    let Some(value) = parsed.value else {
+        return Err(ConfigError {
+            path: String::new(),
+            message: "the file is empty".to_owned(),
+            hint: Some(r#"the smallest configuration is {"mcpServers": {}}"#.to_owned()),
+            position: Some((1, 1)),
+        });
+    };
+    if syntax == Syntax::Json {
+        strictly_json(text)?;
+    }
+    Ok(value)
+}
+
+fn unreadable(error: &ParseError, lines: &Lines<'_>) -> ConfigError {
+    let hint = match error.kind() {
+        ParseErrorKind::CommentsNotAllowed | ParseErrorKind::TrailingCommasNotAllowed => {
+            Some("JSON has none; a file named .jsonc or .json5 may have them".to_owned())
+        }
+        _ => None,
+    };
+    ConfigError {
+        path: String::new(),
+        message: lowercase_first(&error.kind().to_string()),
+        hint,
+        position: Some(lines.position(error.range().start)),
+    }
+}
+
+/// What the lenient scanner lets through in spite of its options, such as raw control characters.
+fn strictly_json(text: &str) -> Result<(), ConfigError> {
+    let Err(error) = serde_json::from_str::<IgnoredAny>(text) else {
+        return Ok(());
+    };
+    let message = error.to_string();
+    let message = message
+        .rsplit_once(" at line ")
+        .map_or(message.as_str(), |(what, _)| what);
+    Err(ConfigError {
+        path: String::new(),
+        message: message.to_owned(),
+        hint: None,
+        position: Some((error.line(), error.column().max(1))),
+    })
+}
+
+fn lowercase_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_ascii_lowercase().to_string() + chars.as_str()
+    })
+}

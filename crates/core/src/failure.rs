@@ -1,0 +1,174 @@
+//! What can go wrong with a call, in one table: kind → MCP, REST status, exit code (design section
+//! 12, requirements K2 and M13).
+
+use serde_json::{Map, Value, json};
+
+use crate::ids::ServerName;
+
+/// The kinds of failure that a caller can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    ServerNotFound,
+    ServerNotConnected,
+    ToolNotFound,
+    PromptNotFound,
+    ResourceNotFound,
+    /// No answer within the server's time limit.
+    CallTimeout,
+    /// The connection was lost after the request had been sent: it may have run.
+    OutcomeUnknown,
+    /// The server could not be reached, or refused the request as a whole.
+    CallFailed,
+    ConnectFailed,
+    /// A message beyond `maxMessageBytes`.
+    MessageTooLarge,
+    TooManySessions,
+    Cancelled,
+    ShuttingDown,
+    InvalidRequest,
+}
+
+/// One row of the table.
+struct Row {
+    code: &'static str,
+    /// REST status (M13).
+    status: u16,
+    /// Exit code of a command line call (design section 8).
+    exit: u8,
+    /// JSON-RPC code where the failure is a protocol error.
+    rpc: i64,
+}
+
+const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
+/// `Resource not found`, every legacy revision (specification, server/resources, "Error Handling").
+const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
+
+impl FailureKind {
+    const fn row(self) -> Row {
+        let (code, status, exit, rpc) = match self {
+            Self::ServerNotFound => ("server_not_found", 404, 4, INVALID_PARAMS),
+            Self::ServerNotConnected => ("server_not_connected", 503, 1, INTERNAL_ERROR),
+            Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
+            Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),
+            Self::ResourceNotFound => ("resource_not_found", 404, 4, LEGACY_RESOURCE_NOT_FOUND),
+            Self::CallTimeout => ("call_timeout", 504, 5, INTERNAL_ERROR),
+            Self::OutcomeUnknown => ("outcome_unknown", 502, 1, INTERNAL_ERROR),
+            Self::CallFailed => ("call_failed", 502, 1, INTERNAL_ERROR),
+            Self::ConnectFailed => ("connect_failed", 502, 1, INTERNAL_ERROR),
+            Self::MessageTooLarge => ("message_too_large", 502, 1, INTERNAL_ERROR),
+            Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
+            Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
+            Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
+            Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
+        };
+        Row { code, status, exit, rpc }
+    }
+
+    /// The word that programs compare: `call_timeout`.
+    pub const fn code(self) -> &'static str {
+        self.row().code
+    }
+
+    pub const fn rest_status(self) -> u16 {
+        self.row().status
+    }
+
+    pub const fn exit_code(self) -> u8 {
+        self.row().exit
+    }
+
+    pub const fn rpc_code(self) -> i64 {
+        self.row().rpc
+    }
+}
+
+/// A failed call: the kind, what happened in words, and what else its reader can use.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    /// Members beside `kind`: `server`, `tool`, `uri`, `status`, …
+    pub details: Map<String, Value>,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), details: Map::new() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    #[must_use]
+    pub fn of_server(self, server: &ServerName) -> Self {
+        self.with("server", server.as_str())
+    }
+
+    /// `error.data` of a JSON-RPC error: `{"kind": …, …}`.
+    pub fn data(&self) -> Value {
+        let mut data = self.details.clone();
+        data.insert("kind".to_owned(), self.kind.code().into());
+        Value::Object(data)
+    }
+
+    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text (K9), and
+    /// its kind in `_meta`.
+    pub fn tool_result(&self) -> String {
+        let mut text = Map::new();
+        text.insert("error".to_owned(), self.message.clone().into());
+        text.insert("kind".to_owned(), self.kind.code().into());
+        text.extend(self.details.clone());
+        json!({
+            "content": [{"type": "text", "text": Value::Object(text).to_string()}],
+            "isError": true,
+            "_meta": {"mainstay/error": self.data()},
+        })
+        .to_string()
+    }
+
+    /// The body of a REST error (M13): `{"error": CODE, …}`. A time limit reads as M3 and Y17 have it.
+    pub fn rest_body(&self) -> Value {
+        let mut body = Map::new();
+        if self.kind == FailureKind::CallTimeout {
+            body.insert("error".to_owned(), FailureKind::CallFailed.code().into());
+            body.insert("code".to_owned(), self.kind.code().into());
+        } else {
+            body.insert("error".to_owned(), self.kind.code().into());
+        }
+        body.insert("message".to_owned(), self.message.clone().into());
+        body.extend(self.details.clone());
+        Value::Object(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Y17: a time limit is `call_failed` to old readers and `call_timeout` to new ones.
+    #[test]
+    fn a_time_limit_reads_both_ways() {
+        let failure = Failure::new(FailureKind::CallTimeout, "timeout after 30s");
+        assert_eq!(
+            failure.rest_body(),
+            json!({"error": "call_failed", "code": "call_timeout", "message": "timeout after 30s"})
+        );
+        assert_eq!(failure.kind.rest_status(), 504);
+    }
+
+    #[test]
+    fn a_failed_tool_says_so_in_its_result() {
+        let name = ServerName::new("fs").expect("a legal name");
+        let failure = Failure::new(FailureKind::OutcomeUnknown, "lost").of_server(&name);
+        let result: Value = serde_json::from_str(&failure.tool_result()).expect("JSON");
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["_meta"]["mainstay/error"]["kind"], "outcome_unknown");
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().expect("text")).expect("JSON");
+        assert_eq!(text, json!({"error": "lost", "kind": "outcome_unknown", "server": "fs"}));
+    }
+}

@@ -1,0 +1,51 @@
+//! Which file is read (A5–A8).
+
+use std::path::{Path, PathBuf};
+
+use mainstay_core::config::{Location, locate};
+
+use crate::world::World;
+
+#[test]
+fn a5_the_first_that_is_named_wins() {
+    type Vars<'a> = &'a [(&'static str, &'static str)];
+    let check = |flag: Option<&str>, vars: Vars, expected: Location| {
+        let world = World {
+            vars: vars.iter().copied().collect(),
+            home: Some("/home/me"),
+            ..World::default()
+        };
+        assert_eq!(
+            locate(flag.map(Path::new), &world),
+            Some(expected),
+            "{flag:?} {vars:?}"
+        );
+    };
+    let named = |path: &str| Location::Named(PathBuf::from(path));
+    let usual = |path: &str| Location::Usual(PathBuf::from(path));
+    let config = ("MAINSTAY_CONFIG", "/c.json");
+    let home = ("MAINSTAY_HOME", "/m");
+    let xdg = ("XDG_CONFIG_HOME", "/xdg");
+
+    check(Some("mine.json"), &[config, home], named("mine.json"));
+    check(None, &[config, home], named("/c.json"));
+    check(None, &[home, xdg], usual("/m/config.json"));
+    check(None, &[xdg], usual("/xdg/mainstay/config.json"));
+    check(None, &[], usual("/home/me/.config/mainstay/config.json"));
+    // Empty is unset, and a relative folder would be one of the current folder.
+    check(
+        None,
+        &[("MAINSTAY_CONFIG", ""), ("MAINSTAY_HOME", "")],
+        usual("/home/me/.config/mainstay/config.json"),
+    );
+    check(
+        None,
+        &[("XDG_CONFIG_HOME", "xdg")],
+        usual("/home/me/.config/mainstay/config.json"),
+    );
+}
+
+#[test]
+fn a5_without_a_home_there_is_no_usual_place() {
+    assert_eq!(locate(None, &World::default()), None);
+}

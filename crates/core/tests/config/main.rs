@@ -1,0 +1,10 @@
+//! The configuration, read as its users write it. Numbers in names are requirements.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod entry;
+mod expand;
+mod file;
+mod location;
+mod properties;
+mod world;

@@ -1,0 +1,70 @@
+//! Where the built program lies. Cargo tells only this package's own tests, so
+//! those of other packages look next to themselves, and build it where it is
+//! absent or older than its sources.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The path of the program `fake-server`, of the profile and target directory of the caller.
+///
+/// Test processes that build at the same time wait for each other on cargo's own lock.
+pub fn binary() -> PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(find).clone()
+}
+
+fn find() -> PathBuf {
+    let caller = std::env::current_exe().expect("a test knows its own path");
+    let mut profile = caller.parent().expect("an executable lies in a directory");
+    if profile.ends_with("deps") {
+        profile = profile.parent().expect("deps lies in a profile");
+    }
+    let binary = profile.join(format!("fake-server{}", std::env::consts::EXE_SUFFIX));
+    if is_stale(&binary) {
+        build(profile);
+    }
+    binary
+}
+
+/// Sources that cannot be read (a test archive moved elsewhere) make nothing stale.
+fn is_stale(binary: &Path) -> bool {
+    let Some(built) = modified(binary) else {
+        return true;
+    };
+    let sources = Path::new(PACKAGE).join("src").read_dir();
+    sources
+        .into_iter()
+        .flatten()
+        .filter_map(|file| modified(&file.ok()?.path()))
+        .any(|edited| edited > built)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
+fn build(profile: &Path) {
+    let target = profile
+        .parent()
+        .expect("a profile lies in a target directory");
+    let name = match profile.file_name().and_then(|name| name.to_str()) {
+        // Cargo's names for the directory and for the profile differ here only.
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "fake-server"])
+        .args(["--bin", "fake-server", "--profile", name])
+        .arg("--manifest-path")
+        .arg(Path::new(PACKAGE).join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target)
+        .status()
+        .expect("cargo can be started");
+    assert!(status.success(), "building fake-server failed");
+}

@@ -1,0 +1,274 @@
+//! What the fake offers: tools, resources, prompts, completions, and how lists are paged.
+
+use serde_json::{Value, json};
+
+use crate::message::RpcError;
+use crate::script::Script;
+
+/// The legacy revisions, oldest first.
+pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// Log levels, least severe first.
+pub(crate) const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// The result of tool `weird`, byte for byte: everything a typed model would lose.
+pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"hologram","depth":1e3,"shape":"\ud83e\udd80"},{"text":"caf\u00e9 \u002f \ud800 \/","type":"text"}],"tools":[],"structuredContent":{"z":12345678901234567890123,"m":1e3,"a":1.0,"n":-0,"lone":"\udc00","none":null},"_meta":{"example.org/unknown":[null,1E-7]},"alpha":true}"#;
+
+/// The definition of tool `weird`, byte for byte.
+pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
+
+/// Name, description, properties of the input.
+const TOOLS: [(&str, &str, &str); 27] = [
+    (
+        "echo",
+        "returns its text, and its arguments as structured content",
+        r#"{"text":{"type":"string"}}"#,
+    ),
+    (
+        "add",
+        "adds two numbers",
+        r#"{"a":{"type":"number"},"b":{"type":"number"}}"#,
+    ),
+    (
+        "sleep",
+        "answers after a while",
+        r#"{"ms":{"type":"integer"}}"#,
+    ),
+    (
+        "progress",
+        "reports progress before it answers",
+        r#"{"steps":{"type":"integer"},"intervalMs":{"type":"integer"}}"#,
+    ),
+    (
+        "log",
+        "sends log messages, on the call's stream or outside it",
+        r#"{"n":{"type":"integer"},"level":{"type":"string"},"outside":{"type":"boolean"}}"#,
+    ),
+    (
+        "big",
+        "returns as many bytes of text",
+        r#"{"bytes":{"type":"integer"}}"#,
+    ),
+    ("error", "fails as a tool fails", "{}"),
+    ("rpc_error", "fails as a request fails", "{}"),
+    (
+        "env",
+        "a variable of its environment",
+        r#"{"name":{"type":"string"}}"#,
+    ),
+    ("pid", "its process id", "{}"),
+    ("cwd", "its working directory", "{}"),
+    ("count", "how often each tool ran", "{}"),
+    ("crash", "exits with code 3 and no answer", "{}"),
+    ("hang", "never answers", "{}"),
+    ("twice", "answers twice", "{}"),
+    ("wrong_id", "answers an unknown id first", "{}"),
+    (
+        "ask",
+        "asks the client and returns what it answered",
+        r#"{"method":{"type":"string"},"params":{"type":"object"}}"#,
+    ),
+    (
+        "ping_client",
+        "pings the client and returns what it answered",
+        "{}",
+    ),
+    (
+        "change_tools",
+        "adds (or removes) tool `extra`",
+        r#"{"remove":{"type":"boolean"}}"#,
+    ),
+    (
+        "change_resources",
+        "says that the list of resources has changed",
+        "{}",
+    ),
+    (
+        "change_prompts",
+        "says that the list of prompts has changed",
+        "{}",
+    ),
+    (
+        "touch",
+        "updates a resource for those subscribed to it",
+        r#"{"uri":{"type":"string"}}"#,
+    ),
+    (
+        "subscriptions",
+        "the resources subscribed to, and how often",
+        "{}",
+    ),
+    ("cancelled", "the ids of cancelled requests", "{}"),
+    (
+        "client",
+        "what the client said of itself in initialize",
+        "{}",
+    ),
+    (
+        "out_of_order",
+        "waits for a second call of it, which is answered first",
+        "{}",
+    ),
+    (
+        "stderr",
+        "prints a line on stderr",
+        r#"{"text":{"type":"string"}}"#,
+    ),
+];
+
+pub(crate) fn tools(script: &Script, extra: bool) -> Vec<String> {
+    let annotations = script.hint.as_ref().map_or_else(String::new, |hint| {
+        format!(r#","annotations":{{"{hint}":true}}"#)
+    });
+    let define = |name: &str, description: &str, properties: &str| {
+        format!(
+            r#"{{"name":"{name}","description":"{description}","inputSchema":{{"type":"object","properties":{properties}}}{annotations}}}"#
+        )
+    };
+    let mut tools: Vec<String> = TOOLS
+        .iter()
+        .map(|(name, description, properties)| define(name, description, properties))
+        .collect();
+    tools.push(WEIRD_TOOL.to_owned());
+    tools
+        .extend((1..=script.tools).map(|n| define(&format!("tool_{n}"), "returns its name", "{}")));
+    if extra {
+        tools.push(define("extra", "appears when the tools change", "{}"));
+    }
+    tools
+}
+
+pub(crate) fn has_tool(name: &str, script: &Script, extra: bool) -> bool {
+    let numbered = || {
+        name.strip_prefix("tool_")
+            .and_then(|number| number.parse().ok())
+            .is_some_and(|number: usize| (1..=script.tools).contains(&number))
+    };
+    match name {
+        "weird" => true,
+        "extra" => extra,
+        _ => TOOLS.iter().any(|(known, ..)| *known == name) || numbered(),
+    }
+}
+
+pub(crate) fn resources() -> Vec<String> {
+    vec![
+        r#"{"uri":"fake://text","name":"text","mimeType":"text/plain"}"#.to_owned(),
+        r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
+    ]
+}
+
+pub(crate) fn templates() -> Vec<String> {
+    vec![r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned()]
+}
+
+pub(crate) fn prompts() -> Vec<String> {
+    vec![
+        r#"{"name":"greet","description":"greets somebody","arguments":[{"name":"name","required":true}]}"#.to_owned(),
+        r#"{"name":"plain","description":"takes no arguments"}"#.to_owned(),
+    ]
+}
+
+pub(crate) fn read(uri: &str) -> Result<Value, RpcError> {
+    let content = match uri {
+        "fake://text" => {
+            json!({"uri": uri, "mimeType": "text/plain", "text": "the text of the fake"})
+        }
+        "fake://blob" => {
+            json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "AAECAwQ="})
+        }
+        _ => match uri.strip_prefix("fake://item/") {
+            Some(id) if !id.is_empty() => {
+                json!({"uri": uri, "mimeType": "text/plain", "text": format!("item {id}")})
+            }
+            _ => {
+                return Err(RpcError {
+                    data: Some(json!({"uri": uri})),
+                    ..RpcError::new(-32002, "resource not found")
+                });
+            }
+        },
+    };
+    Ok(json!({"contents": [content]}))
+}
+
+pub(crate) fn prompt(name: &str, arguments: &Value) -> Result<Value, RpcError> {
+    let text = match name {
+        "greet" => match arguments["name"].as_str() {
+            Some(name) => format!("Please greet {name}."),
+            None => return Err(RpcError::invalid_params("missing argument: name")),
+        },
+        "plain" => "Say something plain.".to_owned(),
+        _ => return Err(RpcError::invalid_params(format!("unknown prompt: {name}"))),
+    };
+    Ok(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}))
+}
+
+/// Completes `greet.name` and the template's `id`.
+pub(crate) fn complete(params: &Value) -> Result<Value, RpcError> {
+    let (reference, argument) = (&params["ref"], &params["argument"]);
+    let candidates: &[&str] = match (
+        reference["type"].as_str(),
+        reference["name"].as_str().or(reference["uri"].as_str()),
+        argument["name"].as_str(),
+    ) {
+        (Some("ref/prompt"), Some("greet"), Some("name")) => &["Ada", "Alan", "Grace"],
+        (Some("ref/resource"), Some("fake://item/{id}"), Some("id")) => &["1", "10", "2"],
+        _ => return Err(RpcError::invalid_params("nothing to complete")),
+    };
+    let typed = argument["value"].as_str().unwrap_or_default();
+    let values: Vec<&str> = candidates
+        .iter()
+        .copied()
+        .filter(|candidate| candidate.starts_with(typed))
+        .collect();
+    Ok(json!({"completion": {"total": values.len(), "hasMore": false, "values": values}}))
+}
+
+/// The page of a list at a cursor, as a result.
+pub(crate) fn page(
+    key: &str,
+    items: &[String],
+    cursor: Option<&str>,
+    script: &Script,
+) -> Result<String, RpcError> {
+    let start = match cursor {
+        None => 0,
+        Some(cursor) => offset(cursor)
+            .filter(|offset| *offset < items.len())
+            .ok_or_else(|| RpcError::invalid_params("invalid cursor"))?,
+    };
+    let size = script.page_size.unwrap_or(items.len()).max(1);
+    let end = items.len().min(start + size);
+    let next = match end {
+        end if end < items.len() => Some(end),
+        _ if script.endless_pages => Some(0),
+        _ => None,
+    };
+    let next = next.map_or_else(String::new, |offset| {
+        format!(r#","nextCursor":"{}""#, cursor_at(offset))
+    });
+    let list = items[start..end].join(",");
+    Ok(format!(r#"{{"{key}":[{list}]{next}}}"#))
+}
+
+/// Cursors look like nothing, so that nobody counts on their form.
+const CURSOR_KEY: usize = 0x5eed;
+
+fn cursor_at(offset: usize) -> String {
+    format!("c={:x}/", offset ^ CURSOR_KEY)
+}
+
+fn offset(cursor: &str) -> Option<usize> {
+    let digits = cursor.strip_prefix("c=")?.strip_suffix('/')?;
+    Some(usize::from_str_radix(digits, 16).ok()? ^ CURSOR_KEY)
+}

@@ -1,0 +1,103 @@
+//! A response body of server-sent events, fed by a channel.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use tokio::sync::mpsc;
+
+use crate::session::Outgoing;
+
+/// The connection is broken off on purpose.
+#[derive(Debug, thiserror::Error)]
+#[error("stream cut")]
+pub(crate) struct Cut;
+
+pub(crate) struct Events {
+    source: mpsc::UnboundedReceiver<Outgoing>,
+    /// What was taken off the channel before the stream began.
+    first: Option<Outgoing>,
+    /// Encoded, not yet written.
+    chunk: String,
+    /// Everything in one write, at the end.
+    coalesce: bool,
+    cut: bool,
+}
+
+impl Events {
+    pub fn new(source: mpsc::UnboundedReceiver<Outgoing>) -> Self {
+        Self {
+            source,
+            first: None,
+            chunk: String::new(),
+            coalesce: false,
+            cut: false,
+        }
+    }
+
+    pub fn starting_with(mut self, first: Option<Outgoing>) -> Self {
+        self.first = first;
+        self
+    }
+
+    pub fn coalesced(mut self, coalesce: bool) -> Self {
+        self.coalesce = coalesce;
+        self
+    }
+
+    /// The event that opens a stream of the 2024-11-05 transport.
+    pub fn with_endpoint(mut self, url: &str) -> Self {
+        self.chunk = format!("event: endpoint\ndata: {url}\n\n");
+        self
+    }
+
+    fn next(&mut self, context: &mut Context) -> Poll<Option<Outgoing>> {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(first)),
+            None => self.source.poll_recv(context),
+        }
+    }
+
+    fn flush(&mut self) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let chunk = std::mem::take(&mut self.chunk);
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from(chunk)))))
+    }
+}
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        if this.cut {
+            return Poll::Ready(Some(Err(Cut)));
+        }
+        loop {
+            if !this.chunk.is_empty() && !this.coalesce {
+                return this.flush();
+            }
+            match ready!(this.next(context)) {
+                Some(Outgoing::Message { text, .. }) => {
+                    this.chunk.push_str("event: message\n");
+                    for line in text.split('\n') {
+                        this.chunk.push_str("data: ");
+                        this.chunk.push_str(line);
+                        this.chunk.push('\n');
+                    }
+                    this.chunk.push('\n');
+                }
+                Some(Outgoing::Cut) => {
+                    this.cut = true;
+                    return Poll::Ready(Some(Err(Cut)));
+                }
+                None if this.chunk.is_empty() => return Poll::Ready(None),
+                None => return this.flush(),
+            }
+        }
+    }
+}

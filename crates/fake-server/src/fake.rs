@@ -1,0 +1,161 @@
+//! The fake as a test sees it: in-process, on a loopback port of its own, with
+//! counters to read and knobs to turn while it runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::listener::{self, Command, Door};
+use crate::script::Script;
+use crate::service::{Host, Received, Service};
+
+/// How long [`Fake::until`] waits before it fails the test.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running fake. Dropped, it stops without being waited for.
+pub struct Fake {
+    service: Arc<Service>,
+    commands: mpsc::UnboundedSender<Command>,
+    listener: Option<JoinHandle<io::Result<()>>>,
+    address: SocketAddr,
+    path: &'static str,
+}
+
+impl Fake {
+    /// Streamable HTTP at `/mcp`.
+    pub async fn http(script: Script) -> io::Result<Self> {
+        Self::start(script, Door::Http, "/mcp").await
+    }
+
+    /// HTTP+SSE (2024-11-05) at `/sse`.
+    pub async fn sse(script: Script) -> io::Result<Self> {
+        Self::start(script, Door::Sse, "/sse").await
+    }
+
+    async fn start(script: Script, door: Door, path: &'static str) -> io::Result<Self> {
+        let socket = listener::bind(0).await?;
+        let address = socket.local_addr()?;
+        let (commands, queue) = mpsc::unbounded_channel();
+        let service = Service::new(script, Host::Test(commands.clone()));
+        let listener = tokio::spawn(listener::serve(door, Arc::clone(&service), socket, queue));
+        Ok(Self {
+            service,
+            commands,
+            listener: Some(listener),
+            address,
+            path,
+        })
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}{}", self.address, self.path)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Everything that came, in order.
+    pub fn received(&self) -> Vec<Received> {
+        self.service.received().borrow().clone()
+    }
+
+    /// How often this JSON-RPC method came.
+    pub fn count(&self, method: &str) -> usize {
+        let received = self.service.received();
+        let received = received.borrow();
+        let of_method = |it: &&Received| it.method().as_deref() == Some(method);
+        received.iter().filter(of_method).count()
+    }
+
+    /// How often this tool ran.
+    pub fn runs(&self, tool: &str) -> u64 {
+        let shared = self.service.shared();
+        shared.runs.get(tool).copied().unwrap_or_default()
+    }
+
+    /// Raw ids of the requests for which `notifications/cancelled` came.
+    pub fn cancelled(&self) -> Vec<String> {
+        self.service.shared().cancelled.clone()
+    }
+
+    /// Sessions that are alive now.
+    pub fn sessions(&self) -> usize {
+        self.service.sessions().len()
+    }
+
+    /// Sessions whose own stream (GET) is open now.
+    pub fn streams(&self) -> usize {
+        let sessions = self.service.sessions();
+        sessions.iter().filter(|it| it.is_attached()).count()
+    }
+
+    /// Waits until what came satisfies the condition; fails the test after ten seconds.
+    pub async fn until(&self, condition: impl Fn(&[Received]) -> bool) {
+        let mut received = self.service.received();
+        let met = received.wait_for(|all| condition(all));
+        let in_time = tokio::time::timeout(PATIENCE, met).await.is_ok();
+        assert!(
+            in_time,
+            "the fake waited in vain; it received {:#?}",
+            self.received()
+        );
+    }
+
+    /// Changes the script from the next message on.
+    pub fn edit(&self, change: impl FnOnce(&mut Script)) {
+        self.service.edit(change);
+    }
+
+    /// Sends a raw message to every session, outside any call.
+    pub fn publish(&self, message: &str) {
+        for session in self.service.sessions() {
+            session.publish(message.to_owned());
+        }
+    }
+
+    /// Breaks every open stream off: those of GET and those of calls.
+    pub fn drop_streams(&self) {
+        self.service.cut_streams();
+    }
+
+    /// Forgets every session: 404 until the client initializes again.
+    pub fn expire_sessions(&self) {
+        self.service.close_sessions();
+    }
+
+    /// Closes the listener and all connections (sessions stay), or listens again on the same port.
+    pub async fn refuse(&self, refuse: bool) -> io::Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let gone = || io::Error::other("the fake has stopped");
+        self.commands
+            .send(Command::Refuse(refuse, done))
+            .map_err(|_| gone())?;
+        outcome.await.map_err(|_| gone())?
+    }
+
+    /// Ends all sessions and connections, and waits for it.
+    pub async fn stop(mut self) -> io::Result<()> {
+        self.end();
+        match self.listener.take() {
+            Some(listener) => listener.await?,
+            None => Ok(()),
+        }
+    }
+
+    fn end(&self) {
+        self.service.close_sessions();
+        // It may have stopped by an error of its own, which `stop` reports.
+        let _ = self.commands.send(Command::Stop);
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

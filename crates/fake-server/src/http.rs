@@ -1,0 +1,194 @@
+//! Streamable HTTP at `/mcp`: sessions, the form of answers, the GET stream.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use tokio::sync::mpsc;
+
+use crate::events::Events;
+use crate::listener::{Reply, header, json, not_allowed, plain, stream};
+use crate::message::{self, Invalid, Message, RpcError};
+use crate::script::{AnswerForm, Script};
+use crate::service::{Received, Service};
+use crate::session::{Outgoing, Session};
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// The first revision whose clients must send [`VERSION`].
+const VERSION_SINCE: &str = "2025-06-18";
+
+/// A request that reaches no session.
+enum Refusal {
+    Plain(StatusCode, String),
+    Message(Invalid),
+    /// With the methods that are allowed.
+    Method(&'static str),
+}
+
+impl Refusal {
+    fn plain(status: StatusCode, text: impl Into<String>) -> Self {
+        Self::Plain(status, text.into())
+    }
+}
+
+impl From<Refusal> for Reply {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Plain(status, text) => plain(status, &text),
+            Refusal::Message(invalid) => {
+                let error = message::error("null", &RpcError::from(invalid));
+                json(StatusCode::BAD_REQUEST, error)
+            }
+            Refusal::Method(allowed) => not_allowed(allowed),
+        }
+    }
+}
+
+pub(crate) async fn answer(service: &Arc<Service>, script: &Script, received: &Received) -> Reply {
+    if received.path != "/mcp" {
+        return plain(StatusCode::NOT_FOUND, "not found");
+    }
+    let outcome = match received.verb.as_str() {
+        "POST" => post(service, script, received).await,
+        "GET" if !script.no_get => get(service, script, received),
+        "DELETE" if !script.stateless => delete(service, script, received),
+        _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
+        _ => Err(Refusal::Method("GET, POST, DELETE")),
+    };
+    outcome.unwrap_or_else(Reply::from)
+}
+
+async fn post(
+    service: &Arc<Service>,
+    script: &Script,
+    received: &Received,
+) -> Result<Reply, Refusal> {
+    accepts(received, &["application/json", "text/event-stream"])?;
+    if !header(&received.headers, "content-type")
+        .is_some_and(|it| it.starts_with("application/json"))
+    {
+        return Err(Refusal::plain(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send JSON",
+        ));
+    }
+    let message = Message::parse(received.body.as_bytes()).map_err(Refusal::Message)?;
+
+    let opens = matches!(&message, Message::Request { method, .. } if method == "initialize");
+    let session = match opens {
+        true if !script.stateless => service.open_session(),
+        true => service.only_session(),
+        false => find(service, script, received)?,
+    };
+    if !opens {
+        count(service, script, &session)?;
+    }
+    let Message::Request { id, .. } = message else {
+        let actions = service.receive(&session, message);
+        session.run(service, None, actions, None);
+        return Ok(plain(StatusCode::ACCEPTED, ""));
+    };
+    let actions = service.receive(&session, message);
+    let (outlet, answers) = mpsc::unbounded_channel();
+    service.track(&outlet);
+    session.run(service, Some(id), actions, Some(outlet));
+    let mut reply = respond(script, &session, answers).await;
+    if opens && !script.stateless {
+        let id = HeaderValue::from_str(&session.id).expect("session ids are ASCII");
+        reply.headers_mut().insert(SESSION, id);
+    }
+    Ok(reply)
+}
+
+/// Decides the form of an answer, as late as the script allows.
+async fn respond(
+    script: &Script,
+    session: &Session,
+    mut answers: mpsc::UnboundedReceiver<Outgoing>,
+) -> Reply {
+    let first = match script.answer {
+        Some(AnswerForm::Sse) => None,
+        Some(AnswerForm::Json) => loop {
+            match answers.recv().await {
+                Some(Outgoing::Message { text, last: false }) => session.publish(text),
+                other => break other,
+            }
+        },
+        None => answers.recv().await,
+    };
+    match first {
+        Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
+        first => stream(
+            Events::new(answers)
+                .starting_with(first)
+                .coalesced(script.coalesce),
+        ),
+    }
+}
+
+fn get(service: &Arc<Service>, script: &Script, received: &Received) -> Result<Reply, Refusal> {
+    accepts(received, &["text/event-stream"])?;
+    let session = find(service, script, received)?;
+    let (outlet, messages) = mpsc::unbounded_channel();
+    service.track(&outlet);
+    session.attach(outlet);
+    Ok(stream(Events::new(messages)))
+}
+
+fn delete(service: &Service, script: &Script, received: &Received) -> Result<Reply, Refusal> {
+    let session = find(service, script, received)?;
+    service.close_session(&session.id);
+    Ok(plain(StatusCode::OK, ""))
+}
+
+/// The session a request belongs to: 400 without an id, 404 for an unknown one.
+fn find(service: &Service, script: &Script, received: &Received) -> Result<Arc<Session>, Refusal> {
+    if script.stateless {
+        return Ok(service.only_session());
+    }
+    let id = header(&received.headers, SESSION)
+        .ok_or_else(|| Refusal::plain(StatusCode::BAD_REQUEST, "missing Mcp-Session-Id"))?;
+    let session = service
+        .session(id)
+        .ok_or_else(|| Refusal::plain(StatusCode::NOT_FOUND, "session not found"))?;
+    if script.check_protocol_header {
+        let state = session.state();
+        let revision = state.revision.as_deref().unwrap_or_default();
+        let right = match header(&received.headers, VERSION) {
+            Some(version) => version == revision,
+            None => revision < VERSION_SINCE,
+        };
+        if !right {
+            let text = format!("MCP-Protocol-Version must be {revision}");
+            return Err(Refusal::plain(StatusCode::BAD_REQUEST, text));
+        }
+    }
+    Ok(session)
+}
+
+/// Counts a message of the session, which may be one too many.
+fn count(service: &Service, script: &Script, session: &Session) -> Result<(), Refusal> {
+    let mut state = session.state();
+    state.messages += 1;
+    let expired = script
+        .expire_sessions_after
+        .is_some_and(|limit| state.messages > limit);
+    drop(state);
+    if expired {
+        service.close_session(&session.id);
+        return Err(Refusal::plain(StatusCode::NOT_FOUND, "session expired"));
+    }
+    Ok(())
+}
+
+fn accepts(received: &Received, kinds: &[&str]) -> Result<(), Refusal> {
+    let accept = header(&received.headers, "accept").unwrap_or_default();
+    if kinds.iter().all(|kind| accept.contains(kind)) {
+        Ok(())
+    } else {
+        let text = format!("Accept must name {}", kinds.join(" and "));
+        Err(Refusal::plain(StatusCode::NOT_ACCEPTABLE, text))
+    }
+}

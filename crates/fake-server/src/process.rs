@@ -1,0 +1,111 @@
+//! The program: what happens at start, then the transport.
+#![expect(clippy::print_stdout, reason = "stdout announces the port")]
+#![expect(clippy::print_stderr, reason = "the fake complains as told")]
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::listener::{self, Door};
+use crate::script::Script;
+use crate::service::{Host, Service};
+use crate::stdio;
+
+/// `fake-server [stdio|http|sse] [--port N] [behaviour …]`
+#[derive(Debug, clap::Parser)]
+#[command(name = "fake-server", about = "A scriptable MCP backend for tests")]
+pub struct Arguments {
+    #[arg(value_enum, default_value_t = Transport::Stdio)]
+    transport: Transport,
+    /// http, sse: the loopback port; 0 takes a free one. The first line on
+    /// stdout is `listening on 127.0.0.1:PORT`
+    #[arg(long, value_name = "N", default_value_t)]
+    port: u16,
+    #[command(flatten)]
+    script: Script,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Transport {
+    Stdio,
+    Http,
+    Sse,
+}
+
+/// Runs until stdin ends (stdio) or for ever.
+pub async fn run(arguments: Arguments) -> io::Result<()> {
+    let Arguments {
+        transport,
+        port,
+        script,
+    } = arguments;
+    start(&script)?;
+    let _sigterm = script.ignore_sigterm.then(ignore_sigterm).transpose()?;
+    if let Some(code) = script.crash_at_start {
+        eprintln!("the fake crashes at start with code {code}");
+        std::process::exit(code);
+    }
+    tokio::time::sleep(Duration::from_millis(script.slow_start)).await;
+    let door = match transport {
+        Transport::Stdio => {
+            flood(io::stdout(), script.flood_stdout, !script.no_newline)?;
+            return stdio::serve(Service::new(script, Host::Process)).await;
+        }
+        Transport::Http => Door::Http,
+        Transport::Sse => Door::Sse,
+    };
+    let listener = listener::bind(port).await?;
+    println!("listening on {}", listener.local_addr()?);
+    // Held, so that the listener waits for commands that never come.
+    let (_commands, never) = mpsc::unbounded_channel();
+    listener::serve(door, Service::new(script, Host::Process), listener, never).await
+}
+
+/// A line on stderr.
+pub(crate) fn complain(text: &str) {
+    eprintln!("{text}");
+}
+
+fn start(script: &Script) -> io::Result<()> {
+    if let Some(text) = &script.stderr {
+        complain(text);
+    }
+    flood(io::stderr(), script.flood_stderr, true)?;
+    if script.spawn_grandchild {
+        // Left behind on purpose. It keeps our stdout and stderr, as the children of real servers do.
+        let child = Command::new("sleep")
+            .arg("600")
+            .stdin(Stdio::null())
+            .spawn()?;
+        eprintln!("grandchild {}", child.id());
+    }
+    Ok(())
+}
+
+fn flood(mut to: impl Write, bytes: usize, in_lines: bool) -> io::Result<()> {
+    let mut line = [b'x'; 80];
+    if in_lines {
+        line[79] = b'\n';
+    }
+    let mut left = bytes;
+    while left > 0 {
+        let size = left.min(line.len());
+        // The last line ends too.
+        to.write_all(&line[line.len() - size..])?;
+        left -= size;
+    }
+    to.flush()
+}
+
+/// Holds the signal's place; nobody asks whether it came.
+#[cfg(unix)]
+fn ignore_sigterm() -> io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+}
+
+#[cfg(not(unix))]
+fn ignore_sigterm() -> io::Result<()> {
+    Ok(())
+}

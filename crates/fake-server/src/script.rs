@@ -1,0 +1,161 @@
+//! What the fake does, and how it misbehaves: the flags of the program and,
+//! with `Script { tools: 3, ..Script::default() }`, the builder of [`crate::Fake`].
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Everything that can be told to a fake. The default behaves well.
+///
+/// Fields marked *process* are carried out by the program only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub struct Script {
+    // What it offers.
+    /// serverInfo.name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The instructions in the answer to initialize
+    #[arg(long, value_name = "TEXT")]
+    pub instructions: Option<String>,
+    /// Answers initialize with this revision, whatever was asked for
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// Adds tools `tool_1` … `tool_N`, each of which returns its name
+    #[arg(long, value_name = "N", default_value_t)]
+    pub tools: usize,
+    /// Adds this annotation to every tool, e.g. `readOnlyHint`
+    #[arg(long, value_name = "ANNOTATION")]
+    pub hint: Option<String>,
+    /// Pages every list
+    #[arg(long, value_name = "K")]
+    pub page_size: Option<usize>,
+    /// The last page's cursor leads back to the first
+    #[arg(long)]
+    pub endless_pages: bool,
+    /// No tools capability
+    #[arg(long)]
+    pub no_tools: bool,
+    /// No resources capability
+    #[arg(long)]
+    pub no_resources: bool,
+    /// No prompts capability
+    #[arg(long)]
+    pub no_prompts: bool,
+
+    // What it keeps.
+    /// Appends `tool id` for every tool run
+    #[arg(long, value_name = "PATH")]
+    pub count_file: Option<PathBuf>,
+    /// Appends every received message, raw
+    #[arg(long, value_name = "PATH")]
+    pub record: Option<PathBuf>,
+
+    // Trouble on any transport.
+    /// *process*: says so on stderr and exits at once
+    #[arg(long, value_name = "CODE")]
+    pub crash_at_start: Option<i32>,
+    /// *process*: sleeps before it reads or binds
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub slow_start: u64,
+    /// Never answers initialize
+    #[arg(long)]
+    pub hang_at_start: bool,
+    /// Answers initialize with an error
+    #[arg(long)]
+    pub initialize_error: bool,
+    /// Exits with code 1 once notifications/initialized has come
+    #[arg(long)]
+    pub exit_after_initialize: bool,
+    /// Answers even calls that were cancelled; otherwise they end without an answer
+    #[arg(long)]
+    pub ignore_cancel: bool,
+    /// *process*: prints this line on stderr at start
+    #[arg(long, value_name = "TEXT")]
+    pub stderr: Option<String>,
+    /// *process*: writes as much to stderr at start
+    #[arg(long, value_name = "BYTES", default_value_t)]
+    pub flood_stderr: usize,
+    /// *process*: survives SIGTERM
+    #[arg(long)]
+    pub ignore_sigterm: bool,
+    /// *process*: starts `sleep 600` and prints `grandchild PID` on stderr
+    #[arg(long)]
+    pub spawn_grandchild: bool,
+
+    // Trouble on stdio.
+    /// stdio: garbage, half JSON, invalid UTF-8 and blank lines before each message
+    #[arg(long)]
+    pub noise: bool,
+    /// stdio: writes as much to stdout at start, in lines of 80
+    #[arg(long, value_name = "BYTES", default_value_t)]
+    pub flood_stdout: usize,
+    /// stdio: the flood of stdout is one line that never ends
+    #[arg(long)]
+    pub no_newline: bool,
+    /// stdio: closes its stdin after N tools/call, and lives on
+    #[arg(long, value_name = "N")]
+    pub close_stdin_after: Option<usize>,
+    /// stdio: writes each message in several flushed pieces
+    #[arg(long)]
+    pub half_lines: bool,
+    /// stdio: lives on after the end of stdin
+    #[arg(long)]
+    pub ignore_stdin_eof: bool,
+
+    // Trouble on HTTP.
+    /// http: the form of answers to POST; by default SSE where something precedes the result
+    #[arg(long, value_name = "FORM")]
+    pub answer: Option<AnswerForm>,
+    /// http: all messages of an SSE answer in one write
+    #[arg(long)]
+    pub coalesce: bool,
+    /// http: 405 on GET
+    #[arg(long)]
+    pub no_get: bool,
+    /// http: no session ids
+    #[arg(long)]
+    pub stateless: bool,
+    /// http: a session ends (404) after N messages beyond initialize
+    #[arg(long, value_name = "N")]
+    pub expire_sessions_after: Option<u64>,
+    /// http, sse: answers every POST with this status
+    #[arg(long, value_name = "CODE")]
+    pub status: Option<u16>,
+    /// http, sse: 401 without this header
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub require_header: Option<Header>,
+    /// http: 400 if MCP-Protocol-Version is wrong after initialize, or missing where the revision asks for it
+    #[arg(long)]
+    pub check_protocol_header: bool,
+}
+
+/// How a POST of Streamable HTTP is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum AnswerForm {
+    /// One JSON document; what precedes the result goes to the GET stream.
+    Json,
+    /// An event stream, opened before anything is known.
+    Sse,
+}
+
+/// A header and the value it must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    pub name: String,
+    pub value: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected NAME=VALUE")]
+pub struct HeaderError;
+
+impl FromStr for Header {
+    type Err = HeaderError;
+
+    fn from_str(text: &str) -> Result<Self, HeaderError> {
+        let (name, value) = text.split_once('=').ok_or(HeaderError)?;
+        Ok(Self {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! One client's session: what it subscribed to, its own stream, its calls in
+//! flight, and how the actions the service decided on are carried out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::message;
+use crate::service::Service;
+
+/// What the service decided on, in order.
+pub(crate) enum Action {
+    /// On the call's own stream, where it has one.
+    Send(String),
+    /// On the stream of a session, outside any call.
+    Publish(Arc<Session>, String),
+    Wait(Duration),
+    /// Sends a request to the client; its answer becomes the result of the call.
+    Ask {
+        call: String,
+        request: String,
+        answer: oneshot::Receiver<String>,
+    },
+    /// Goes on when the other call is done, or will never be.
+    Park(oneshot::Receiver<()>),
+    Release(oneshot::Sender<()>),
+    Hang,
+    Exit(i32),
+}
+
+/// What a stream carries to the client.
+#[derive(Debug)]
+pub(crate) enum Outgoing {
+    Message {
+        text: String,
+        /// Nothing follows on the stream of this call.
+        last: bool,
+    },
+    /// The connection breaks here.
+    Cut,
+}
+
+pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
+
+#[derive(Default)]
+pub(crate) struct Session {
+    pub id: String,
+    // Held only to look up or change a field, never across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Known since `initialize`.
+    pub revision: Option<String>,
+    /// The raw params of `initialize`.
+    pub client: Option<String>,
+    /// Index into [`crate::catalog::LEVELS`].
+    pub level: usize,
+    /// How often each URI was subscribed to since it was last unsubscribed.
+    pub subscriptions: BTreeMap<String, u64>,
+    /// Messages received beyond `initialize`.
+    pub messages: u64,
+    outlet: Option<Outlet>,
+    /// Messages that wait for a stream.
+    backlog: Vec<String>,
+    asked: HashMap<String, oneshot::Sender<String>>,
+    running: HashMap<String, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Session {
+    pub fn new(id: String) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            state: Mutex::default(),
+        })
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the session a stream; an earlier one ends.
+    pub fn attach(&self, outlet: Outlet) {
+        let mut state = self.state();
+        for text in std::mem::take(&mut state.backlog) {
+            // A stream that is gone already loses what it was given, as on a real network.
+            let _ = outlet.send(Outgoing::Message { text, last: false });
+        }
+        state.outlet = Some(outlet);
+    }
+
+    /// Whether somebody reads the session's stream.
+    pub fn is_attached(&self) -> bool {
+        let state = self.state();
+        state.outlet.as_ref().is_some_and(|it| !it.is_closed())
+    }
+
+    /// Sends on the session's own stream, or keeps the message until there is one.
+    pub fn publish(&self, text: String) {
+        let mut state = self.state();
+        match state.outlet.as_ref().filter(|it| !it.is_closed()) {
+            Some(outlet) => {
+                // Closed in between: lost with its stream.
+                let _ = outlet.send(Outgoing::Message { text, last: false });
+            }
+            None => state.backlog.push(text),
+        }
+    }
+
+    /// Registers a request to the client; the receiver gets what it answers.
+    pub fn expect_answer(&self, id: &str) -> oneshot::Receiver<String> {
+        let (sender, receiver) = oneshot::channel();
+        self.state().asked.insert(id.to_owned(), sender);
+        receiver
+    }
+
+    pub fn answered(&self, id: &str, answer: String) {
+        if let Some(asked) = self.state().asked.remove(id) {
+            // The call that asked may have been cancelled.
+            let _ = asked.send(answer);
+        }
+    }
+
+    /// Ends the call without an answer.
+    pub fn cancel(&self, id: &str) {
+        if let Some(call) = self.state().running.remove(id) {
+            call.abort();
+        }
+    }
+
+    /// Ends the calls in flight and the session's stream.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.tasks.abort_all();
+        state.outlet = None;
+    }
+
+    /// Carries the actions out, on `outlet` or else on the session's stream.
+    /// What needs no waiting is done before this returns, so that answers keep
+    /// the order of their requests.
+    pub fn run(
+        self: &Arc<Self>,
+        service: &Arc<Service>,
+        call: Option<&str>,
+        actions: Vec<Action>,
+        outlet: Option<Outlet>,
+    ) {
+        let work = perform(Arc::clone(service), Arc::clone(self), actions, outlet);
+        let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
+        let mut nobody = Context::from_waker(Waker::noop());
+        if work.as_mut().poll(&mut nobody).is_ready() {
+            return;
+        }
+        let mut state = self.state();
+        while let Some(ended) = state.tasks.try_join_next() {
+            // Aborted is how cancelled calls end.
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        state.running.retain(|_, call| !call.is_finished());
+        let task = state.tasks.spawn(work);
+        if let Some(id) = call {
+            state.running.insert(id.to_owned(), task);
+        }
+    }
+}
+
+async fn perform(
+    service: Arc<Service>,
+    session: Arc<Session>,
+    actions: Vec<Action>,
+    outlet: Option<Outlet>,
+) {
+    let send = |text, last| match &outlet {
+        // The client may have left; its call runs on all the same.
+        Some(outlet) => drop(outlet.send(Outgoing::Message { text, last })),
+        None => session.publish(text),
+    };
+    let count = actions.len();
+    for (position, action) in actions.into_iter().enumerate() {
+        let last = position + 1 == count;
+        match action {
+            Action::Send(text) => send(text, last),
+            Action::Publish(to, text) => to.publish(text),
+            Action::Wait(time) => tokio::time::sleep(time).await,
+            Action::Ask {
+                call,
+                request,
+                answer,
+            } => {
+                send(request, false);
+                let Ok(answer) = answer.await else { return };
+                send(message::result(&call, &message::text(&answer)), last);
+            }
+            // An error means that the other call is gone: nothing to wait for.
+            Action::Park(other) => drop(other.await),
+            Action::Release(other) => drop(other.send(())),
+            Action::Hang => std::future::pending().await,
+            Action::Exit(code) => {
+                service.exit(code);
+                // In a test we are still here, until the connection is cut: no
+                // orderly end of the stream may come before that.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

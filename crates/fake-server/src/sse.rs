@@ -1,0 +1,56 @@
+//! HTTP+SSE of revision 2024-11-05: `GET /sse` opens the stream and names the
+//! endpoint; messages are posted there and answered on the stream.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use tokio::sync::mpsc;
+
+use crate::events::Events;
+use crate::listener::{Reply, json, not_allowed, plain, stream};
+use crate::message::{self, Message, RpcError};
+use crate::service::{Received, Service};
+
+const ENDPOINT: &str = "/messages?sessionId=";
+
+pub(crate) fn answer(service: &Arc<Service>, received: &Received) -> Reply {
+    match (received.verb.as_str(), received.path.as_str()) {
+        ("GET", "/sse") => open(service),
+        (_, "/sse") => not_allowed("GET"),
+        ("POST", path) => match path.strip_prefix(ENDPOINT) {
+            Some(id) => post(service, id, received),
+            None => plain(StatusCode::NOT_FOUND, "not found"),
+        },
+        _ => plain(StatusCode::NOT_FOUND, "not found"),
+    }
+}
+
+fn open(service: &Service) -> Reply {
+    let session = service.open_session();
+    let (outlet, messages) = mpsc::unbounded_channel();
+    service.track(&outlet);
+    session.attach(outlet);
+    stream(Events::new(messages).with_endpoint(&format!("{ENDPOINT}{}", session.id)))
+}
+
+/// A session lives as long as its stream.
+fn post(service: &Arc<Service>, id: &str, received: &Received) -> Reply {
+    let Some(session) = service.session(id).filter(|it| it.is_attached()) else {
+        service.close_session(id);
+        return plain(StatusCode::NOT_FOUND, "session not found");
+    };
+    let message = match Message::parse(received.body.as_bytes()) {
+        Ok(message) => message,
+        Err(invalid) => {
+            let error = message::error("null", &RpcError::from(invalid));
+            return json(StatusCode::BAD_REQUEST, error);
+        }
+    };
+    let call = match message {
+        Message::Request { id, .. } => Some(id),
+        Message::Notification { .. } | Message::Response { .. } => None,
+    };
+    let actions = service.receive(&session, message);
+    session.run(service, call, actions, None);
+    plain(StatusCode::ACCEPTED, "Accepted")
+}

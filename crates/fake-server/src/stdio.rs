@@ -1,0 +1,135 @@
+//! The stdio transport: a thread reads lines, a task writes them, as badly as scripted.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::message::{self, Message, RpcError};
+use crate::script::Script;
+use crate::service::{Received, Service};
+use crate::session::Outgoing;
+
+/// What `--noise` prints before each message: garbage, half a message, bytes
+/// that are no UTF-8, JSON that is no JSON-RPC, blank lines.
+const NOISE: &[u8] =
+    b"Server ready on stdio!\n{\"jsonrpc\":\"2.0\",\"id\":\n\xff\xfe\x80\n[1,2\n{\"a\":1}\n\n  \n\r\n";
+
+/// Serves one session until stdin ends.
+pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
+    let script = service.script();
+    let session = service.open_session();
+    let (outlet, outgoing) = mpsc::unbounded_channel();
+    session.attach(outlet);
+    let (lines, mut incoming) = mpsc::unbounded_channel();
+    // Threads, for stdin must not be waited for by the runtime's end, and
+    // closing it needs a moment in which nobody reads.
+    let close_after = script.close_stdin_after;
+    std::thread::spawn(move || read(&lines, close_after));
+    let writer = std::thread::spawn({
+        let script = script.clone();
+        move || write(outgoing, &script)
+    });
+
+    while let Some(line) = incoming.recv().await {
+        let line = line?;
+        service.record(Received {
+            verb: String::new(),
+            path: String::new(),
+            headers: hyper::HeaderMap::new(),
+            body: String::from_utf8_lossy(&line).into_owned(),
+        });
+        match Message::parse(&line) {
+            Ok(message) => {
+                let call = match message {
+                    Message::Request { id, .. } => Some(id),
+                    Message::Notification { .. } | Message::Response { .. } => None,
+                };
+                let actions = service.receive(&session, message);
+                session.run(&service, call, actions, None);
+            }
+            Err(invalid) => session.publish(message::error("null", &RpcError::from(invalid))),
+        }
+    }
+    if script.ignore_stdin_eof || script.close_stdin_after.is_some() {
+        std::future::pending::<()>().await;
+    }
+    // What is written already still goes out; calls in flight end.
+    session.close();
+    match writer.join() {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Forwards lines without their end, blank ones left out.
+fn read(lines: &mpsc::UnboundedSender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
+    let mut stdin = io::stdin().lock();
+    let mut calls = 0;
+    loop {
+        let mut line = Vec::new();
+        match stdin.read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => {
+                // The receiver ends with the process only.
+                let _ = lines.send(Err(error));
+                return;
+            }
+        }
+        line.truncate(line.trim_ascii_end().len());
+        if line.is_empty() {
+            continue;
+        }
+        if is_call(&line) {
+            calls += 1;
+        }
+        if lines.send(Ok(line)).is_err() {
+            return;
+        }
+        if close_after == Some(calls) {
+            close_stdin();
+            return;
+        }
+    }
+}
+
+fn is_call(line: &[u8]) -> bool {
+    matches!(Message::parse(line), Ok(Message::Request { method, .. }) if method == "tools/call")
+}
+
+/// Writers get EPIPE from here on.
+#[cfg(unix)]
+fn close_stdin() {
+    std::fs::File::open("/dev/null")
+        .and_then(|null| Ok(rustix::stdio::dup2_stdin(null)?))
+        .expect("stdin can be replaced");
+}
+
+#[cfg(not(unix))]
+fn close_stdin() {
+    panic!("--close-stdin-after needs Unix");
+}
+
+fn write(mut outgoing: mpsc::UnboundedReceiver<Outgoing>, script: &Script) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    while let Some(outgoing) = outgoing.blocking_recv() {
+        let Outgoing::Message { text, .. } = outgoing else {
+            continue;
+        };
+        if script.noise {
+            stdout.write_all(NOISE)?;
+        }
+        let line = format!("{text}\n");
+        if script.half_lines {
+            for piece in line.as_bytes().chunks(line.len().div_ceil(5)) {
+                stdout.write_all(piece)?;
+                stdout.flush()?;
+            }
+        } else {
+            stdout.write_all(line.as_bytes())?;
+        }
+        stdout.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! One call, end to end: find the session, send, await, and tell the truth about how it ended.
+//!
+//! A call is one future. It never passes through a supervisor's task; what the server says about it
+//! before the result goes to the caller's [`Outlet`] in the order it was written.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::{self, Kind, Method, Span},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    supervisor::{Private, Server},
+    transport::{CallState, Exchange, Frame, Interruption, InterruptionKind, Session},
+};
+
+/// Progress and log messages that may wait for a client that reads slowly; more are dropped.
+const MAX_UNREAD: usize = 256;
+
+/// How a request's text is changed on its way to the server.
+#[derive(Debug)]
+pub struct Request {
+    pub frame: Frame,
+    id: Span,
+    /// The exposed name or URI, and the server's own as JSON text.
+    rename: Option<(Span, String)>,
+    progress_token: Option<Span>,
+}
+
+impl Request {
+    /// `None` unless the frame is a request.
+    pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
+        let Kind::Request { id, .. } = frame.envelope().kind else { return None };
+        Some(Self { frame, id, rename: None, progress_token })
+    }
+
+    /// Replaces the text at `span` by `original`, quoted.
+    #[must_use]
+    pub fn renamed(mut self, span: Span, original: &str) -> Self {
+        self.rename = Some((span, message::quote(original)));
+        self
+    }
+
+    /// The client's id, as JSON text.
+    pub fn id(&self) -> &str {
+        self.frame.get(self.id)
+    }
+
+    /// The request under our id, which is also its progress token: only where the client asked for
+    /// progress, and never the client's own.
+    fn render(&self, id: &str) -> String {
+        let mut edits = Vec::with_capacity(3);
+        edits.push((self.id, id));
+        if let Some((span, original)) = &self.rename {
+            edits.push((*span, original.as_str()));
+        }
+        if let Some(span) = self.progress_token {
+            edits.push((span, id));
+        }
+        message::splice(self.frame.text(), &mut edits)
+    }
+}
+
+/// Who answers a call.
+#[derive(Clone, Debug)]
+pub enum Upstream {
+    Shared(Arc<Server>),
+    Private(Arc<Private>),
+}
+
+impl Upstream {
+    pub fn server(&self) -> &Arc<Server> {
+        match self {
+            Self::Shared(server) => server,
+            Self::Private(private) => &private.server,
+        }
+    }
+
+    async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+        match self {
+            Self::Shared(server) => server.session(deadline).await,
+            Self::Private(private) => private.session(deadline).await,
+        }
+    }
+}
+
+/// Where progress and log messages of a call go, as JSON text with the client's own token.
+#[derive(Clone, Debug)]
+pub struct Outlet(mpsc::Sender<String>);
+
+impl Outlet {
+    pub fn new() -> (Self, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(MAX_UNREAD);
+        (Self(sender), receiver)
+    }
+
+    fn put(&self, message: String) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(message) {
+            tracing::warn!("a progress or log message was dropped: its client reads too slowly");
+        }
+    }
+}
+
+/// The server's response to a call.
+#[derive(Debug)]
+pub struct Answer {
+    pub frame: Frame,
+    /// Whether the server answered by a stream of events.
+    pub streamed: bool,
+}
+
+/// Ends a call early; dropping it lets the call go on.
+pub type Cancel = oneshot::Sender<String>;
+
+/// What all calls share.
+#[derive(Clone, Debug, Default)]
+pub struct Calls {
+    /// Calls whose client has gone, and cancellations on their way.
+    background: TaskTracker,
+}
+
+impl Calls {
+    /// Calls the server and returns its response, whether result or error. `cancel` ends the call
+    /// with [`FailureKind::Cancelled`].
+    pub async fn call(
+        &self,
+        upstream: Upstream,
+        request: Request,
+        outlet: Outlet,
+        cancel: oneshot::Receiver<String>,
+    ) -> Result<Answer, Failure> {
+        let config = &upstream.server().config;
+        let (limit, hard_limit) = (config.call_timeout, config.max_call_timeout);
+        let started = Instant::now();
+        let mut call = Call {
+            calls: self,
+            upstream: &upstream,
+            request: &request,
+            outlet,
+            deadline: started + limit,
+            limit,
+            hard_deadline: started + hard_limit,
+        };
+        let mut cancel = pin!(async {
+            match cancel.await {
+                Ok(reason) => reason,
+                // Nobody can cancel it any more.
+                Err(_) => std::future::pending().await,
+            }
+        });
+        // Once more on a new session, and only if nothing of the call can have run (invariant 6).
+        match call.attempt(cancel.as_mut()).await {
+            Err(Attempt::NotSent(_)) => call.attempt(cancel).await,
+            other => other,
+        }
+        .map_err(Attempt::into_failure)
+    }
+
+    /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream
+    /// does not cancel a call (specification, transports, "Sending Messages").
+    pub fn detachable<F>(&self, future: F) -> Detachable<F>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send,
+    {
+        Detachable { future: Some(Box::pin(future)), background: self.background.clone() }
+    }
+
+    /// Waits for calls whose client has gone and for cancellations on their way, up to `limit`.
+    pub async fn drain(&self, limit: Duration) {
+        self.background.close();
+        if tokio::time::timeout(limit, self.background.wait()).await.is_err() {
+            tracing::warn!("calls were still in flight at the end");
+        }
+    }
+
+    fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
+        let session = Arc::clone(session);
+        self.background.spawn(async move { session.cancel(exchange, &reason).await });
+    }
+}
+
+/// How an attempt failed.
+enum Attempt {
+    /// The server cannot have seen it: another attempt is safe.
+    NotSent(Failure),
+    Final(Failure),
+}
+
+impl Attempt {
+    fn into_failure(self) -> Failure {
+        match self {
+            Self::NotSent(failure) | Self::Final(failure) => failure,
+        }
+    }
+}
+
+struct Call<'a> {
+    calls: &'a Calls,
+    upstream: &'a Upstream,
+    request: &'a Request,
+    outlet: Outlet,
+    deadline: Instant,
+    limit: Duration,
+    hard_deadline: Instant,
+}
+
+impl Call<'_> {
+    async fn attempt(&mut self, mut cancel: Pin<&mut impl Future<Output = String>>) -> Result<Answer, Attempt> {
+        let session = tokio::select! {
+            biased;
+            session = self.upstream.session(self.deadline) => session.map_err(Attempt::Final)?,
+            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+        };
+        let mut exchange = tokio::select! {
+            biased;
+            exchange = session.start(|id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
+            // A full pipe: nothing of the message has been written.
+            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
+            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+        };
+        let mut timer = pin!(tokio::time::sleep_until(self.deadline));
+        loop {
+            tokio::select! {
+                biased;
+                frame = exchange.next() => {
+                    let frame = frame.map_err(|why| self.interrupted(why))?;
+                    let Some(method) = frame.method() else {
+                        return Ok(Answer { frame, streamed: exchange.is_stream() });
+                    };
+                    // K16: progress extends the deadline, up to the hard limit.
+                    if method == Method::Progress {
+                        self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
+                        timer.as_mut().reset(self.deadline);
+                    }
+                    self.relay(method, &frame);
+                }
+                () = &mut timer => {
+                    self.calls.cancel(&session, exchange, format!("timeout after {}", seconds(self.limit)));
+                    return Err(Attempt::Final(self.timed_out()));
+                }
+                reason = &mut cancel => {
+                    let failure = self.cancelled(&reason);
+                    self.calls.cancel(&session, exchange, reason);
+                    return Err(Attempt::Final(failure));
+                }
+            }
+        }
+    }
+
+    fn relay(&self, method: Method, frame: &Frame) {
+        let message = match (method, self.request.progress_token) {
+            (Method::Progress, Some(token)) => frame.with_progress_token(self.request.frame.get(token)),
+            // Not asked for.
+            (Method::Progress, None) => return,
+            _ => frame.one_line(),
+        };
+        self.outlet.put(message);
+    }
+
+    fn failure(&self, kind: FailureKind, message: String) -> Failure {
+        Failure::new(kind, message).of_server(&self.upstream.server().name)
+    }
+
+    fn timed_out(&self) -> Failure {
+        self.failure(FailureKind::CallTimeout, format!("timeout after {}", seconds(self.limit)))
+    }
+
+    fn cancelled(&self, reason: &str) -> Failure {
+        self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
+    }
+
+    fn interrupted(&self, why: Interruption) -> Attempt {
+        let name = &self.upstream.server().name;
+        let kind = match (&why.kind, why.state) {
+            (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
+            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => FailureKind::OutcomeUnknown,
+            _ => FailureKind::CallFailed,
+        };
+        let message = match kind {
+            FailureKind::OutcomeUnknown => format!(
+                "Server '{name}' was lost during the call: {why}. It may or may not have run; check before you call again"
+            ),
+            _ => format!("Server '{name}' did not answer: {why}"),
+        };
+        let failure = self.failure(kind, message);
+        match (why.state, why.kind) {
+            (
+                CallState::NotSent,
+                InterruptionKind::Lost | InterruptionKind::SessionExpired | InterruptionKind::Unreachable(_),
+            ) => Attempt::NotSent(failure),
+            _ => Attempt::Final(failure),
+        }
+    }
+}
+
+/// `30s`, as M3 has it.
+fn seconds(duration: Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{}s", duration.as_secs())
+    } else {
+        format!("{}ms", duration.as_millis())
+    }
+}
+
+/// See [`Calls::detachable`].
+pub struct Detachable<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    future: Option<Pin<Box<F>>>,
+    background: TaskTracker,
+}
+
+impl<F> Future for Detachable<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.future.as_mut().expect("a finished future is not polled again");
+        let output = std::task::ready!(future.as_mut().poll(context));
+        self.future = None;
+        Poll::Ready(output)
+    }
+}
+
+impl<F> Drop for Detachable<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send,
+{
+    fn drop(&mut self) {
+        let Some(future) = self.future.take() else { return };
+        // Outside a runtime there is nothing left to run it on.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.background.spawn_on(async move { drop(future.await) }, &runtime);
+        }
+    }
+}

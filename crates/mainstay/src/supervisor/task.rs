@@ -1,0 +1,386 @@
+//! The supervisor's task: events in, effects out.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::{
+    catalog::{ListKind, ServerCatalog},
+    config::ServerConfig,
+    failure::{Failure, FailureKind},
+    ids::{Epoch, ServerName},
+    lifecycle::{Effect, Event, Lifecycle, Loss, Policy, Report as LifecycleReport, State},
+    message::Method,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::{self, JoinSet},
+    time::Instant,
+};
+
+use super::{Command, PrivateId, Report, View, listing};
+use crate::transport::{self, Notice, Opening, Session, StderrTail, Stop};
+
+/// Notifications of a server that may wait to be handled.
+const MAX_NOTICES: usize = 1024;
+
+/// A server that changes its lists in a burst is listed once (Y7).
+const LIST_DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// Which of the server's sessions something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Which {
+    Shared(Epoch),
+    Private(PrivateId),
+}
+
+/// Everything that can happen to a supervisor.
+enum Happening {
+    Command(Option<Command>),
+    Opened(Which, Session),
+    Ended(Which, Loss),
+    Listed(Epoch, Box<ServerCatalog>, Vec<ListKind>),
+    Notice(Notice),
+    Deadline,
+}
+
+struct PrivateSession {
+    stop: Stop,
+    session: Option<Arc<Session>>,
+    /// Calls that wait for the session to open.
+    waiting: Vec<oneshot::Sender<Result<Arc<Session>, Failure>>>,
+}
+
+pub struct Task {
+    config: Arc<ServerConfig>,
+    policy: Policy,
+    stderr: Arc<StderrTail>,
+    reports: mpsc::Sender<(ServerName, Report)>,
+    view: watch::Sender<View>,
+
+    shared: Lifecycle,
+    shared_stop: Stop,
+    privates: HashMap<PrivateId, PrivateSession>,
+    /// Every connection, opening, open or closing, and which session's it is.
+    connections: JoinSet<Loss>,
+    carries: HashMap<task::Id, Which>,
+    opened: (mpsc::Sender<(Which, Session)>, mpsc::Receiver<(Which, Session)>),
+    notices: (mpsc::Sender<Notice>, mpsc::Receiver<Notice>),
+    listings: JoinSet<(Epoch, Box<ServerCatalog>, Vec<ListKind>)>,
+    /// Lists that the server said have changed, to be read at `list_at`.
+    stale: Vec<ListKind>,
+    list_at: Option<Instant>,
+    stopping: bool,
+}
+
+impl Task {
+    pub fn new(
+        config: Arc<ServerConfig>,
+        policy: Policy,
+        stderr: Arc<StderrTail>,
+        reports: mpsc::Sender<(ServerName, Report)>,
+    ) -> (Self, watch::Receiver<View>) {
+        let shared = Lifecycle::default();
+        let (view, seen) = watch::channel(View {
+            status: shared.status(),
+            session: None,
+            catalog: None,
+            attempted: false,
+            connected_at: None,
+        });
+        let task = Self {
+            config,
+            policy,
+            stderr,
+            reports,
+            view,
+            shared,
+            shared_stop: Stop::default(),
+            privates: HashMap::new(),
+            connections: JoinSet::new(),
+            carries: HashMap::new(),
+            opened: mpsc::channel(16),
+            notices: mpsc::channel(MAX_NOTICES),
+            listings: JoinSet::new(),
+            stale: Vec::new(),
+            list_at: None,
+            stopping: false,
+        };
+        (task, seen)
+    }
+
+    pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        if self.config.connects_at_start() {
+            self.step(Event::Start);
+        } else {
+            self.view.send_modify(|view| view.attempted = true);
+        }
+        while !(self.stopping && self.connections.is_empty()) {
+            let happening = self.wait(&mut commands).await;
+            self.handle(happening).await;
+        }
+        self.listings.shutdown().await;
+    }
+
+    async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Happening {
+        let lifecycle = self.shared.deadline(&self.policy).map(Instant::from_std);
+        let deadline = [lifecycle, self.list_at].into_iter().flatten().min();
+        let mut sleep = pin!(async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        });
+        tokio::select! {
+            command = commands.recv(), if !self.stopping => Happening::Command(command),
+            Some((which, session)) = self.opened.1.recv() => Happening::Opened(which, session),
+            Some(ended) = self.connections.join_next_with_id() => {
+                let (id, loss) = match ended {
+                    Ok((id, loss)) => (id, loss),
+                    Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}"))),
+                };
+                let which = self.carries.remove(&id).expect("every connection is entered when it starts");
+                Happening::Ended(which, loss)
+            }
+            Some(Ok((epoch, catalog, kinds))) = self.listings.join_next() => Happening::Listed(epoch, catalog, kinds),
+            Some(notice) = self.notices.1.recv() => Happening::Notice(notice),
+            () = &mut sleep => Happening::Deadline,
+        }
+    }
+
+    async fn handle(&mut self, happening: Happening) {
+        match happening {
+            Happening::Command(Some(Command::CallWaiting)) => self.step(Event::CallWaiting),
+            Happening::Command(Some(Command::OpenPrivate { id, initialize, notices, reply })) => {
+                self.open_private(id, initialize, notices, reply);
+            }
+            Happening::Command(Some(Command::ClosePrivate(id))) => {
+                if let Some(private) = self.privates.get(&id) {
+                    private.stop.close.cancel();
+                }
+            }
+            // Nobody holds the server any more: the same as being told to stop.
+            Happening::Command(Some(Command::Stop) | None) => self.stop(),
+            Happening::Opened(Which::Shared(epoch), session) => self.shared_opened(epoch, session),
+            Happening::Opened(Which::Private(id), session) => self.private_opened(id, session),
+            Happening::Ended(Which::Shared(epoch), loss) => {
+                tracing::info!(server = %self.config.name, %epoch, %loss, "session ended");
+                self.step(Event::Io(epoch, LifecycleReport::Ended(loss)));
+                self.view.send_modify(|view| {
+                    view.session = None;
+                    view.connected_at = None;
+                    view.attempted = true;
+                });
+            }
+            Happening::Ended(Which::Private(id), loss) => self.private_ended(id, &loss),
+            Happening::Listed(epoch, catalog, announced) => self.listed(epoch, *catalog, announced).await,
+            Happening::Notice(notice) => self.notice(notice).await,
+            Happening::Deadline => {
+                self.step(Event::Tick);
+                self.list_if_due();
+            }
+        }
+    }
+
+    /// One step of the shared session's lifecycle, and its effect.
+    fn step(&mut self, event: Event) {
+        let life = std::mem::take(&mut self.shared);
+        let (life, effect) = life.step(event, Instant::now().into_std(), &self.policy);
+        self.shared = life;
+        match effect {
+            None => {}
+            Some(Effect::Open(epoch)) => {
+                self.shared_stop = Stop::default();
+                let opening =
+                    self.opening(transport::own_initialize(), self.notices.0.clone(), self.shared_stop.clone());
+                self.connect(Which::Shared(epoch), opening);
+            }
+            Some(Effect::Close(_)) => self.shared_stop.close.cancel(),
+            Some(Effect::Kill(_)) => self.shared_stop.kill.cancel(),
+        }
+        let status = self.shared.status();
+        self.view.send_if_modified(|view| {
+            let changed = view.status != status;
+            if changed {
+                tracing::info!(server = %self.config.name, state = %status.state, reason = status.reason, "state");
+                view.status = status;
+            }
+            changed
+        });
+    }
+
+    fn opening(&self, initialize: Arc<str>, notices: mpsc::Sender<Notice>, stop: Stop) -> Opening {
+        Opening {
+            server: self.config.name.clone(),
+            launch: self.config.launch.clone(),
+            initialize,
+            max_message_bytes: self.config.max_message_bytes,
+            notices,
+            stderr: Arc::clone(&self.stderr),
+            stop,
+        }
+    }
+
+    fn connect(&mut self, which: Which, opening: Opening) {
+        let opened = self.opened.0.clone();
+        let connection = self.connections.spawn(async move {
+            match transport::open(opening).await {
+                Ok((session, running)) => {
+                    // Its reader ends after all connections.
+                    opened.send((which, session)).await.ok();
+                    running.await
+                }
+                Err(loss) => loss,
+            }
+        });
+        self.carries.insert(connection.id(), which);
+    }
+
+    fn shared_opened(&mut self, epoch: Epoch, session: Session) {
+        if epoch != self.shared.epoch() {
+            return;
+        }
+        let session = Arc::new(session);
+        self.view.send_modify(|view| {
+            view.session = Some(Arc::clone(&session));
+            view.connected_at = Some(SystemTime::now());
+        });
+        self.step(Event::Io(epoch, LifecycleReport::Opened));
+        self.list(ListKind::ALL.to_vec(), Vec::new());
+    }
+
+    /// Starts reading lists of the live session.
+    fn list(&mut self, kinds: Vec<ListKind>, announced: Vec<ListKind>) {
+        let (session, before) = {
+            let view = self.view.borrow();
+            (view.session.clone(), view.catalog.clone())
+        };
+        let Some(session) = session else { return };
+        let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
+        self.listings.spawn(async move {
+            let catalog = listing::list(&session, &server, &kinds, before.as_deref()).await;
+            (epoch, Box::new(catalog), announced)
+        });
+    }
+
+    fn list_if_due(&mut self) {
+        if self.list_at.is_some_and(|at| at <= Instant::now()) {
+            if self.listings.is_empty() {
+                self.list_at = None;
+                let stale = std::mem::take(&mut self.stale);
+                self.list(stale.clone(), stale);
+            } else {
+                // One listing at a time, so that an older one cannot overwrite a newer one.
+                self.list_at = Some(Instant::now() + LIST_DEBOUNCE);
+            }
+        }
+    }
+
+    async fn listed(&mut self, epoch: Epoch, catalog: ServerCatalog, announced: Vec<ListKind>) {
+        if epoch != self.shared.epoch() {
+            return;
+        }
+        let catalog = Arc::new(catalog);
+        self.view.send_modify(|view| view.catalog = Some(Arc::clone(&catalog)));
+        // The registry is told before the attempt counts as over, so that whoever waited for it
+        // finds the merged catalog.
+        self.report(Report::CatalogChanged { announced }).await;
+        self.view.send_if_modified(|view| !std::mem::replace(&mut view.attempted, true));
+    }
+
+    async fn notice(&mut self, notice: Notice) {
+        let changed: Vec<ListKind> =
+            ListKind::ALL.into_iter().filter(|kind| kind.changed() == notice.method).collect();
+        if changed.is_empty() {
+            match notice.method {
+                Method::LogMessage | Method::ResourceUpdated => self.report(Report::Notice(notice)).await,
+                other => tracing::debug!(server = %self.config.name, ?other, "a notification was ignored"),
+            }
+            return;
+        }
+        for kind in changed {
+            if !self.stale.contains(&kind) {
+                self.stale.push(kind);
+            }
+        }
+        self.list_at.get_or_insert(Instant::now() + LIST_DEBOUNCE);
+    }
+
+    async fn report(&self, report: Report) {
+        // The registry lives longer than its supervisors; at the very end nobody listens.
+        self.reports.send((self.config.name.clone(), report)).await.ok();
+    }
+
+    fn open_private(
+        &mut self,
+        id: PrivateId,
+        initialize: Arc<str>,
+        notices: mpsc::Sender<Notice>,
+        reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
+    ) {
+        let max = self.config.max_sessions;
+        if let Some(private) = self.privates.get_mut(&id) {
+            match &private.session {
+                Some(session) if !session.is_over() => drop(reply.send(Ok(Arc::clone(session)))),
+                // Opening, or not yet quite gone: it is opened anew when it is (invariant 9).
+                _ => private.waiting.push(reply),
+            }
+            return;
+        }
+        let refusal = if self.stopping || !self.config.enabled {
+            Some((FailureKind::ServerNotConnected, "is not running".to_owned()))
+        } else if self.privates.len() >= max {
+            Some((FailureKind::TooManySessions, format!("already has {max} sessions (maxSessions)")))
+        } else {
+            None
+        };
+        if let Some((kind, reason)) = refusal {
+            let message = format!("Server '{}' {reason}", self.config.name);
+            // Whoever asked may have gone.
+            drop(reply.send(Err(Failure::new(kind, message).of_server(&self.config.name))));
+            return;
+        }
+        let stop = Stop::default();
+        let opening = self.opening(initialize, notices, stop.clone());
+        self.privates.insert(id, PrivateSession { stop: stop.clone(), session: None, waiting: vec![reply] });
+        self.connect(Which::Private(id), opening);
+    }
+
+    fn private_opened(&mut self, id: PrivateId, session: Session) {
+        let Some(private) = self.privates.get_mut(&id) else { return };
+        let session = Arc::new(session);
+        private.session = Some(Arc::clone(&session));
+        let mut asked = false;
+        for reply in private.waiting.drain(..) {
+            asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
+        }
+        // Everyone who asked has gone meanwhile.
+        if !asked {
+            private.stop.close.cancel();
+        }
+    }
+
+    fn private_ended(&mut self, id: PrivateId, loss: &Loss) {
+        tracing::debug!(server = %self.config.name, %loss, "an isolated session ended");
+        let Some(private) = self.privates.remove(&id) else { return };
+        for reply in private.waiting {
+            let message = format!("Server '{}' could not open a session: {loss}", self.config.name);
+            let failure = Failure::new(FailureKind::ConnectFailed, message)
+                .of_server(&self.config.name)
+                .with("stderr", self.stderr.lines());
+            drop(reply.send(Err(failure)));
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.step(Event::Stop);
+        for private in self.privates.values() {
+            private.stop.close.cancel();
+        }
+        debug_assert!(self.shared.status().state != State::Connected);
+    }
+}

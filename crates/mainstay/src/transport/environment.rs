@@ -1,0 +1,163 @@
+//! The environment of child processes (requirements C2 and D6, design section 12).
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use mainstay_core::config::{InheritEnv, StdioLaunch};
+
+pub type Environment = BTreeMap<OsString, OsString>;
+
+/// A login shell that prints no environment in this time is given up.
+const SHELL_TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Our own variables stay ours: never our tokens.
+const OURS: &str = "MAINSTAY_";
+
+/// What a child gets: what is inherited, with the standard places added to PATH, and the entry's own
+/// variables over it (D12: they win, for PATH too).
+pub fn of_child(launch: &StdioLaunch) -> Environment {
+    let mut environment = match launch.inherit_env {
+        InheritEnv::Process => env::vars_os().collect(),
+        InheritEnv::LoginShell => login_shell().clone(),
+        InheritEnv::None => Environment::new(),
+    };
+    environment.retain(|name, _| !name.to_string_lossy().starts_with(OURS));
+    let inherited = environment.get(OsStr::new("PATH")).cloned();
+    environment.insert("PATH".into(), search_path(inherited.as_deref()));
+    for (name, value) in &launch.env {
+        environment.insert(name.into(), value.expose().into());
+    }
+    environment
+}
+
+/// The PATH given, and after it the standard places (D6), so that a virtual environment or a version
+/// manager wins.
+pub fn search_path(inherited: Option<&OsStr>) -> OsString {
+    let mut places: Vec<PathBuf> = inherited.map(|path| env::split_paths(path).collect()).unwrap_or_default();
+    for place in standard_places(env::var_os("HOME").map(PathBuf::from).as_deref()) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    env::join_paths(places).unwrap_or_else(|_| inherited.unwrap_or_default().to_owned())
+}
+
+fn standard_places(home: Option<&Path>) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = if cfg!(windows) {
+        let npm = env::var_os("APPDATA").map(|data| PathBuf::from(data).join("npm"));
+        npm.into_iter().chain([r"C:\Program Files\nodejs".into()]).collect()
+    } else {
+        ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"]
+            .map(PathBuf::from)
+            .into()
+    };
+    if let Some(home) = home {
+        places.extend(versions(&home.join(".nvm/versions/node"), "bin"));
+        places.extend(versions(&home.join(".fnm/node-versions"), "installation/bin"));
+    }
+    places
+}
+
+/// `folder/*/below`, newest version first (D7: 22.17 before 20.10, compared as numbers).
+fn versions(folder: &Path, below: &str) -> Vec<PathBuf> {
+    // A folder that cannot be read holds nothing for us (D8).
+    let mut found: Vec<(Vec<u64>, PathBuf)> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .map(|entry| (numbers(&entry.file_name().to_string_lossy()), entry.path().join(below)))
+        .filter(|(_, path)| path.is_dir())
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version.trim_start_matches('v').split('.').map(|part| part.parse().unwrap_or(0)).collect()
+}
+
+/// The environment of the user's login shell, asked for once.
+fn login_shell() -> &'static Environment {
+    static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+    ENVIRONMENT.get_or_init(|| {
+        ask_login_shell().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the login shell's environment could not be read; using our own");
+            env::vars_os().collect()
+        })
+    })
+}
+
+fn ask_login_shell() -> std::io::Result<Environment> {
+    let shell = env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let mut child = Command::new(shell)
+        .args(["-l", "-c", "env -0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut stdout = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut stdout, &mut text).map(|_| text)
+    });
+    let deadline = Instant::now() + SHELL_TIME_LIMIT;
+    while !reader.is_finished() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Ends a shell that hangs, and with it the reader.
+    child.kill().ok();
+    child.wait()?;
+    let text = reader.join().map_err(|_| std::io::ErrorKind::Other)??;
+    Ok(parse(&text))
+}
+
+fn parse(text: &[u8]) -> Environment {
+    text.split(|byte| *byte == 0)
+        .filter_map(|entry| {
+            let entry = String::from_utf8_lossy(entry);
+            entry.split_once('=').map(|(name, value)| (name.into(), value.into()))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D7
+    #[test]
+    fn node_versions_compare_as_numbers() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        for version in ["v20.10.0", "v22.17.0", "v9.1.0"] {
+            std::fs::create_dir_all(home.path().join(".nvm/versions/node").join(version).join("bin")).expect("made");
+        }
+        let found: Vec<String> = versions(&home.path().join(".nvm/versions/node"), "bin")
+            .iter()
+            .filter_map(|path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        assert_eq!(found, ["v22.17.0", "v20.10.0", "v9.1.0"]);
+    }
+
+    #[test]
+    fn the_inherited_path_comes_first() {
+        let path = search_path(Some(OsStr::new("/venv/bin:/usr/bin")));
+        let places: Vec<_> = env::split_paths(&path).collect();
+        assert_eq!(places[..2], [PathBuf::from("/venv/bin"), PathBuf::from("/usr/bin")]);
+        assert!(places.contains(&PathBuf::from("/usr/local/bin")));
+        assert_eq!(places.iter().filter(|place| **place == Path::new("/usr/bin")).count(), 1);
+    }
+
+    #[test]
+    fn a_shells_environment_is_read_with_its_line_breaks() {
+        let environment = parse(b"A=1\0B=x=y\nz\0\0");
+        assert_eq!(environment.get(OsStr::new("B")), Some(&OsString::from("x=y\nz")));
+        assert_eq!(environment.len(), 2);
+    }
+}

@@ -1,0 +1,132 @@
+//! One request and everything the server says about it, whatever the transport.
+
+use std::sync::Arc;
+
+use mainstay_core::{ids::ServerName, message};
+
+use super::{
+    Frame,
+    http_exchange::HttpExchange,
+    lines::{LineWriter, Mark},
+    pending::{Broken, Ticket},
+    sse::Posted,
+};
+
+/// How far a call got before it was lost (invariant 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallState {
+    /// The server cannot have seen it.
+    NotSent,
+    /// It may have run.
+    Sent,
+}
+
+/// Why there will be no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct Interruption {
+    pub state: CallState,
+    pub kind: InterruptionKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterruptionKind {
+    #[error("the connection was lost")]
+    Lost,
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// HTTP 404 with a session id: the session is over, and nothing ran.
+    #[error("the server ended the session")]
+    SessionExpired,
+    #[error("the server answered HTTP {status}{}", detail(body))]
+    Refused { status: u16, body: String },
+    #[error("the server's answer is not a JSON-RPC message: {0}")]
+    Unreadable(String),
+    #[error("the server's answer exceeds {0} bytes")]
+    TooLarge(usize),
+    #[error("the server ended its answer without a result")]
+    Unanswered,
+}
+
+fn detail(body: &str) -> String {
+    if body.is_empty() { String::new() } else { format!(": {body}") }
+}
+
+impl Interruption {
+    pub fn not_sent(kind: InterruptionKind) -> Self {
+        Self { state: CallState::NotSent, kind }
+    }
+
+    pub fn sent(kind: InterruptionKind) -> Self {
+        Self { state: CallState::Sent, kind }
+    }
+}
+
+impl From<Broken> for InterruptionKind {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Ended => Self::Lost,
+            Broken::TooLarge(limit) => Self::TooLarge(limit),
+        }
+    }
+}
+
+/// A request on its way. Yields the server's messages about it in the order they were written; the
+/// last one is the response.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Our id of the request, and its progress token if it has one.
+    pub id: u64,
+    pub(super) way: Way,
+}
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Piped { ticket: Ticket, writer: Arc<LineWriter>, mark: Mark },
+    Http(Box<HttpExchange>),
+    Posted(Box<Posted>),
+}
+
+impl Exchange {
+    /// The next message about this request. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Frame, Interruption> {
+        match &mut self.way {
+            Way::Piped { ticket, writer, mark } => ticket.next().await.map_err(|broken| {
+                let sent = writer.has_begun(*mark);
+                let state = if sent { CallState::Sent } else { CallState::NotSent };
+                Interruption { state, kind: broken.into() }
+            }),
+            Way::Http(exchange) => exchange.next().await,
+            Way::Posted(posted) => posted.next().await,
+        }
+    }
+
+    /// Whether the server answers with a stream of its own, which a transparent path mirrors.
+    pub fn is_stream(&self) -> bool {
+        match &self.way {
+            Way::Http(exchange) => exchange.is_stream(),
+            Way::Piped { .. } | Way::Posted(_) => false,
+        }
+    }
+
+    /// The response, where nothing but the response is of interest.
+    pub async fn response(mut self) -> Result<Frame, Interruption> {
+        loop {
+            let frame = self.next().await?;
+            if frame.method().is_none() {
+                return Ok(frame);
+            }
+        }
+    }
+}
+
+/// `notifications/cancelled` for our request `id`.
+pub(super) fn cancelled(server: &ServerName, id: u64, reason: &str) -> String {
+    tracing::debug!(%server, id, reason, "cancelling a request");
+    let reason = message::quote(reason);
+    message::request(
+        None,
+        "notifications/cancelled",
+        Some(&format!(r#"{{"requestId":{id},"reason":{reason}}}"#)),
+    )
+}

@@ -1,0 +1,103 @@
+//! One JSON-RPC message as it came off a wire: its text, and where its members lie.
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
+
+/// A message, owned; cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    text: ByteString,
+    envelope: Envelope,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("not UTF-8")]
+    Utf8,
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl Frame {
+    pub fn read(bytes: Bytes) -> Result<Self, Unreadable> {
+        let text = ByteString::try_from(bytes).map_err(|_| Unreadable::Utf8)?;
+        let envelope = message::peek(&text)?;
+        Ok(Self { text, envelope })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    pub fn get(&self, span: Span) -> &str {
+        span.get(&self.text)
+    }
+
+    /// The method of a request or notification.
+    pub fn method(&self) -> Option<Method> {
+        match self.envelope.kind {
+            Kind::Request { method, .. } | Kind::Notification { method } => Some(method),
+            Kind::Response { .. } => None,
+        }
+    }
+
+    /// The method's name on the wire, for messages whose [`Method`] is `Other`.
+    pub fn method_name(&self) -> String {
+        message::text_member(&self.text, "method").unwrap_or_default().into_owned()
+    }
+
+    /// The value of `result`, if this is a successful response.
+    pub fn result(&self) -> Option<&str> {
+        match self.envelope.kind {
+            Kind::Response { body, is_error: false, .. } => Some(self.get(body)),
+            _ => None,
+        }
+    }
+
+    /// The value of `error`, if this is an error response.
+    pub fn error(&self) -> Option<&str> {
+        match self.envelope.kind {
+            Kind::Response { body, is_error: true, .. } => Some(self.get(body)),
+            _ => None,
+        }
+    }
+
+    /// This message under another id (JSON text), on one line; a notification as it is.
+    pub fn with_id(&self, id: &str) -> String {
+        match self.envelope.kind {
+            Kind::Request { id: span, .. } | Kind::Response { id: span, .. } => {
+                message::splice(&self.text, &mut [(span, id)])
+            }
+            Kind::Notification { .. } => self.one_line(),
+        }
+    }
+
+    pub fn one_line(&self) -> String {
+        message::one_line(&self.text).into_owned()
+    }
+
+    /// This progress notification under another token (JSON text).
+    pub fn with_progress_token(&self, token: &str) -> String {
+        match self.envelope.in_params(&self.text, &["progressToken"]) {
+            Some(span) => message::splice(&self.text, &mut [(span, token)]),
+            None => self.one_line(),
+        }
+    }
+
+    /// A text parameter: `params.<name>`.
+    pub fn text_param(&self, name: &str) -> Option<String> {
+        let params = self.get(self.envelope.params?);
+        message::text_member(params, name).map(std::borrow::Cow::into_owned)
+    }
+
+    /// A parameter as JSON text.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        let params = self.envelope.params?;
+        message::member(self.get(params), name)
+    }
+}

@@ -1,0 +1,268 @@
+//! Newline-delimited messages over a byte stream: a bounded reader and a coalescing writer.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError, atomic::{AtomicBool, AtomicU64, Ordering}},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Notify,
+};
+
+/// Read this much at once; also the most that is kept between lines.
+const READ_SIZE: usize = 64 * 1024;
+
+/// Longest line that is not a message (Y6): what begins otherwise than a message is noise.
+const MAX_NOISE: usize = 1024 * 1024;
+
+/// How much of an oversized line is kept, to say whose answer it was.
+const KEPT_HEAD: usize = 1024;
+
+/// One line of input, without its line end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Whole(Bytes),
+    /// Longer than allowed; only its beginning was kept.
+    TooLong { head: Bytes },
+}
+
+/// Splits a byte stream into lines without ever holding more than the limit.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    input: R,
+    buffer: BytesMut,
+    /// How far `buffer` has been searched for a line end.
+    searched: usize,
+    max_line: usize,
+    /// The head of the oversized line that is being skipped.
+    skipping: Option<Bytes>,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    pub fn new(input: R, max_line: usize) -> Self {
+        Self { input, buffer: BytesMut::new(), searched: 0, max_line, skipping: None }
+    }
+
+    /// The next line; `None` at the end of input, whose unfinished last line is not a message.
+    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+                let mut line = self.buffer.split_to(self.searched + at).freeze();
+                self.buffer.advance(1);
+                self.searched = 0;
+                if let Some(head) = self.skipping.take() {
+                    return Ok(Some(Line::TooLong { head }));
+                }
+                if line.last() == Some(&b'\r') {
+                    line.truncate(line.len() - 1);
+                }
+                return Ok(Some(Line::Whole(line)));
+            }
+            self.searched = self.buffer.len();
+            if self.skipping.is_some() {
+                self.buffer.clear();
+                self.searched = 0;
+            } else if self.buffer.len() > self.limit() {
+                let head = self.buffer.len().min(KEPT_HEAD);
+                self.skipping = Some(Bytes::copy_from_slice(&self.buffer[..head]));
+                self.buffer = BytesMut::new();
+                self.searched = 0;
+            }
+            self.buffer.reserve(READ_SIZE);
+            if self.input.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(self.skipping.take().map(|head| Line::TooLong { head }));
+            }
+        }
+    }
+
+    fn limit(&self) -> usize {
+        match self.buffer.trim_ascii_start().first() {
+            Some(b'{' | b'[') => self.max_line,
+            _ => self.max_line.min(MAX_NOISE),
+        }
+    }
+}
+
+/// Bytes that may queue for a reader that does not read; a message that finds the queue this full
+/// waits for room.
+const MAX_QUEUED: usize = 8 * 1024 * 1024;
+
+/// A queue of lines that one task writes out, everything that has queued in one go.
+#[derive(Debug, Default)]
+pub struct LineWriter {
+    queue: Mutex<Queue>,
+    /// Bytes that the operating system has taken, of all that were ever queued.
+    written: AtomicU64,
+    closed: AtomicBool,
+    not_empty: Notify,
+    room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    /// Bytes ever queued.
+    queued: u64,
+}
+
+/// The writer has closed; nothing of this message was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is closed")]
+pub struct WriterClosed;
+
+/// Where in the stream a message begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl LineWriter {
+    /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
+    pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
+        debug_assert!(!message.contains('\n'), "messages are framed by line");
+        loop {
+            let room = self.room.notified();
+            if let Some(mark) = self.try_send(message)? {
+                return Ok(mark);
+            }
+            room.await;
+        }
+    }
+
+    /// Queues one message, unless the queue is full.
+    pub fn try_send(&self, message: &str) -> Result<Option<Mark>, WriterClosed> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(WriterClosed);
+        }
+        let (mark, was_empty) = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            if queue.bytes.len() >= MAX_QUEUED {
+                return Ok(None);
+            }
+            let mark = Mark(queue.queued);
+            let was_empty = queue.bytes.is_empty();
+            queue.bytes.extend_from_slice(message.as_bytes());
+            queue.bytes.push(b'\n');
+            queue.queued += message.len() as u64 + 1;
+            (mark, was_empty)
+        };
+        if was_empty {
+            self.not_empty.notify_one();
+        }
+        Ok(Some(mark))
+    }
+
+    /// Whether the first byte of the message at `mark` has been written (invariant 6: "sent").
+    pub fn has_begun(&self, mark: Mark) -> bool {
+        self.written.load(Ordering::Acquire) > mark.0
+    }
+
+    /// Refuses further messages; what is queued is still written.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.not_empty.notify_one();
+        self.room.notify_waiters();
+    }
+
+    /// Writes until [`LineWriter::close`], then what is left, then shuts the output down.
+    pub async fn run(&self, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let result = self.write_all(&mut output).await;
+        self.close();
+        result?;
+        output.shutdown().await
+    }
+
+    async fn write_all(&self, output: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut batch = Vec::new();
+        loop {
+            {
+                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::swap(&mut queue.bytes, &mut batch);
+            }
+            if batch.is_empty() {
+                if self.closed.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                self.not_empty.notified().await;
+                continue;
+            }
+            self.room.notify_waiters();
+            let mut left = batch.as_slice();
+            while !left.is_empty() {
+                let taken = output.write(left).await?;
+                if taken == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                self.written.fetch_add(taken as u64, Ordering::AcqRel);
+                left = &left[taken..];
+            }
+            output.flush().await?;
+            batch.clear();
+            // One large message must not keep its room for ever.
+            batch.shrink_to(READ_SIZE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(input: &[u8], max_line: usize) -> Vec<Line> {
+        let mut reader = LineReader::new(input, max_line);
+        let mut lines = Vec::new();
+        while let Some(line) = reader.next().await.expect("memory can be read") {
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn whole(text: &str) -> Line {
+        Line::Whole(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn lines_end_with_lf_or_crlf_and_an_unfinished_one_is_none() {
+        assert_eq!(lines(b"a\r\nb\n\nc", 10).await, [whole("a"), whole("b"), whole("")]);
+    }
+
+    /// Y6: an oversized message is skipped, and its head says whose it was.
+    #[tokio::test]
+    async fn an_oversized_line_is_skipped_and_the_next_one_read() {
+        let mut input = br#"{"id":7,"#.to_vec();
+        input.extend(vec![b'x'; 200_000]);
+        input.extend(b"\n{}\n");
+        let found = lines(&input, 1000).await;
+        let [Line::TooLong { head }, next] = found.as_slice() else { panic!("two lines, not {}", found.len()) };
+        assert!(head.starts_with(br#"{"id":7,"#));
+        assert_eq!(*next, whole("{}"));
+    }
+
+    #[tokio::test]
+    async fn what_queues_is_written_in_order_and_begun_when_written() {
+        let writer = LineWriter::default();
+        let first = writer.send("one").await.expect("open");
+        let second = writer.send("two").await.expect("open");
+        assert!(!writer.has_begun(first));
+        writer.close();
+        let mut output = Vec::new();
+        writer.run(&mut output).await.expect("memory can be written");
+        assert_eq!(output, b"one\ntwo\n");
+        assert!(writer.has_begun(first) && writer.has_begun(second));
+        assert_eq!(writer.send("three").await, Err(WriterClosed));
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_makes_senders_wait() {
+        let writer = LineWriter::default();
+        let big = "x".repeat(MAX_QUEUED);
+        writer.send(&big).await.expect("open");
+        assert_eq!(writer.try_send("next"), Ok(None));
+        let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), async {
+            let sent = writer.send("next").await;
+            writer.close();
+            sent
+        });
+        sent.expect("sent once there was room");
+    }
+}

@@ -1,0 +1,117 @@
+//! Connections to backends: one file per transport, one face for all.
+//!
+//! A transport opens a connection, performs the handshake, and from then on offers a [`Session`]:
+//! requests become [`Exchange`]s that yield what the server says about them, in order. How a
+//! connection ends is reported by its [`Running`] future, which returns only when nothing of the
+//! connection is left (invariant 9).
+
+mod command;
+mod environment;
+mod events;
+mod exchange;
+mod frame;
+mod http_client;
+mod http_exchange;
+mod lines;
+mod pending;
+#[cfg(unix)]
+#[path = "process_unix.rs"]
+mod process;
+#[cfg(windows)]
+#[path = "process_windows.rs"]
+mod process;
+mod session;
+mod sse;
+mod stderr_tail;
+mod stdio;
+mod streamable_http;
+mod unasked;
+
+use std::{pin::Pin, sync::Arc};
+
+use mainstay_core::{
+    config::{HttpTransport, Launch},
+    era::{Greeting, Revision},
+    ids::ServerName,
+    lifecycle::Loss,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    command::{Resolution, resolve},
+    exchange::{CallState, Exchange, Interruption, InterruptionKind},
+    frame::{Frame, Unreadable},
+    lines::{Line, LineReader, LineWriter, WriterClosed},
+    session::Session,
+    stderr_tail::StderrTail,
+    unasked::Notice,
+};
+
+/// Resolves to the reason when the connection, with everything it started, is gone.
+pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
+
+/// What it takes to open a connection.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    pub server: ServerName,
+    pub launch: Launch,
+    /// The `params` of `initialize`, as JSON text.
+    pub initialize: Arc<str>,
+    pub max_message_bytes: usize,
+    /// Where the server's messages go that belong to no call.
+    pub notices: mpsc::Sender<Notice>,
+    pub stderr: Arc<StderrTail>,
+    pub stop: Stop,
+}
+
+/// How a connection is asked to end: politely, then not.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    pub close: CancellationToken,
+    pub kill: CancellationToken,
+}
+
+/// `params` of our own `initialize`. Nothing that asks a person is declared: a shared session cannot
+/// know whom to ask (design section 9).
+pub fn own_initialize() -> Arc<str> {
+    format!(
+        r#"{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"mainstay","version":"{}"}}}}"#,
+        Revision::LATEST,
+        env!("CARGO_PKG_VERSION"),
+    )
+    .into()
+}
+
+/// Opens a connection and performs the handshake. Returns an error only when nothing of the attempt
+/// is left.
+pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
+    match opening.launch.clone() {
+        Launch::Stdio(launch) => stdio::open(opening, launch).await,
+        Launch::Http(launch) => match launch.transport {
+            HttpTransport::StreamableHttp => streamable_http::open(&opening, &launch).await.map_err(Loss::from),
+            HttpTransport::Sse => sse::open(&opening, &launch).await,
+            // Y13: Streamable HTTP first; what refuses its first request may be the older transport.
+            HttpTransport::Detect => match streamable_http::open(&opening, &launch).await {
+                Err(streamable_http::Refused::NotSpoken(reason)) => {
+                    sse::open(&opening, &launch).await.map_err(|loss| match loss {
+                        Loss::ConnectFailed(sse) => Loss::ConnectFailed(format!(
+                            "neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken there"
+                        )),
+                        other => other,
+                    })
+                }
+                other => other.map_err(Loss::from),
+            },
+        },
+        Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string())),
+    }
+}
+
+/// Reads the answer to `initialize`.
+fn greet(answer: &Frame) -> Result<Greeting, Loss> {
+    match answer.result() {
+        Some(result) => Greeting::read(result).map_err(|error| Loss::Rejected(error.to_string())),
+        None => Err(Loss::Rejected(format!("the server answered {}", answer.error().unwrap_or("nothing")))),
+    }
+}

@@ -1,0 +1,198 @@
+//! The requests that wait for their answers on one shared connection, by the id we gave them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use super::Frame;
+
+/// Progress and log messages that one call may have unread; beyond that they are dropped and
+/// counted, for a slow reader must delay neither the server nor other calls.
+const MAX_UNREAD: usize = 1024;
+
+/// What has arrived for one call, in the order in which the server wrote it.
+#[derive(Debug, Default)]
+struct Inbox {
+    state: Mutex<InboxState>,
+}
+
+#[derive(Debug, Default)]
+struct InboxState {
+    unread: VecDeque<Frame>,
+    /// Set once nothing more can come.
+    broken: Option<Broken>,
+    dropped: u64,
+    reader: Option<Waker>,
+}
+
+impl Inbox {
+    fn update(&self, change: impl FnOnce(&mut InboxState)) {
+        // Held for a few instructions, never across an await.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let reader = state.reader.take();
+        drop(state);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+
+    fn push_answer(&self, frame: Frame) {
+        self.update(|state| state.unread.push_back(frame));
+    }
+
+    fn push_notification(&self, frame: Frame) {
+        self.update(|state| {
+            if state.unread.len() < MAX_UNREAD {
+                state.unread.push_back(frame);
+            } else {
+                state.dropped += 1;
+            }
+        });
+    }
+
+    fn break_off(&self, why: Broken) {
+        self.update(|state| state.broken = Some(why));
+    }
+}
+
+/// Why no answer will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The connection ended first.
+    Ended,
+    /// It came, and was longer than this many bytes.
+    TooLarge(usize),
+}
+
+/// All calls in flight on one connection.
+#[derive(Debug, Default)]
+pub struct Pending {
+    next_id: AtomicU64,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    by_id: HashMap<u64, Arc<Inbox>>,
+    ended: bool,
+}
+
+impl Pending {
+    /// Ids are ours, per connection, increasing.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers a call before it is sent, so that no answer can come too early.
+    pub fn register(self: &Arc<Self>) -> Result<Ticket, Broken> {
+        let id = self.next_id();
+        let inbox = Arc::new(Inbox::default());
+        let mut calls = self.calls();
+        if calls.ended {
+            return Err(Broken::Ended);
+        }
+        calls.by_id.insert(id, Arc::clone(&inbox));
+        Ok(Ticket { id, inbox, pending: Arc::clone(self) })
+    }
+
+    /// Hands an answer to its call; `false` if nobody waits for it (late, doubled or invented).
+    pub fn answer(&self, id: &str, frame: Frame) -> bool {
+        let Ok(id) = id.parse::<u64>() else { return false };
+        let inbox = self.calls().by_id.remove(&id);
+        inbox.inspect(|inbox| inbox.push_answer(frame)).is_some()
+    }
+
+    /// Hands a notification to the call whose progress token it carries.
+    pub fn progress(&self, token: &str, frame: Frame) -> bool {
+        let Ok(id) = token.parse::<u64>() else { return false };
+        let inbox = self.calls().by_id.get(&id).cloned();
+        inbox.inspect(|inbox| inbox.push_notification(frame)).is_some()
+    }
+
+    /// Hands a notification that names no call to the only one in flight; gives it back when there
+    /// is none, or more than one.
+    pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
+        let calls = self.calls();
+        let mut inboxes = calls.by_id.values();
+        match (inboxes.next(), inboxes.next()) {
+            (Some(only), None) => {
+                only.push_notification(frame);
+                None
+            }
+            _ => Some(frame),
+        }
+    }
+
+    /// Breaks one call off whose answer exceeds `limit`.
+    pub fn too_large(&self, id: u64, limit: usize) {
+        let inbox = self.calls().by_id.remove(&id);
+        if let Some(inbox) = inbox {
+            inbox.break_off(Broken::TooLarge(limit));
+        }
+    }
+
+    /// Ends every call in flight, and refuses new ones.
+    pub fn end(&self) {
+        let ended = {
+            let mut calls = self.calls();
+            calls.ended = true;
+            std::mem::take(&mut calls.by_id)
+        };
+        for inbox in ended.into_values() {
+            inbox.break_off(Broken::Ended);
+        }
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.calls().ended
+    }
+}
+
+/// One registered call; dropping it forgets the call, and a late answer finds nobody.
+#[derive(Debug)]
+pub struct Ticket {
+    pub id: u64,
+    inbox: Arc<Inbox>,
+    pending: Arc<Pending>,
+}
+
+impl Ticket {
+    /// The next message for this call. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Frame, Broken> {
+        poll_fn(|context| {
+            let mut state = self.inbox.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(frame) = state.unread.pop_front() {
+                return Poll::Ready(Ok(frame));
+            }
+            if let Some(why) = state.broken {
+                return Poll::Ready(Err(why));
+            }
+            if !state.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
+                state.reader = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.pending.calls().by_id.remove(&self.id);
+        let dropped = self.inbox.state.lock().unwrap_or_else(PoisonError::into_inner).dropped;
+        if dropped > 0 {
+            tracing::warn!(dropped, "progress or log messages of a call were dropped: its client reads too slowly");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for everything
+//! the server says, and a POST for every message to it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use hyper_util::client::legacy::{Error, ResponseFuture};
+use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use tokio::{sync::{Mutex, mpsc}, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session,
+    events::{Events, StreamBroken},
+    exchange::Way,
+    greet,
+    http_client::{self, HttpClient},
+    http_exchange::media_type,
+    pending::{Broken, Pending, Ticket},
+    session::Link,
+    unasked::Unasked,
+};
+
+const SEND_LIMIT: Duration = Duration::from_secs(10);
+
+/// Answers to a server's requests that may wait to be posted.
+const MAX_OUTGOING: usize = 64;
+
+/// The sending side of one connection.
+pub struct SseLink {
+    client: HttpClient,
+    /// Where to post, as the server's `endpoint` event said.
+    endpoint: Uri,
+    headers: HeaderMap,
+    pending: Arc<Pending>,
+}
+
+impl std::fmt::Debug for SseLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SseLink").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
+    let close = opening.stop.close.clone();
+    tokio::select! {
+        opened = greet_server(opening, launch) => opened,
+        () = close.cancelled() => Err(Loss::Disconnected("stopped".to_owned())),
+    }
+}
+
+async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
+    let (client, uri) = HttpClient::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let (mut events, uri) = subscribe(&client, uri, opening.max_message_bytes).await?;
+    let endpoint = endpoint(&mut events, &uri).await?;
+
+    let mut headers = client.headers.clone();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let pending = Arc::new(Pending::default());
+    let link = Arc::new(SseLink { client, endpoint, headers, pending: Arc::clone(&pending) });
+    let stream = Stream {
+        events,
+        link: Arc::clone(&link),
+        unasked: Unasked::new(opening.server.clone(), opening.notices.clone()),
+    };
+    // From here on the stream is read by its own task; before its end is known, nothing is returned.
+    let running = tokio::spawn(stream.run(opening.stop.close.clone()));
+    let ended = async move {
+        running.await.unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+    };
+
+    let session_link = Link::Sse(Arc::clone(&link));
+    let greeted = match handshake(&link, &opening.initialize).await {
+        Ok(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+        Err(interruption) => Err(Loss::ConnectFailed(interruption.to_string())),
+    };
+    match greeted {
+        Ok((greeting, initialize_answer)) => {
+            let session =
+                Session { greeting, initialize_answer, pid: None, server: opening.server.clone(), link: session_link };
+            session.initialized().await;
+            Ok((session, Box::pin(ended)))
+        }
+        Err(loss) => {
+            opening.stop.close.cancel();
+            ended.await;
+            Err(loss)
+        }
+    }
+}
+
+async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
+    let exchange = link
+        .start(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#))
+        .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
+    exchange.response().await
+}
+
+async fn subscribe(client: &HttpClient, uri: Uri, limit: usize) -> Result<(Events, Uri), Loss> {
+    let mut headers = client.headers.clone();
+    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let (response, uri) = client
+        .request_following(Method::GET, uri, headers, Bytes::new())
+        .await
+        .map_err(|error| Loss::ConnectFailed(http_client::deepest(&error)))?;
+    match response.status() {
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            Err(Loss::Unauthorized(format!("the server answered HTTP {status}")))
+        }
+        status if !status.is_success() => Err(Loss::ConnectFailed(format!("HTTP {status} to GET"))),
+        _ if media_type(response.headers()) != "text/event-stream" => {
+            Err(Loss::ConnectFailed("the answer to GET is no event stream".to_owned()))
+        }
+        _ => Ok((Events::new(response.into_body(), limit), uri)),
+    }
+}
+
+/// The first event says where to post. It must be the same origin: our headers go there.
+async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
+    while let Some(Ok(event)) = events.next().await {
+        if event.event.as_deref() == Some("endpoint") {
+            let data = event.data.unwrap_or_default();
+            return match http_client::resolve(stream, data.trim()) {
+                Some(uri) if http_client::same_origin(stream, &uri) => Ok(uri),
+                _ => Err(Loss::Rejected(format!("its endpoint {data:?} is no URL of the same origin"))),
+            };
+        }
+    }
+    Err(Loss::ConnectFailed("the event stream ended before its endpoint event".to_owned()))
+}
+
+impl SseLink {
+    fn post(&self, text: String) -> ResponseFuture {
+        self.client.request(Method::POST, self.endpoint.clone(), self.headers.clone(), text.into())
+    }
+
+    pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Result<Exchange, Broken> {
+        let ticket = self.pending.register()?;
+        let id = ticket.id;
+        let post = self.post(render(&id.to_string()));
+        Ok(Exchange { id, way: Way::Posted(Box::new(Posted { ticket, post: Some(Mutex::new(post)) })) })
+    }
+
+    pub async fn send(&self, text: String) {
+        match timeout(SEND_LIMIT, self.post(text)).await {
+            Ok(Ok(response)) if response.status().is_success() => {}
+            Ok(Ok(response)) => tracing::debug!(status = %response.status(), "a notification was refused"),
+            Ok(Err(error)) => tracing::debug!(error = http_client::deepest(&error), "a notification was lost"),
+            Err(_) => tracing::debug!("a notification was not taken in time"),
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.pending.is_ended()
+    }
+}
+
+/// A request that was posted; its answer comes on the stream.
+pub struct Posted {
+    ticket: Ticket,
+    /// The POST itself, until it has been answered. The lock is never contended: it makes the future
+    /// shareable between threads.
+    post: Option<Mutex<ResponseFuture>>,
+}
+
+impl std::fmt::Debug for Posted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Posted").field("id", &self.ticket.id).finish_non_exhaustive()
+    }
+}
+
+impl Posted {
+    /// The next message about this request. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Frame, Interruption> {
+        loop {
+            let Some(post) = &mut self.post else { return self.heard().await };
+            let answered = tokio::select! {
+                biased;
+                frame = self.ticket.next() => return frame.map_err(|broken| Interruption::sent(broken.into())),
+                answered = post.get_mut() => answered,
+            };
+            self.post = None;
+            accepted(answered).await?;
+        }
+    }
+
+    async fn heard(&mut self) -> Result<Frame, Interruption> {
+        self.ticket.next().await.map_err(|broken| Interruption::sent(broken.into()))
+    }
+}
+
+async fn accepted(answered: Result<http::Response<hyper::body::Incoming>, Error>) -> Result<(), Interruption> {
+    let response = answered.map_err(|error| http_client::interruption(&error))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let body = http_client::error_text(response.into_body()).await;
+    let kind = InterruptionKind::Refused {
+        status: status.as_u16(),
+        body: String::from_utf8_lossy(&body).trim().to_owned(),
+    };
+    Err(match status {
+        StatusCode::NOT_FOUND => Interruption::not_sent(InterruptionKind::SessionExpired),
+        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Interruption::not_sent(kind),
+        _ => Interruption::sent(kind),
+    })
+}
+
+/// The receiving side of one connection.
+struct Stream {
+    events: Events,
+    link: Arc<SseLink>,
+    unasked: Unasked,
+}
+
+impl Stream {
+    async fn run(mut self, close: CancellationToken) -> Loss {
+        let (outgoing, mut answers) = mpsc::channel::<String>(MAX_OUTGOING);
+        let link = Arc::clone(&self.link);
+        let posting = async {
+            while let Some(text) = answers.recv().await {
+                link.send(text).await;
+            }
+        };
+        let loss = tokio::select! {
+            () = close.cancelled() => Loss::Disconnected("stopped".to_owned()),
+            loss = self.read(outgoing) => loss,
+            () = posting => Loss::Disconnected("its task ended".to_owned()),
+        };
+        link.pending.end();
+        loss
+    }
+
+    async fn read(&mut self, outgoing: mpsc::Sender<String>) -> Loss {
+        loop {
+            let event = match self.events.next().await {
+                None => return Loss::Disconnected("the server ended the event stream".to_owned()),
+                Some(Err(StreamBroken::TooLarge(limit))) => {
+                    return Loss::Disconnected(format!("an event exceeded {limit} bytes"));
+                }
+                Some(Err(StreamBroken::Broken(error))) => {
+                    return Loss::Disconnected(format!("the event stream broke off: {error}"));
+                }
+                Some(Ok(event)) => event,
+            };
+            let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
+            match Frame::read(data.into()) {
+                Ok(frame) => {
+                    if let Some(answer) = self.unasked.sort(frame, &self.link.pending)
+                        && outgoing.try_send(answer).is_err()
+                    {
+                        tracing::warn!("an answer to the server was dropped: too many are waiting");
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "an event that is no JSON-RPC message was skipped"),
+            }
+        }
+    }
+}

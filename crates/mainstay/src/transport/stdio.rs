@@ -1,0 +1,295 @@
+//! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
+
+use std::{io, process::{ExitStatus, Stdio}, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use mainstay_core::{
+    config::StdioLaunch,
+    ids::ServerName,
+    lifecycle::Loss,
+    message,
+};
+use tokio::{
+    process::{Child, ChildStdout, Command},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{
+    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop,
+    command, environment, greet,
+    pending::Pending,
+    process,
+    session::Link,
+    unasked::Unasked,
+};
+
+/// After stdin was closed, a server has this long to end by itself (design section 12).
+const EOF_GRACE: Duration = Duration::from_secs(1);
+
+/// After SIGTERM, before SIGKILL (C11).
+const TERM_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last output of an exited server may take: its children may hold the pipe open.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Running), Loss> {
+    let mut child = spawn(&launch).map_err(|error| cannot_spawn(&launch, &error))?;
+    opening.stderr.clear();
+    let pid = child.id();
+    let writer = Arc::new(LineWriter::default());
+    let pending = Arc::new(Pending::default());
+    let stop = opening.stop.clone();
+    let reader = Reader {
+        server: opening.server.clone(),
+        writer: Arc::clone(&writer),
+        pending: Arc::clone(&pending),
+        unasked: Unasked::new(opening.server.clone(), opening.notices),
+        max_message_bytes: opening.max_message_bytes,
+    };
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err(Loss::CannotSpawn("its pipes are missing".to_owned()));
+    };
+    let tail = opening.stderr;
+    let pipes = Pipes {
+        pending: Arc::clone(&pending),
+        writer: Arc::clone(&writer),
+        write: tokio::spawn({
+            let writer = Arc::clone(&writer);
+            async move { writer.run(stdin).await }
+        }),
+        read: tokio::spawn(reader.run(stdout)),
+        stderr: tokio::spawn(async move { tail.drain(stderr).await }),
+    };
+    let running = tokio::spawn(run(child, pipes, stop.clone()));
+    let ended = async move {
+        running.await.unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+    };
+
+    let link = Link::Piped { pending, writer };
+    let greeted = match handshake(&link, &opening.initialize).await {
+        // The process is on its way out, and its end says more than the pipe's.
+        None => return Err(ended.await),
+        Some(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+    };
+    match greeted {
+        Ok((greeting, initialize_answer)) => {
+            let session = Session { greeting, initialize_answer, pid, server: opening.server, link };
+            session.initialized().await;
+            Ok((session, Box::pin(ended)))
+        }
+        Err(loss) => {
+            stop.close.cancel();
+            ended.await;
+            Err(loss)
+        }
+    }
+}
+
+async fn handshake(link: &Link, params: &str) -> Option<Frame> {
+    let exchange = link.start(|id| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
+    });
+    exchange.await.ok()?.response().await.ok()
+}
+
+fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
+    let environment = environment::of_child(launch);
+    let path = environment.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default();
+    let resolution = command::resolve(&launch.command, &path);
+    let mut command = Command::new(resolution.program());
+    command
+        .args(&launch.args)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Only where a panic or an abort kept us from stopping it in order.
+        .kill_on_drop(true);
+    if let Some(cwd) = &launch.cwd {
+        command.current_dir(cwd);
+    }
+    process::isolate(&mut command);
+    command.spawn()
+}
+
+/// C6
+fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => match &launch.cwd {
+            Some(cwd) if !cwd.is_dir() => format!("working directory {} does not exist", cwd.display()),
+            _ => format!("command not found: {}", launch.command),
+        },
+        _ => format!("{}: {error}", launch.command),
+    };
+    Loss::CannotSpawn(reason)
+}
+
+/// The tasks that carry a process's pipes.
+struct Pipes {
+    pending: Arc<Pending>,
+    writer: Arc<LineWriter>,
+    write: JoinHandle<io::Result<()>>,
+    read: JoinHandle<()>,
+    stderr: JoinHandle<()>,
+}
+
+/// What ended a connection first; exit, end of output and failed writes often come together, and
+/// are one loss (G19).
+enum Cause {
+    Asked,
+    Exited(io::Result<ExitStatus>),
+    OutputClosed,
+    InputClosed,
+}
+
+/// Watches a process to its end, and returns when it, its group and its pipes are gone.
+async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
+    let group = process::group(&child);
+    let cause = tokio::select! {
+        () = stop.close.cancelled() => Cause::Asked,
+        status = child.wait() => Cause::Exited(status),
+        _ = &mut pipes.read => Cause::OutputClosed,
+        _ = &mut pipes.write => Cause::InputClosed,
+    };
+    let asked = matches!(cause, Cause::Asked);
+    let status = match cause {
+        Cause::Exited(status) => {
+            // Answers written before the end still count.
+            timeout(DRAIN_GRACE, &mut pipes.read).await.ok();
+            status
+        }
+        Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
+            // Nothing can be answered any more, so nobody shall wait for the end of the process.
+            pipes.pending.end();
+            end(&mut child, &pipes.writer, &stop).await
+        }
+    };
+    group.kill_rest();
+    pipes.pending.end();
+    pipes.writer.close();
+    timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();
+    for task in [&pipes.read, &pipes.stderr] {
+        task.abort();
+    }
+    pipes.write.abort();
+    match status {
+        _ if asked => Loss::Disconnected("stopped".to_owned()),
+        Ok(status) => {
+            let (code, signal) = process::exit(status);
+            Loss::Crashed { code, signal }
+        }
+        Err(error) => Loss::Disconnected(format!("its end could not be observed: {error}")),
+    }
+}
+
+/// The stop sequence: stdin closed, 1 s, SIGTERM, 5 s, SIGKILL, reaped.
+async fn end(child: &mut Child, writer: &LineWriter, stop: &Stop) -> io::Result<ExitStatus> {
+    writer.close();
+    for (grace, act) in [(EOF_GRACE, process::terminate as fn(&Child)), (TERM_GRACE, process::kill)] {
+        tokio::select! {
+            status = child.wait() => return status,
+            () = tokio::time::sleep(grace) => act(child),
+            () = stop.kill.cancelled() => break,
+        }
+    }
+    process::kill(child);
+    child.wait().await
+}
+
+struct Reader {
+    server: ServerName,
+    writer: Arc<LineWriter>,
+    pending: Arc<Pending>,
+    unasked: Unasked,
+    max_message_bytes: usize,
+}
+
+impl Reader {
+    async fn run(self, stdout: ChildStdout) {
+        let mut lines = LineReader::new(stdout, self.max_message_bytes);
+        loop {
+            match lines.next().await {
+                Ok(Some(Line::Whole(line))) => self.line(line),
+                Ok(Some(Line::TooLong { head })) => self.too_long(&head),
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn line(&self, line: Bytes) {
+        match Frame::read(line.clone()) {
+            Ok(frame) => {
+                if let Some(answer) = self.unasked.sort(frame, &self.pending) {
+                    self.send(&answer);
+                }
+            }
+            // A blank line is no message, and no noise either.
+            Err(_) if line.trim_ascii().is_empty() => {}
+            Err(_) if line.trim_ascii_start().starts_with(b"[") => self.batch(&line),
+            // E17: noise never stops the messages.
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "failed to parse JSON-RPC message from stdout");
+            }
+        }
+    }
+
+    /// A batch, as a server of revision 2025-03-26 may send it.
+    fn batch(&self, line: &Bytes) {
+        let items = std::str::from_utf8(line).ok().and_then(|text| message::batch(text).ok());
+        match items {
+            Some(items) => {
+                for item in items {
+                    self.line(line.slice_ref(item.as_bytes()));
+                }
+            }
+            None => tracing::warn!(server = %self.server, "failed to parse a JSON-RPC batch from stdout"),
+        }
+    }
+
+    fn too_long(&self, head: &[u8]) {
+        let limit = self.max_message_bytes;
+        match id_in_head(head) {
+            Some(id) => {
+                tracing::warn!(server = %self.server, id, limit, "an answer exceeds maxMessageBytes");
+                self.pending.too_large(id, limit);
+            }
+            None => tracing::warn!(server = %self.server, limit, "an oversized line was skipped"),
+        }
+    }
+
+    fn send(&self, answer: &str) {
+        // Never waits: a server that does not read its stdin must still be read.
+        if !matches!(self.writer.try_send(answer), Ok(Some(_))) {
+            tracing::warn!(server = %self.server, "an answer to the server was dropped: it does not read its stdin");
+        }
+    }
+}
+
+/// The id of a response of which only the beginning is known, if it stands before the payload.
+fn id_in_head(head: &[u8]) -> Option<u64> {
+    let head = String::from_utf8_lossy(head);
+    let head = head.split_once("\"result\"").map_or(&*head, |(before, _)| before);
+    let (_, after) = head.split_once("\"id\"")?;
+    let digits = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#), Some(17));
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
+    }
+}

@@ -1,0 +1,1 @@
+"""Outside MCP clients against outside MCP servers, directly and through Mainstay."""
