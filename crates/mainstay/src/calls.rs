@@ -11,6 +11,7 @@ use std::{
 };
 
 use mainstay_core::{
+    era::LogLevel,
     failure::{Failure, FailureKind},
     message::{self, Kind, Method, Span},
 };
@@ -97,16 +98,29 @@ impl Upstream {
 
 /// Where progress and log messages of a call go, as JSON text with the client's own token.
 #[derive(Clone, Debug)]
-pub struct Outlet(mpsc::Sender<String>);
+pub struct Outlet {
+    messages: mpsc::Sender<String>,
+    /// Log messages below this level are left out; `None` lets all pass.
+    log_level: Option<LogLevel>,
+}
 
 impl Outlet {
-    pub fn new() -> (Self, mpsc::Receiver<String>) {
-        let (sender, receiver) = mpsc::channel(MAX_UNREAD);
-        (Self(sender), receiver)
+    pub fn new(log_level: Option<LogLevel>) -> (Self, mpsc::Receiver<String>) {
+        let (messages, receiver) = mpsc::channel(MAX_UNREAD);
+        (Self { messages, log_level }, receiver)
+    }
+
+    /// Whether the client wants a log message of this level. Without a wish it sees all
+    /// (specification, logging: then the server decides).
+    fn wants(&self, level: Option<LogLevel>) -> bool {
+        match (self.log_level, level) {
+            (Some(wanted), Some(level)) => level >= wanted,
+            _ => true,
+        }
     }
 
     fn put(&self, message: String) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(message) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.messages.try_send(message) {
             tracing::warn!("a progress or log message was dropped: its client reads too slowly");
         }
     }
@@ -183,6 +197,11 @@ impl Calls {
         if tokio::time::timeout(limit, self.background.wait()).await.is_err() {
             tracing::warn!("calls were still in flight at the end");
         }
+    }
+
+    /// Runs something that nobody waits for, but that shutdown does.
+    pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.background.spawn(future);
     }
 
     fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
@@ -264,6 +283,7 @@ impl Call<'_> {
             (Method::Progress, Some(token)) => frame.with_progress_token(self.request.frame.get(token)),
             // Not asked for.
             (Method::Progress, None) => return,
+            (Method::LogMessage, _) if !self.outlet.wants(log_level(frame)) => return,
             _ => frame.one_line(),
         };
         self.outlet.put(message);
@@ -303,6 +323,11 @@ impl Call<'_> {
             _ => Attempt::Final(failure),
         }
     }
+}
+
+/// The level of a log message, where it is one of the specification's.
+pub fn log_level(frame: &Frame) -> Option<LogLevel> {
+    frame.text_param("level").and_then(|level| LogLevel::parse(&level))
 }
 
 /// `30s`, as M3 has it.

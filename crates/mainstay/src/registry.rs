@@ -29,6 +29,8 @@ const MAX_REPORTS: usize = 256;
 pub enum Announcement {
     /// A list of the merged catalog has changed; the new one is published already.
     ListChanged(ListKind),
+    /// A server has a new shared session, which knows nothing of log levels and subscriptions.
+    Opened(ServerName),
     /// A log message or a changed resource of a server.
     Notice(ServerName, Notice),
 }
@@ -143,6 +145,7 @@ impl Merger {
         while let Some((server, report)) = reports.recv().await {
             match report {
                 Report::CatalogChanged { announced } => self.merge(&announced),
+                Report::Opened => self.announce(Announcement::Opened(server)),
                 Report::Notice(notice) => self.announce(Announcement::Notice(server, notice)),
             }
         }

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,10 @@ MARK = "MAINSTAY_OUTSIDE_RUN"
 
 # The same server behind each of the three transports.
 EVERYTHING = ("every-stdio", "every-http", "every-sse")
+
+
+class StartError(Exception):
+    """A program did not come up; the message has its last lines."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Stage:
         self._held = ExitStack()
         self.mark = uuid.uuid4().hex
         self.daemon: subprocess.Popen | None = None
+        # Connections that tests share because opening them starts every server anew.
+        self.shared: dict[Endpoint, AbstractContextManager] = {}
 
     def __enter__(self):
         with self._held:
@@ -78,7 +84,12 @@ class Stage:
         return self
 
     def __exit__(self, *_):
+        self.hang_up()
         self._held.close()
+
+    def hang_up(self):
+        while self.shared:
+            self.shared.popitem()[1].__exit__(None, None, None)
 
     def reset(self):
         """Puts back what the servers' tools change, so that each client finds the same."""
@@ -102,11 +113,11 @@ class Stage:
             path.chmod(0o755)
         return str(path)
 
-    def survivors(self, ours: bool = False) -> dict[int, str]:
-        """Processes of this run, by id; servers the stage itself started only with `ours`."""
+    def survivors(self) -> dict[int, str]:
+        """Processes of this run, by id, but for those the stage itself started and will end."""
         found = {}
         sought = f"{MARK}={self.mark}".encode()
-        stage = {os.getpid()} if ours else {os.getpid(), *self._started}
+        stage = {os.getpid(), *self._started}
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if int(process.name) not in stage and sought in (process / "environ").read_bytes():
@@ -182,17 +193,23 @@ class Stage:
 
     def _await_ready(self, port: int):
         end = time.monotonic() + PATIENCE
-        while True:
+        seen = "no answer"
+        while time.monotonic() < end:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-            connection.request("GET", "/readyz")
-            answer = connection.getresponse()
-            text = answer.read().decode()
-            connection.close()
-            if answer.status == 200:
-                return
-            if time.monotonic() > end:
-                raise TimeoutError(f"/readyz: {answer.status} {text}\n{self.log('mainstay')}")
+            try:
+                connection.request("GET", "/readyz")
+                answer = connection.getresponse()
+                seen = f"{answer.status} {answer.read().decode()}"
+                if answer.status == 200:
+                    return
+            except OSError as error:
+                seen = str(error)
+                if self.daemon.poll() is not None:
+                    break
+            finally:
+                connection.close()
             time.sleep(0.1)
+        raise StartError(f"/readyz never was 200: {seen}\n{self.log('mainstay')}")
 
     def _launch(self, name: str, command: list, port: int, env: dict | None = None):
         """Starts a listening program in its own process group and waits until it listens."""
@@ -210,9 +227,9 @@ class Stage:
         end = time.monotonic() + PATIENCE
         while not _listens(port):
             if process.poll() is not None:
-                raise RuntimeError(f"{name} ended with {process.returncode}:\n{self.log(name)}")
+                raise StartError(f"{name} ended with {process.returncode}:\n{self.log(name)}")
             if time.monotonic() > end:
-                raise TimeoutError(f"{name} does not listen:\n{self.log(name)}")
+                raise StartError(f"{name} does not listen:\n{self.log(name)}")
             time.sleep(0.05)
         return process
 

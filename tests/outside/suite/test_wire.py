@@ -15,7 +15,14 @@ class Wire(Check):
     client = "wire"
 
     def peer(self, door: Door, server: str | None = None, **options) -> Peer:
-        peer = Peer(door.endpoints[server or self.server], **options)
+        endpoint = door.endpoints[server or self.server]
+        if door.prefixed and endpoint.transport == "stdio" and not options:
+            if endpoint not in self.stage.shared:
+                self.stage.shared[endpoint] = Peer(endpoint)
+            peer = self.stage.shared[endpoint]
+            peer.forget()
+            return peer
+        peer = Peer(endpoint, **options)
         self.addCleanup(peer.__exit__)
         return peer
 

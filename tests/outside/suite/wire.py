@@ -92,6 +92,11 @@ class Peer:
         self._wait(matching, method)
         return matching()[0]
 
+    def forget(self):
+        """Drops the notifications that came so far."""
+        with self._changed:
+            self._notices.clear()
+
     def progress(self, token) -> list[dict]:
         """What progress came for this token so far."""
         with self._changed:

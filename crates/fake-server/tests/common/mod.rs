@@ -100,7 +100,7 @@ impl Stream {
                     .filter_map(|line| line.strip_prefix("data: "))
                     .collect();
                 let data = data.join("\n");
-                self.buffer = rest.to_owned();
+                self.buffer = String::from(rest);
                 return Ok(Some(data));
             }
             let Some(frame) = self.body.frame().await.transpose()? else {

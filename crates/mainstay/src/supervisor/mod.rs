@@ -27,7 +27,7 @@ use tokio::{
 };
 
 pub use self::private::Private;
-use crate::transport::{Frame, Notice, Session, StderrTail};
+use crate::transport::{Listener, Notice, Session, StderrTail};
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
@@ -49,6 +49,8 @@ pub struct View {
 pub enum Report {
     /// The server's catalog may differ; `announced` are the lists that it said have changed.
     CatalogChanged { announced: Vec<ListKind> },
+    /// A new shared session is up: it knows nothing of log levels and subscriptions.
+    Opened,
     /// A log message, a changed resource, or another notification that belongs to no call.
     Notice(Notice),
 }
@@ -76,7 +78,7 @@ enum Command {
     OpenPrivate {
         id: PrivateId,
         initialize: Arc<str>,
-        notices: mpsc::Sender<Notice>,
+        listener: Arc<dyn Listener>,
         reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
     },
     ClosePrivate(PrivateId),
@@ -206,9 +208,9 @@ impl Server {
     }
 
     /// An isolated session, opened at its first use.
-    pub fn private(self: &Arc<Self>, initialize: Arc<str>, notices: mpsc::Sender<Notice>) -> Private {
+    pub fn private(self: &Arc<Self>, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Private {
         let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
-        Private::new(Arc::clone(self), id, initialize, notices)
+        Private::new(Arc::clone(self), id, initialize, listener)
     }
 
     /// Ends every session of this server; the supervisor's task ends when they are gone.
@@ -221,9 +223,4 @@ impl Server {
             tracing::debug!(server = %self.name, %error, "a command was not taken");
         }
     }
-}
-
-/// The URI of `notifications/resources/updated`.
-pub fn updated_uri(frame: &Frame) -> Option<String> {
-    frame.text_param("uri")
 }

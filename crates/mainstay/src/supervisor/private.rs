@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use mainstay_core::failure::{Failure, FailureKind};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::oneshot,
     time::{Instant, timeout_at},
 };
 
 use super::{Command, PrivateId, Server};
-use crate::transport::{Notice, Session};
+use crate::transport::{Listener, Session};
 
 /// One client session's own upstream session: opened at its first use, opened anew when it was lost,
 /// closed when this handle is dropped.
@@ -19,7 +19,7 @@ pub struct Private {
     pub server: Arc<Server>,
     id: PrivateId,
     initialize: Arc<str>,
-    notices: mpsc::Sender<Notice>,
+    listener: Arc<dyn Listener>,
     current: ArcSwapOption<Session>,
 }
 
@@ -28,21 +28,26 @@ impl Private {
         server: Arc<Server>,
         id: PrivateId,
         initialize: Arc<str>,
-        notices: mpsc::Sender<Notice>,
+        listener: Arc<dyn Listener>,
     ) -> Self {
-        Self { server, id, initialize, notices, current: ArcSwapOption::empty() }
+        Self { server, id, initialize, listener, current: ArcSwapOption::empty() }
+    }
+
+    /// The session, if it is open.
+    pub fn live_session(&self) -> Option<Arc<Session>> {
+        self.current.load_full().filter(|session| !session.is_over())
     }
 
     /// The live session; opens one if there is none.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
-        if let Some(session) = self.current.load_full().filter(|session| !session.is_over()) {
+        if let Some(session) = self.live_session() {
             return Ok(session);
         }
         let (reply, answer) = oneshot::channel();
         let open = Command::OpenPrivate {
             id: self.id,
             initialize: Arc::clone(&self.initialize),
-            notices: self.notices.clone(),
+            listener: Arc::clone(&self.listener),
             reply,
         };
         let opening = async {

@@ -16,13 +16,16 @@ use mainstay_core::{
     message::Method,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        oneshot, watch,
+    },
     task::{self, JoinSet},
     time::Instant,
 };
 
 use super::{Command, PrivateId, Report, View, listing};
-use crate::transport::{self, Notice, Opening, Session, StderrTail, Stop};
+use crate::transport::{self, Listener, Notice, Opening, Session, StderrTail, Stop};
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
@@ -45,6 +48,22 @@ enum Happening {
     Listed(Epoch, Box<ServerCatalog>, Vec<ListKind>),
     Notice(Notice),
     Deadline,
+}
+
+/// Brings the shared session's notices to the supervisor's task.
+#[derive(Debug)]
+struct Inbox {
+    server: ServerName,
+    notices: mpsc::Sender<Notice>,
+}
+
+impl Listener for Inbox {
+    /// A full queue drops the notice: a server must not be held up by its readers.
+    fn hear(&self, notice: Notice) {
+        if let Err(TrySendError::Full(notice)) = self.notices.try_send(notice) {
+            tracing::warn!(server = %self.server, method = notice.method.name(), "a notification was dropped: too many are waiting");
+        }
+    }
 }
 
 struct PrivateSession {
@@ -154,8 +173,8 @@ impl Task {
     async fn handle(&mut self, happening: Happening) {
         match happening {
             Happening::Command(Some(Command::CallWaiting)) => self.step(Event::CallWaiting),
-            Happening::Command(Some(Command::OpenPrivate { id, initialize, notices, reply })) => {
-                self.open_private(id, initialize, notices, reply);
+            Happening::Command(Some(Command::OpenPrivate { id, initialize, listener, reply })) => {
+                self.open_private(id, initialize, listener, reply);
             }
             Happening::Command(Some(Command::ClosePrivate(id))) => {
                 if let Some(private) = self.privates.get(&id) {
@@ -164,7 +183,7 @@ impl Task {
             }
             // Nobody holds the server any more: the same as being told to stop.
             Happening::Command(Some(Command::Stop) | None) => self.stop(),
-            Happening::Opened(Which::Shared(epoch), session) => self.shared_opened(epoch, session),
+            Happening::Opened(Which::Shared(epoch), session) => self.shared_opened(epoch, session).await,
             Happening::Opened(Which::Private(id), session) => self.private_opened(id, session),
             Happening::Ended(Which::Shared(epoch), loss) => {
                 tracing::info!(server = %self.config.name, %epoch, %loss, "session ended");
@@ -194,8 +213,8 @@ impl Task {
             None => {}
             Some(Effect::Open(epoch)) => {
                 self.shared_stop = Stop::default();
-                let opening =
-                    self.opening(transport::own_initialize(), self.notices.0.clone(), self.shared_stop.clone());
+                let listener = Arc::new(Inbox { server: self.config.name.clone(), notices: self.notices.0.clone() });
+                let opening = self.opening(transport::own_initialize(), listener, self.shared_stop.clone());
                 self.connect(Which::Shared(epoch), opening);
             }
             Some(Effect::Close(_)) => self.shared_stop.close.cancel(),
@@ -212,13 +231,13 @@ impl Task {
         });
     }
 
-    fn opening(&self, initialize: Arc<str>, notices: mpsc::Sender<Notice>, stop: Stop) -> Opening {
+    fn opening(&self, initialize: Arc<str>, listener: Arc<dyn Listener>, stop: Stop) -> Opening {
         Opening {
             server: self.config.name.clone(),
             launch: self.config.launch.clone(),
             initialize,
             max_message_bytes: self.config.max_message_bytes,
-            notices,
+            listener,
             stderr: Arc::clone(&self.stderr),
             stop,
         }
@@ -239,7 +258,7 @@ impl Task {
         self.carries.insert(connection.id(), which);
     }
 
-    fn shared_opened(&mut self, epoch: Epoch, session: Session) {
+    async fn shared_opened(&mut self, epoch: Epoch, session: Session) {
         if epoch != self.shared.epoch() {
             return;
         }
@@ -249,6 +268,7 @@ impl Task {
             view.connected_at = Some(SystemTime::now());
         });
         self.step(Event::Io(epoch, LifecycleReport::Opened));
+        self.report(Report::Opened).await;
         self.list(ListKind::ALL.to_vec(), Vec::new());
     }
 
@@ -318,7 +338,7 @@ impl Task {
         &mut self,
         id: PrivateId,
         initialize: Arc<str>,
-        notices: mpsc::Sender<Notice>,
+        listener: Arc<dyn Listener>,
         reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
     ) {
         let max = self.config.max_sessions;
@@ -344,7 +364,7 @@ impl Task {
             return;
         }
         let stop = Stop::default();
-        let opening = self.opening(initialize, notices, stop.clone());
+        let opening = self.opening(initialize, listener, stop.clone());
         self.privates.insert(id, PrivateSession { stop: stop.clone(), session: None, waiting: vec![reply] });
         self.connect(Which::Private(id), opening);
     }

@@ -89,6 +89,14 @@ impl Frame {
         }
     }
 
+    /// This `resources/updated` about another URI.
+    pub fn with_uri(&self, uri: &str) -> String {
+        match self.envelope.in_params(&self.text, &["uri"]) {
+            Some(span) => message::splice(&self.text, &mut [(span, &message::quote(uri))]),
+            None => self.one_line(),
+        }
+    }
+
     /// A text parameter: `params.<name>`.
     pub fn text_param(&self, name: &str) -> Option<String> {
         let params = self.get(self.envelope.params?);

@@ -35,7 +35,6 @@ use mainstay_core::{
     ids::ServerName,
     lifecycle::Loss,
 };
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -45,7 +44,7 @@ pub use self::{
     lines::{Line, LineReader, LineWriter, WriterClosed},
     session::Session,
     stderr_tail::StderrTail,
-    unasked::Notice,
+    unasked::{Listener, Notice},
 };
 
 /// Resolves to the reason when the connection, with everything it started, is gone.
@@ -60,7 +59,7 @@ pub struct Opening {
     pub initialize: Arc<str>,
     pub max_message_bytes: usize,
     /// Where the server's messages go that belong to no call.
-    pub notices: mpsc::Sender<Notice>,
+    pub listener: Arc<dyn Listener>,
     pub stderr: Arc<StderrTail>,
     pub stop: Stop,
 }

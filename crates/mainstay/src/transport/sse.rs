@@ -62,7 +62,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let stream = Stream {
         events,
         link: Arc::clone(&link),
-        unasked: Unasked::new(opening.server.clone(), opening.notices.clone()),
+        unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
     };
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
     let running = tokio::spawn(stream.run(opening.stop.close.clone()));

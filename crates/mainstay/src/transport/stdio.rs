@@ -44,7 +44,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         server: opening.server.clone(),
         writer: Arc::clone(&writer),
         pending: Arc::clone(&pending),
-        unasked: Unasked::new(opening.server.clone(), opening.notices),
+        unasked: Unasked::new(opening.server.clone(), opening.listener),
         max_message_bytes: opening.max_message_bytes,
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());

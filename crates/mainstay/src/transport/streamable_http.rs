@@ -118,7 +118,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         first_headers: headers,
         greeted: OnceLock::new(),
         next_id: AtomicU64::new(0),
-        unasked: Unasked::new(opening.server.clone(), opening.notices.clone()),
+        unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
         max_message_bytes: opening.max_message_bytes,
         outgoing,
         over: OnceLock::new(),

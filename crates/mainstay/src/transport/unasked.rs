@@ -1,10 +1,11 @@
 //! What servers say without being asked: pings, other requests, and notices about themselves.
 
+use std::{fmt::Debug, sync::Arc};
+
 use mainstay_core::{
     ids::ServerName,
     message::{self, Kind, Method},
 };
-use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{Frame, pending::Pending};
 
@@ -15,16 +16,21 @@ pub struct Notice {
     pub frame: Frame,
 }
 
+/// Hears the notices of one connection. Must not wait: it is called by the connection's reader.
+pub trait Listener: Debug + Send + Sync {
+    fn hear(&self, notice: Notice);
+}
+
 /// Sorts a server's messages on a connection that carries more than one call.
 #[derive(Debug)]
 pub struct Unasked {
     server: ServerName,
-    notices: mpsc::Sender<Notice>,
+    listener: Arc<dyn Listener>,
 }
 
 impl Unasked {
-    pub fn new(server: ServerName, notices: mpsc::Sender<Notice>) -> Self {
-        Self { server, notices }
+    pub fn new(server: ServerName, listener: Arc<dyn Listener>) -> Self {
+        Self { server, listener }
     }
 
     /// Takes any message: answers reach their calls, notices their readers. Returns what must be
@@ -61,14 +67,8 @@ impl Unasked {
         }
     }
 
-    /// Passes a notice on; a full queue drops it, for a server must not be held up by its readers.
     pub fn notice(&self, method: Method, frame: Frame) {
-        match self.notices.try_send(Notice { method, frame }) {
-            Ok(()) | Err(TrySendError::Closed(_)) => {}
-            Err(TrySendError::Full(_)) => {
-                tracing::warn!(server = %self.server, method = method.name(), "a notification was dropped: too many are waiting");
-            }
-        }
+        self.listener.hear(Notice { method, frame });
     }
 
     /// The answer to a request of the server. Only `ping` can be answered here; everything else would

@@ -1,0 +1,93 @@
+//! Wires everything, and owns the order of start and stop.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use mainstay_core::config::Config;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    calls::Calls,
+    front::{
+        guard::Guard,
+        http::{self, Door},
+        mcp::{self, Hub},
+    },
+    registry::Registry,
+};
+
+/// What calls in flight and cancellations on their way may take at the end.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// A running Mainstay, without its doors.
+pub struct Daemon {
+    pub hub: Arc<Hub>,
+    max_body: usize,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    /// Cancelled to close the doors and stop the hub.
+    stop: CancellationToken,
+    telling: JoinHandle<()>,
+}
+
+impl Daemon {
+    /// Starts the servers of a configuration; returns at once.
+    pub fn start(config: &Config) -> Self {
+        let hub = Arc::new(Hub::new(Registry::start(config), Calls::default(), config.page_size));
+        let stop = CancellationToken::new();
+        let telling = tokio::spawn({
+            let (hub, stop) = (Arc::clone(&hub), stop.clone());
+            async move { hub.run(stop).await }
+        });
+        Self {
+            hub,
+            max_body: config.max_body_bytes,
+            hosts: config.allowed_hosts.clone(),
+            origins: config.allowed_origins.clone(),
+            stop,
+            telling,
+        }
+    }
+
+    /// A token whose cancellation closes the doors.
+    pub fn stopping(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Serves HTTP on a listener bound to `address`, until the daemon stops.
+    pub fn serve_http(&self, listener: TcpListener, address: SocketAddr, rest: axum::Router) -> JoinHandle<()> {
+        let door = Door {
+            hub: Arc::clone(&self.hub),
+            rest,
+            guard: Guard::new(address, &self.hosts, &self.origins),
+            max_body: self.max_body,
+        };
+        tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
+    }
+
+    /// Serves one client on stdio; returns when it has gone.
+    pub async fn serve_stdio(
+        &self,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Unpin + Send + 'static,
+    ) {
+        mcp::stdio::serve(Arc::clone(&self.hub), input, output, self.max_body, self.stop.clone()).await;
+    }
+
+    /// Stops in order: sessions and their calls, the doors, the servers; returns when nothing is left.
+    pub async fn stop(self, doors: Option<JoinHandle<()>>) {
+        self.hub.end_all();
+        self.stop.cancel();
+        for task in doors.into_iter().chain([self.telling]) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a door failed");
+            }
+        }
+        self.hub.calls.drain(DRAIN_LIMIT).await;
+        self.hub.registry.stop().await;
+    }
+}

@@ -1,0 +1,164 @@
+//! The HTTP listener: MCP on its own paths, everything else to the REST router.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mainstay_core::message;
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower_service::Service as _;
+
+use super::{
+    guard::Guard,
+    mcp::{self, Hub, ResponseBody, Scope},
+};
+
+/// Connections at once; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// A client that opens a connection must send a request head in this time.
+const HEAD_LIMIT: Duration = Duration::from_secs(60);
+
+/// After an error of the listener itself, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Answers in progress may take this long when the door closes.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the listener needs to serve a request.
+#[derive(Debug)]
+pub struct Door {
+    pub hub: Arc<Hub>,
+    pub rest: axum::Router,
+    pub guard: Guard,
+    pub max_body: usize,
+}
+
+/// Accepts connections until `stop`; returns when they have ended, or were given up.
+pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accept(&listener, &permits) => accepted,
+        };
+        match accepted {
+            Ok((stream, permit)) => {
+                let (door, stop) = (Arc::clone(&door), stop.clone());
+                connections.spawn(async move {
+                    connection(stream, door, stop).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(CLOSE_LIMIT, connections.wait()).await.is_err() {
+        tracing::warn!("connections were still open at the end");
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: CancellationToken) {
+    let service = service_fn(move |request| {
+        let door = Arc::clone(&door);
+        async move { Ok::<_, Infallible>(door.serve(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+impl Door {
+    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
+            return refuse(StatusCode::FORBIDDEN, &forbidden.to_string());
+        }
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let mut response = match self.scope(request.uri().path()) {
+            Some(_) if request.method() == Method::OPTIONS => preflight(),
+            Some(Ok(scope)) => mcp::http::serve(&self.hub, scope, self.max_body, request).await,
+            Some(Err(reason)) => refuse(StatusCode::NOT_FOUND, &reason),
+            None => {
+                let mut rest = self.rest.clone();
+                let Ok(response) = rest.call(request.map(axum::body::Body::new)).await;
+                response.map(ResponseBody::Other)
+            }
+        };
+        if let Some(origin) = origin {
+            share(response.headers_mut(), origin);
+        }
+        response
+    }
+
+    /// The MCP endpoint that a path names; `None` if it names none.
+    fn scope(&self, path: &str) -> Option<Result<Scope, String>> {
+        if path == "/mcp" {
+            return Some(Ok(Scope::All));
+        }
+        let name = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
+        Some(match self.hub.registry.server(name) {
+            Ok(server) => Ok(Scope::One(Arc::clone(server))),
+            Err(failure) => Err(failure.message),
+        })
+    }
+}
+
+fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::from(message::error_response(None, -32600, reason, None)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// The answer to a browser that asks whether it may call us.
+fn preflight() -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static(
+            "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version",
+        ),
+    );
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets a page of an allowed origin read the answer, session id included.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id"));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}

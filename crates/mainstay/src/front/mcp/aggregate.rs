@@ -1,0 +1,288 @@
+//! All servers as one: names resolved by the catalog, lists answered from it.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    catalog::{Catalog, ListKind, Target},
+    era::LogLevel,
+    failure::{Failure, FailureKind},
+    message::{self, Address, Method, Reference, Text},
+    names::Unresolved,
+};
+
+use super::{
+    hub::Hub,
+    reply::Reply,
+    session::{ClientSession, Entry},
+    subscriptions::Resource,
+};
+use crate::{
+    calls::{Answer, Outlet, Request, Upstream},
+    supervisor::Server,
+    transport::Frame,
+};
+
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+
+/// One request on its way through the aggregate.
+struct Asked<'a> {
+    hub: &'a Hub,
+    session: &'a Arc<ClientSession>,
+    frame: &'a Frame,
+    address: &'a Address<'a>,
+    entry: Entry,
+    outlet: Outlet,
+}
+
+pub async fn answer(
+    hub: &Hub,
+    session: &Arc<ClientSession>,
+    frame: &Frame,
+    address: &Address<'_>,
+    entry: Entry,
+    outlet: Outlet,
+) -> Reply {
+    let asked = Asked { hub, session, frame, address, entry, outlet };
+    let id = asked.id();
+    let Some(method) = frame.method() else {
+        return Reply::error(id, METHOD_NOT_FOUND, "a request is expected");
+    };
+    if let Some(kind) = ListKind::of(method) {
+        return asked.list(kind).await;
+    }
+    let outcome = match method {
+        Method::ToolsCall => return asked.call_tool().await,
+        Method::PromptsGet => asked.get_prompt().await,
+        Method::Complete => asked.complete().await,
+        Method::ResourcesRead => asked.resource(|_| {}).await,
+        Method::ResourcesSubscribe => asked.subscribe().await,
+        Method::ResourcesUnsubscribe => return asked.unsubscribe(),
+        Method::SetLevel => return asked.set_level(),
+        _ => {
+            let name = frame.method_name();
+            return Reply::error(id, METHOD_NOT_FOUND, &format!("unknown method {name}"));
+        }
+    };
+    match outcome {
+        Ok(answer) => Reply::answer(id, &answer),
+        Err(failure) => Reply::failure(id, &failure),
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn id(&self) -> &'a str {
+        match self.frame.envelope().kind {
+            message::Kind::Request { id, .. } => self.frame.get(id),
+            _ => "null",
+        }
+    }
+
+    /// The merged list, in one page or in pages of the configured size.
+    async fn list(self, kind: ListKind) -> Reply {
+        self.hub.registry.settled().await;
+        let catalog = self.hub.registry.catalog();
+        let items = catalog.items(kind);
+        let start = match self.frame.param("cursor") {
+            None => 0,
+            Some(cursor) => match read_cursor(cursor).filter(|start| *start < items.len()) {
+                Some(start) => start,
+                None => return Reply::error(self.id(), INVALID_PARAMS, "unknown cursor"),
+            },
+        };
+        let end = self.hub.page_size.map_or(items.len(), |size| items.len().min(start + size));
+        let mut result = format!(r#"{{"{}":["#, kind.member());
+        for (index, item) in items[start..end].iter().enumerate() {
+            if index > 0 {
+                result.push(',');
+            }
+            result.push_str(item);
+        }
+        result.push(']');
+        if end < items.len() {
+            result.push_str(&format!(r#","nextCursor":"{end}""#));
+        }
+        result.push('}');
+        Reply::result(self.id(), &result)
+    }
+
+    async fn call_tool(self) -> Reply {
+        let id = self.id();
+        let Some(name) = &self.address.name else {
+            return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
+        };
+        let target = match self.named(name, FailureKind::ToolNotFound, Catalog::tool).await {
+            Ok(target) => target,
+            Err(failure) => return Reply::failure(id, &failure),
+        };
+        match self.forward(&target, name).await {
+            Ok(answer) => Reply::answer(id, &answer),
+            Err(failure) => Reply::tool_failure(id, &failure),
+        }
+    }
+
+    async fn get_prompt(self) -> Result<Answer, Failure> {
+        let name = self.address.name.as_ref().ok_or_else(|| missing("name"))?;
+        let target = self.named(name, FailureKind::PromptNotFound, Catalog::prompt).await?;
+        self.forward(&target, name).await
+    }
+
+    async fn complete(self) -> Result<Answer, Failure> {
+        match &self.address.reference {
+            Some(Reference::Prompt(name)) => {
+                let target = self.named(name, FailureKind::PromptNotFound, Catalog::prompt).await?;
+                self.forward(&target, name).await
+            }
+            Some(Reference::Resource(uri)) => {
+                self.hub.registry.settled().await;
+                let catalog = self.hub.registry.catalog();
+                let owner = catalog.template(&uri.value).cloned().or_else(|| catalog.resource(&uri.value));
+                let target = owner.ok_or_else(|| unknown_resource(&uri.value))?;
+                self.forward(&target, uri).await
+            }
+            None => Err(missing("ref")),
+        }
+    }
+
+    /// Where a name leads. While servers still start, an unknown one may become known.
+    async fn named(
+        &self,
+        name: &Text<'_>,
+        kind: FailureKind,
+        resolve: impl for<'c> Fn(&'c Catalog, &str) -> Result<&'c Target, Unresolved>,
+    ) -> Result<Target, Failure> {
+        let registry = &self.hub.registry;
+        if let Ok(target) = resolve(&registry.catalog(), &name.value) {
+            return Ok(target.clone());
+        }
+        registry.settled().await;
+        resolve(&registry.catalog(), &name.value).cloned().map_err(|unresolved| match unresolved {
+            Unresolved::Unknown => self.unknown_name(kind, &name.value),
+            Unresolved::Ambiguous(candidates) => {
+                let message = format!("{} is ambiguous: it may be {}", name.value, candidates.join(" or "));
+                Failure::new(kind, message).with("candidates", candidates)
+            }
+        })
+    }
+
+    /// An unknown name that begins with a server's: what has become of that server says more.
+    fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
+        let what = if kind == FailureKind::PromptNotFound { "prompt" } else { "tool" };
+        let owner = self.hub.registry.servers().iter().find(|server| {
+            let rest = name.strip_prefix("mcp__").unwrap_or(name).strip_prefix(server.name.as_str());
+            rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'))
+        });
+        let failure = Failure::new(kind, format!("Unknown {what}: {name}")).with(what, name);
+        let Some(server) = owner else { return failure };
+        let state = server.view().status;
+        let mut message = format!("Unknown {what}: {name} (server '{}' is {}", server.name, state.state);
+        if let Some(reason) = &state.reason {
+            message = format!("{message}: {reason}");
+        }
+        message.push(')');
+        Failure { message, ..failure }.of_server(&server.name).with("status", state.state.as_str())
+    }
+
+    /// Calls the target, with the exposed text replaced by its own.
+    async fn forward(mut self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
+        let server = self.hub.registry.server(target.server.as_str())?;
+        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let cancel = self.entry.cancelled();
+        self.hub.calls.call(Upstream::Shared(Arc::clone(server)), request, self.outlet.clone(), cancel).await
+    }
+
+    /// A request about a resource; `served` is told whose it was.
+    async fn resource(self, served: impl FnOnce(&Target)) -> Result<Answer, Failure> {
+        let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
+        self.hub.registry.settled().await;
+        if let Some(target) = self.hub.owner(&uri.value) {
+            let answer = self.forward(&target, uri).await?;
+            served(&target);
+            return Ok(answer);
+        }
+        // Nobody lists it: the servers are asked in configuration order until one knows it (design
+        // section 12).
+        for server in self.hub.registry.servers() {
+            let target = Target { server: server.name.clone(), original: (*uri.value).into() };
+            if let Some(answer) = self.try_owner(server, uri).await {
+                self.hub.remember_owner(&uri.value, target.clone());
+                served(&target);
+                return Ok(answer);
+            }
+        }
+        Err(unknown_resource(&uri.value))
+    }
+
+    async fn try_owner(&self, server: &Arc<Server>, uri: &Text<'_>) -> Option<Answer> {
+        let session = server.view().session?;
+        if !session.greeting.capabilities.resources {
+            return None;
+        }
+        let request = request(self.frame, self.address, uri, &uri.value).ok()?;
+        // The client's cancellation is heard by the owner's own call only; a search is short.
+        let (_keep, cancel) = tokio::sync::oneshot::channel();
+        let upstream = Upstream::Shared(Arc::clone(server));
+        let answer = self.hub.calls.call(upstream, request, self.outlet.clone(), cancel).await.ok()?;
+        answer.frame.result().is_some().then_some(answer)
+    }
+
+    async fn subscribe(self) -> Result<Answer, Failure> {
+        let (hub, session, address) = (self.hub, Arc::clone(self.session), self.address);
+        let answer = self
+            .resource(|target| {
+                if let Some(uri) = &address.uri {
+                    let resource = Resource { server: target.server.clone(), uri: target.original.clone() };
+                    hub.subscriptions.add(resource, &session.id, &uri.value);
+                }
+            })
+            .await?;
+        // A refusal subscribes nobody.
+        if answer.frame.error().is_some()
+            && let Some(target) = address.uri.as_ref().and_then(|uri| hub.owner(&uri.value))
+        {
+            let resource = Resource { server: target.server, uri: target.original };
+            hub.subscriptions.remove(&resource, &session.id);
+        }
+        Ok(answer)
+    }
+
+    /// The last one to leave unsubscribes upstream; for the others it is a matter of bookkeeping.
+    fn unsubscribe(self) -> Reply {
+        let Some(uri) = &self.address.uri else {
+            return Reply::failure(self.id(), &missing("uri"));
+        };
+        if let Some(target) = self.hub.owner(&uri.value) {
+            self.hub.leave(&Resource { server: target.server, uri: target.original }, &self.session.id);
+        }
+        Reply::result(self.id(), "{}")
+    }
+
+    fn set_level(self) -> Reply {
+        let level = self.frame.text_param("level").and_then(|level| LogLevel::parse(&level));
+        let Some(level) = level else {
+            return Reply::error(self.id(), INVALID_PARAMS, "\"level\" must be one of RFC 5424's severities");
+        };
+        self.session.set_log_level(level);
+        self.hub.set_log_levels();
+        Reply::result(self.id(), "{}")
+    }
+}
+
+fn request(frame: &Frame, address: &Address<'_>, exposed: &Text<'_>, original: &str) -> Result<Request, Failure> {
+    let request = Request::new(frame.clone(), address.progress_token)
+        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))?;
+    Ok(if *exposed.value == *original { request } else { request.renamed(exposed.span, original) })
+}
+
+fn missing(member: &str) -> Failure {
+    Failure::new(FailureKind::InvalidRequest, format!("\"{member}\" is missing"))
+}
+
+fn unknown_resource(uri: &str) -> Failure {
+    Failure::new(FailureKind::ResourceNotFound, "Resource not found").with("uri", uri)
+}
+
+/// Our cursors are the index of the next item.
+fn read_cursor(cursor: &str) -> Option<usize> {
+    cursor.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}

@@ -1,0 +1,268 @@
+//! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
+//! messages, GET for what the server says unasked, DELETE to end a session.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use mainstay_core::{
+    era::Revision,
+    message::{self, Kind},
+};
+
+use super::{
+    batch, dispatch,
+    hub::{Hub, NoSession},
+    reply::Reply,
+    session::{ClientSession, Scope},
+    sse_body::{Events, ResponseBody},
+};
+use crate::{calls::Outlet, transport::Frame};
+
+pub const SESSION_ID: &str = "mcp-session-id";
+pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+
+/// How long the response head is held back for the result: then the answer becomes a stream, with
+/// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
+const HEAD_HOLD: Duration = Duration::from_secs(1);
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+type Answer = Response<ResponseBody>;
+
+/// Serves one request to an MCP endpoint.
+pub async fn serve(hub: &Arc<Hub>, scope: Scope, max_body: usize, request: Request<Incoming>) -> Answer {
+    let (head, body) = request.into_parts();
+    let served = match head.method {
+        Method::POST => post(hub, scope, &head.headers, body, max_body).await,
+        Method::GET => get(hub, &scope, &head.headers),
+        Method::DELETE => delete(hub, &scope, &head.headers),
+        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE is expected")),
+    };
+    served.unwrap_or_else(Refusal::into_response)
+}
+
+/// A request that is refused before it means anything, as a JSON-RPC error without an id.
+struct Refusal {
+    status: StatusCode,
+    body: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, message: &str) -> Self {
+        Self { status, body: message::error_response(None, -32600, message, None) }
+    }
+
+    fn into_response(self) -> Answer {
+        let mut response = json(self.status, self.body);
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+        }
+        response
+    }
+}
+
+/// Which forms of an answer a client takes.
+#[derive(Clone, Copy)]
+struct Accepts {
+    json: bool,
+    events: bool,
+}
+
+impl Accepts {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accepts = Self { json: false, events: false };
+        let mut any = false;
+        for value in headers.get_all(header::ACCEPT) {
+            any = true;
+            for range in value.to_str().unwrap_or_default().split(',') {
+                match range.split(';').next().unwrap_or_default().trim() {
+                    "*/*" => accepts = Self { json: true, events: true },
+                    "application/json" | "application/*" => accepts.json = true,
+                    "text/event-stream" | "text/*" => accepts.events = true,
+                    _ => {}
+                }
+            }
+        }
+        // No header accepts everything (RFC 9110), but a client that says nothing expects no stream.
+        if any { accepts } else { Self { json: true, events: false } }
+    }
+}
+
+async fn post(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    headers: &HeaderMap,
+    body: Incoming,
+    max_body: usize,
+) -> Result<Answer, Refusal> {
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
+    }
+    let accepts = Accepts::of(headers);
+    if !accepts.json && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json and text/event-stream",
+        ));
+    }
+    let body = read(body, max_body).await?;
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        let session = session(hub, &scope, headers)?;
+        return answer_batch(hub, session, body).await;
+    }
+    let frame = Frame::read(body)
+        .map_err(|error| Refusal { status: StatusCode::BAD_REQUEST, body: batch::unreadable(&error) })?;
+    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        return Ok(initialize(hub, scope, &frame).await);
+    }
+    let session = session(hub, &scope, headers)?;
+    match frame.envelope().kind {
+        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
+        Kind::Notification { .. } | Kind::Response { .. } => {
+            dispatch::take(hub, &session, frame);
+            Ok(status(StatusCode::ACCEPTED))
+        }
+    }
+}
+
+/// Reads a request's body, which mostly comes in one piece.
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+    let too_large = || {
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, &format!("a message may have {limit} bytes (http.maxBodyBytes)"))
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if read.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        if read.is_empty() && body.is_end_stream() {
+            return Ok(data);
+        }
+        read.extend_from_slice(&data);
+    }
+    Ok(read.freeze())
+}
+
+/// The session that a request names.
+fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+    if let Some(version) = headers.get(PROTOCOL_VERSION)
+        && version.to_str().ok().and_then(Revision::parse).is_none()
+    {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "MCP-Protocol-Version names no supported revision"));
+    }
+    let Some(id) = headers.get(SESSION_ID) else {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: initialize first"));
+    };
+    let session = id.to_str().ok().and_then(|id| hub.session(id));
+    session
+        .filter(|session| session.serves(scope))
+        .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew"))
+}
+
+async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
+    let Kind::Request { id, .. } = frame.envelope().kind else {
+        return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request").into_response();
+    };
+    let id = frame.get(id);
+    let params = frame.envelope().params.map_or("{}", |params| frame.get(params));
+    match hub.open(scope, params).await {
+        Ok(opened) => {
+            let mut response = json(StatusCode::OK, message::response(id, &opened.result));
+            if let Ok(id) = HeaderValue::from_str(&opened.session.id) {
+                response.headers_mut().insert(SESSION_ID, id);
+            }
+            response
+        }
+        Err(NoSession::Backend(failure)) => json(StatusCode::OK, Reply::failure(id, &failure).text),
+        Err(error) => {
+            json(StatusCode::SERVICE_UNAVAILABLE, message::error_response(Some(id), -32603, &error.to_string(), None))
+        }
+    }
+}
+
+/// Answers a request as JSON or as a stream, whichever turns out right: decided as late as possible.
+async fn answer(hub: &Arc<Hub>, session: Arc<ClientSession>, frame: Frame, accepts: Accepts) -> Answer {
+    let (outlet, mut messages) = Outlet::new(session.log_level());
+    let mut call = hub.calls.detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
+    if !accepts.events {
+        return json(StatusCode::OK, call.await.text);
+    }
+    let first = tokio::select! {
+        biased;
+        reply = &mut call => {
+            return if accepts.json && !reply.streamed && messages.is_empty() {
+                json(StatusCode::OK, reply.text)
+            } else {
+                events(Events::of_reply(messages, reply))
+            };
+        }
+        Some(message) = messages.recv() => Some(message),
+        () = tokio::time::sleep(HEAD_HOLD) => None,
+    };
+    events(Events::of_call(first, messages, Box::pin(call)))
+}
+
+async fn answer_batch(hub: &Arc<Hub>, session: Arc<ClientSession>, body: Bytes) -> Result<Answer, Refusal> {
+    if !session.revision.accepts_batches() {
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            &format!("revision {} knows no batches", session.revision),
+        ));
+    }
+    let (outlet, messages) = Outlet::new(session.log_level());
+    // A batch is answered in one piece; what is said before goes nowhere.
+    drop(messages);
+    let call = hub.calls.detachable(batch::answer(Arc::clone(hub), session, body, outlet));
+    Ok(match call.await {
+        Some(text) => json(StatusCode::OK, text),
+        None => status(StatusCode::ACCEPTED),
+    })
+}
+
+fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {
+    if !Accepts::of(headers).events {
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream"));
+    }
+    let session = session(hub, scope, headers)?;
+    Ok(events(Events::of_session(session)))
+}
+
+fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {
+    let session = session(hub, scope, headers)?;
+    hub.end(&session.id, "the client ended the session");
+    Ok(status(StatusCode::NO_CONTENT))
+}
+
+fn json(status: StatusCode, body: String) -> Answer {
+    let mut response = Response::new(ResponseBody::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}
+
+fn events(events: Events) -> Answer {
+    let mut response = Response::new(ResponseBody::Events(Box::new(events)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies that buffer would hold back what is meant to arrive at once.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn status(status: StatusCode) -> Answer {
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = status;
+    response
+}

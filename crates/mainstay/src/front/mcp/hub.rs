@@ -1,0 +1,346 @@
+//! All client sessions: opening and ending them, and telling them what servers announce.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use mainstay_core::{
+    catalog::{ListKind, Target},
+    era::{LogLevel, Revision},
+    failure::Failure,
+    ids::ServerName,
+    message::{self, Method},
+};
+use tokio::{sync::broadcast::error::RecvError, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    outbox::Outbox,
+    session::{Backend, ClientSession, Scope},
+    subscriptions::{Resource, Subscriptions},
+    transparent,
+};
+use crate::{
+    calls::{self, Calls},
+    registry::{Announcement, Registry},
+    supervisor::{Private, Server},
+    transport::{Frame, Notice, Session},
+};
+
+/// Idle sessions end after this time, their upstream sessions sooner (design sections 9 and 12).
+const SESSION_IDLE: Duration = Duration::from_mins(30);
+const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// Sessions at once; one more is refused.
+const MAX_SESSIONS: usize = 10_000;
+
+/// Owners of unlisted resources that are remembered.
+const MAX_FOUND: usize = 1000;
+
+/// Servers that start together change the lists together; clients are told once (Y7).
+const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// What a shared session's own requests may take.
+const HOUSEKEEPING: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub struct Hub {
+    pub registry: Arc<Registry>,
+    pub calls: Calls,
+    pub page_size: Option<usize>,
+    pub subscriptions: Subscriptions,
+    /// Owners of resources that nobody lists, as far as they have been found.
+    found: Mutex<HashMap<Box<str>, Target>>,
+    sessions: RwLock<HashMap<Box<str>, Arc<ClientSession>>>,
+}
+
+/// Why no session could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSession {
+    #[error("too many sessions")]
+    TooMany,
+    #[error("no random number for a session id")]
+    Random,
+    #[error(transparent)]
+    Backend(#[from] Failure),
+}
+
+/// A session that was just opened, and the result of its `initialize` (JSON text).
+pub struct Opened {
+    pub session: Arc<ClientSession>,
+    pub result: String,
+}
+
+impl Hub {
+    pub fn new(registry: Arc<Registry>, calls: Calls, page_size: Option<usize>) -> Self {
+        Self { registry, calls, page_size, subscriptions: Subscriptions::default(), found: Mutex::default(), sessions: RwLock::default() }
+    }
+
+    /// Opens a session for a client that sent `initialize` with these params (JSON text).
+    pub async fn open(&self, scope: Scope, params: &str) -> Result<Opened, NoSession> {
+        if self.sessions.read().unwrap_or_else(PoisonError::into_inner).len() >= MAX_SESSIONS {
+            return Err(NoSession::TooMany);
+        }
+        let id = session_id()?;
+        let outbox = Arc::new(Outbox::default());
+        let (backend, revision, result) = match &scope {
+            Scope::All => {
+                // Whose instructions are to be joined must have been heard first.
+                self.registry.settled().await;
+                let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
+                let revision = Revision::negotiate(&requested);
+                (Backend::Aggregate, revision, self.greeting(revision))
+            }
+            Scope::One(server) => {
+                let (private, upstream) = self.open_private(server, params, &outbox).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}").to_owned();
+                (Backend::Transparent(private), upstream.greeting.revision, result)
+            }
+        };
+        let session = Arc::new(ClientSession::new(id, revision, scope, backend, outbox));
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.insert(session.id.clone(), Arc::clone(&session));
+        drop(sessions);
+        Ok(Opened { session, result: message::one_line(&result).into_owned() })
+    }
+
+    /// Opens the client's own upstream session, with what the client declared.
+    async fn open_private(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        outbox: &Arc<Outbox>,
+    ) -> Result<(Arc<Private>, Arc<Session>), Failure> {
+        let initialize = transparent::initialize_params(params);
+        let private = Arc::new(server.private(initialize.into(), Arc::clone(outbox) as _));
+        let upstream = private.session(Instant::now() + server.config.connect_timeout).await?;
+        Ok((private, upstream))
+    }
+
+    /// The aggregate's answer to `initialize`: what the gateway can relay, and the servers'
+    /// instructions under their names.
+    fn greeting(&self, revision: Revision) -> String {
+        let catalog = self.registry.catalog();
+        let instructions: Vec<String> = catalog
+            .parts()
+            .iter()
+            .filter_map(|part| {
+                let text = part.catalog.instructions.as_deref()?;
+                Some(format!("# {}\n\n{text}", part.server))
+            })
+            .collect();
+        let mut greeting = serde_json::json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": {
+                "tools": {"listChanged": true},
+                "prompts": {"listChanged": true},
+                "resources": {"subscribe": true, "listChanged": true},
+                "logging": {},
+                "completions": {},
+            },
+            "serverInfo": {"name": "mainstay", "title": "Mainstay", "version": env!("CARGO_PKG_VERSION")},
+        });
+        if !instructions.is_empty() {
+            greeting["instructions"] = instructions.join("\n\n").into();
+        }
+        greeting.to_string()
+    }
+
+    pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    pub fn session_count(&self) -> usize {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn all(&self) -> Vec<Arc<ClientSession>> {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Ends a session; when this returns, its id is unknown.
+    pub fn end(&self, id: &str, reason: &str) -> bool {
+        let session = self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let Some(session) = session else { return false };
+        session.end(reason);
+        for resource in self.subscriptions.remove_session(id) {
+            self.unsubscribe(&resource);
+        }
+        true
+    }
+
+    /// Whose resource this is, as far as is known.
+    pub fn owner(&self, uri: &str) -> Option<Target> {
+        let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner).get(uri).cloned();
+        self.registry.catalog().resource(uri).or_else(found)
+    }
+
+    pub fn remember_owner(&self, uri: &str, owner: Target) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        // Full: what matters will be found again.
+        if found.len() >= MAX_FOUND {
+            found.clear();
+        }
+        found.insert(uri.into(), owner);
+    }
+
+    /// Ends one session's subscription, upstream too if it was the last.
+    pub fn leave(&self, resource: &Resource, session: &str) {
+        let last = !self.subscriptions.has_others(resource, session);
+        self.subscriptions.remove(resource, session);
+        if last {
+            self.unsubscribe(resource);
+        }
+    }
+
+    /// Tells a server that nobody wants to hear of a resource any more.
+    fn unsubscribe(&self, resource: &Resource) {
+        let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
+        self.housekeep(&resource.server, Method::ResourcesUnsubscribe, params);
+    }
+
+    /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
+    /// nobody.
+    fn housekeep(&self, server: &ServerName, method: Method, params: String) {
+        let Some(session) = self.registry.server(server.as_str()).ok().and_then(|server| server.view().session)
+        else {
+            return;
+        };
+        let server = server.clone();
+        self.calls.in_background(async move {
+            let asked = tokio::time::timeout(HOUSEKEEPING, session.ask(method, Some(&params))).await;
+            if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
+                tracing::debug!(%server, ?asked, "{} was not answered with a result", method.name());
+            }
+        });
+    }
+
+    /// Asks the servers for the most verbose level that any client wants.
+    pub fn set_log_levels(&self) {
+        for server in self.registry.servers() {
+            self.set_log_level(server);
+        }
+    }
+
+    fn set_log_level(&self, server: &Arc<Server>) {
+        let level: Option<LogLevel> = self.all().iter().filter_map(|session| session.log_level()).min();
+        let logs = server.view().session.is_some_and(|session| session.greeting.capabilities.logging);
+        if let (Some(level), true) = (level, logs) {
+            self.housekeep(&server.name, Method::SetLevel, format!(r#"{{"level":"{}"}}"#, level.as_str()));
+        }
+    }
+
+    /// Tells sessions what servers announce, and ends idle ones, until told to stop.
+    pub async fn run(&self, stop: CancellationToken) {
+        let mut announcements = self.registry.listen();
+        let mut changed: HashSet<ListKind> = HashSet::new();
+        let mut tell_at = None::<Instant>;
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            let telling = async {
+                match tell_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                announcement = announcements.recv() => match announcement {
+                    Ok(Announcement::ListChanged(kind)) => {
+                        changed.insert(kind);
+                        tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
+                    }
+                    Ok(Announcement::Opened(server)) => self.brief(&server),
+                    Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
+                    Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "announcements were missed"),
+                    Err(RecvError::Closed) => return,
+                },
+                () = telling => {
+                    tell_at = None;
+                    self.tell_changes(&std::mem::take(&mut changed));
+                }
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    fn tell_changes(&self, changed: &HashSet<ListKind>) {
+        // Resources and templates share one notification.
+        let methods: HashSet<Method> = changed.iter().map(|kind| kind.changed()).collect();
+        for session in self.aggregates() {
+            for method in &methods {
+                session.outbox.push(message::request(None, method.name(), None));
+            }
+        }
+    }
+
+    fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
+        self.all().into_iter().filter(|session| matches!(session.backend, Backend::Aggregate))
+    }
+
+    /// Tells a new shared session what the one before knew.
+    fn brief(&self, server: &ServerName) {
+        if let Ok(server) = self.registry.server(server.as_str()) {
+            self.set_log_level(server);
+        }
+        for resource in self.subscriptions.of_server(server) {
+            let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
+            self.housekeep(server, Method::ResourcesSubscribe, params);
+        }
+    }
+
+    fn relay(&self, server: &ServerName, notice: &Notice) {
+        match notice.method {
+            Method::LogMessage => self.relay_log(&notice.frame),
+            Method::ResourceUpdated => self.relay_update(server, &notice.frame),
+            _ => {}
+        }
+    }
+
+    fn relay_log(&self, frame: &Frame) {
+        let level = calls::log_level(frame);
+        for session in self.aggregates() {
+            // Without a wish a client sees all (specification, logging: then the server decides).
+            if session.log_level().is_none_or(|wanted| level.is_none_or(|level| level >= wanted)) {
+                session.outbox.push(frame.one_line());
+            }
+        }
+    }
+
+    fn relay_update(&self, server: &ServerName, frame: &Frame) {
+        let Some(uri) = frame.text_param("uri") else { return };
+        for (session, used) in self.subscriptions.listeners(server, &uri) {
+            if let Some(session) = self.session(&session) {
+                session.outbox.push(frame.with_uri(&used));
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        for session in self.all() {
+            let Some(idle) = session.idle() else { continue };
+            if idle >= SESSION_IDLE {
+                self.end(&session.id, "idle");
+            } else if let (true, Backend::Transparent(private)) = (idle >= UPSTREAM_IDLE, &session.backend) {
+                private.close();
+            }
+        }
+    }
+
+    /// Ends all sessions, at shutdown.
+    pub fn end_all(&self) {
+        for session in self.all() {
+            self.end(&session.id, "Mainstay is shutting down");
+        }
+    }
+}
+
+/// 128 random bits, visible ASCII (specification, transports, "Session Management").
+fn session_id() -> Result<Box<str>, NoSession> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes).map_err(|_| NoSession::Random)?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)).into())
+}

@@ -1,0 +1,17 @@
+//! The MCP doors: one aggregate of all servers, or one server as it is; over Streamable HTTP and
+//! over stdio.
+
+mod aggregate;
+mod batch;
+mod dispatch;
+pub mod http;
+mod hub;
+mod outbox;
+mod reply;
+mod session;
+mod sse_body;
+pub mod stdio;
+mod subscriptions;
+mod transparent;
+
+pub use self::{hub::Hub, session::Scope, sse_body::ResponseBody};

@@ -1,0 +1,197 @@
+//! One client's session: what it negotiated, what it has in flight, what waits to be said to it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::era::{LogLevel, Revision};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::outbox::Outbox;
+use crate::{
+    calls::Cancel,
+    supervisor::{Private, Server},
+};
+
+/// Which endpoint a session belongs to.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// `/mcp`: every server, one catalog.
+    All,
+    /// `/servers/<name>/mcp`: this server, nothing renamed.
+    One(Arc<Server>),
+}
+
+impl Scope {
+    /// Whether a session of this scope may be used at an endpoint of the other.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, Self::All) => true,
+            (Self::One(one), Self::One(other)) => one.name == other.name,
+            (Self::All, Self::One(_)) | (Self::One(_), Self::All) => false,
+        }
+    }
+}
+
+/// Where a session's requests go.
+#[derive(Debug)]
+pub enum Backend {
+    Aggregate,
+    Transparent(Arc<Private>),
+}
+
+/// Calls in flight, by the client's own id (JSON text).
+#[derive(Debug, Default)]
+struct InFlight {
+    cancels: HashMap<Box<str>, Cancel>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+pub struct ClientSession {
+    pub id: Box<str>,
+    pub revision: Revision,
+    pub scope: Scope,
+    pub backend: Backend,
+    pub outbox: Arc<Outbox>,
+    log_level: Mutex<Option<LogLevel>>,
+    in_flight: Mutex<InFlight>,
+    /// Calls and streams that are open.
+    busy: AtomicUsize,
+    opened: Instant,
+    /// Milliseconds after `opened`.
+    last_used: AtomicU64,
+}
+
+impl ClientSession {
+    pub fn new(id: Box<str>, revision: Revision, scope: Scope, backend: Backend, outbox: Arc<Outbox>) -> Self {
+        Self {
+            id,
+            revision,
+            scope,
+            backend,
+            outbox,
+            log_level: Mutex::default(),
+            in_flight: Mutex::default(),
+            busy: AtomicUsize::new(0),
+            opened: Instant::now(),
+            last_used: AtomicU64::new(0),
+        }
+    }
+
+    pub fn serves(&self, scope: &Scope) -> bool {
+        self.scope.is_same(scope)
+    }
+
+    pub fn log_level(&self) -> Option<LogLevel> {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, InFlight> {
+        // Held for a map operation, never across an await.
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a call. `None` if its id is in flight already.
+    pub fn enter(self: &Arc<Self>, id: &str) -> Option<Entry> {
+        let (cancel, cancelled) = oneshot::channel();
+        let mut in_flight = self.in_flight();
+        if in_flight.cancels.contains_key(id) {
+            return None;
+        }
+        if !in_flight.ended {
+            in_flight.cancels.insert(id.into(), cancel);
+        } else {
+            drop(cancel.send("the session has ended".to_owned()));
+        }
+        drop(in_flight);
+        Some(Entry { id: id.into(), cancelled: Some(cancelled), busy: self.busy() })
+    }
+
+    /// Cancels a call in flight; one that is over, or was never there, is nobody's error.
+    pub fn cancel(&self, id: &str, reason: &str) {
+        let cancel = self.in_flight().cancels.remove(id);
+        if let Some(cancel) = cancel {
+            // It may have ended this moment.
+            drop(cancel.send(reason.to_owned()));
+        }
+    }
+
+    /// Ends the session: its calls are cancelled, its streams close, its upstream session goes.
+    pub fn end(&self, reason: &str) {
+        let cancels = {
+            let mut in_flight = self.in_flight();
+            in_flight.ended = true;
+            std::mem::take(&mut in_flight.cancels)
+        };
+        for cancel in cancels.into_values() {
+            drop(cancel.send(reason.to_owned()));
+        }
+        self.outbox.close();
+        if let Backend::Transparent(private) = &self.backend {
+            private.close();
+        }
+    }
+
+    /// Marks the session as in use until the guard is dropped.
+    pub fn busy(self: &Arc<Self>) -> Busy {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.touch();
+        Busy(Arc::clone(self))
+    }
+
+    fn touch(&self) {
+        let now = self.opened.elapsed().as_millis();
+        self.last_used.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long the session has been idle; `None` while a call or stream is open.
+    pub fn idle(&self) -> Option<Duration> {
+        if self.busy.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
+        Some(self.opened.elapsed().saturating_sub(used))
+    }
+}
+
+/// See [`ClientSession::busy`].
+#[derive(Debug)]
+pub struct Busy(Arc<ClientSession>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A call in flight; it leaves when dropped.
+#[derive(Debug)]
+pub struct Entry {
+    id: Box<str>,
+    cancelled: Option<oneshot::Receiver<String>>,
+    busy: Busy,
+}
+
+impl Entry {
+    /// Resolves when the client cancels the call. Can be taken once.
+    pub fn cancelled(&mut self) -> oneshot::Receiver<String> {
+        self.cancelled.take().unwrap_or_else(|| oneshot::channel().1)
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.busy.0.in_flight().cancels.remove(&self.id);
+    }
+}

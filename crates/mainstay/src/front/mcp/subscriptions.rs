@@ -1,0 +1,113 @@
+//! Who wants to hear of which resource, across all sessions that share a server.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use mainstay_core::ids::ServerName;
+
+/// A resource, as its server knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    pub server: ServerName,
+    pub uri: Box<str>,
+}
+
+/// The URI that each subscribed session used, by session id.
+type Subscribers = HashMap<Box<str>, Box<str>>;
+
+#[derive(Debug, Default)]
+pub struct Subscriptions(Mutex<HashMap<Resource, Subscribers>>);
+
+impl Subscriptions {
+    fn map(&self) -> MutexGuard<'_, HashMap<Resource, Subscribers>> {
+        // Held for a map operation, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, resource: Resource, session: &str, uri: &str) {
+        self.map().entry(resource).or_default().insert(session.into(), uri.into());
+    }
+
+    /// Whether anyone else but `session` is subscribed.
+    pub fn has_others(&self, resource: &Resource, session: &str) -> bool {
+        self.map().get(resource).is_some_and(|subscribers| subscribers.keys().any(|id| **id != *session))
+    }
+
+    pub fn remove(&self, resource: &Resource, session: &str) {
+        let mut map = self.map();
+        if let Some(subscribers) = map.get_mut(resource) {
+            subscribers.remove(session);
+            if subscribers.is_empty() {
+                map.remove(resource);
+            }
+        }
+    }
+
+    /// Forgets a session; returns the resources that nobody is subscribed to any more.
+    pub fn remove_session(&self, session: &str) -> Vec<Resource> {
+        let mut orphans = Vec::new();
+        self.map().retain(|resource, subscribers| {
+            let left = subscribers.remove(session).is_some() && subscribers.is_empty();
+            if left {
+                orphans.push(resource.clone());
+            }
+            !left
+        });
+        orphans
+    }
+
+    /// The resources of one server that someone is subscribed to.
+    pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
+        self.map().keys().filter(|resource| resource.server == *server).cloned().collect()
+    }
+
+    /// Who is to hear that `uri` changed: session and the URI it used. A server may name a part of what
+    /// was subscribed to (specification, resources, "Subscriptions"); then everyone hears who is
+    /// subscribed to what it begins with.
+    pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
+        let map = self.map();
+        let exact = Resource { server: server.clone(), uri: uri.into() };
+        if let Some(subscribers) = map.get(&exact) {
+            return subscribers.iter().map(|(session, used)| (session.clone(), used.clone())).collect();
+        }
+        map.iter()
+            .filter(|(resource, _)| resource.server == *server && uri.starts_with(&*resource.uri))
+            .flat_map(|(_, subscribers)| subscribers.keys())
+            .map(|session| (session.clone(), uri.into()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(uri: &str) -> Resource {
+        Resource { server: ServerName::new("s").expect("a legal name"), uri: uri.into() }
+    }
+
+    #[test]
+    fn the_last_one_to_leave_ends_a_subscription() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(resource("x://1"), "one", "x://1");
+        subscriptions.add(resource("x://1"), "two", "x://1");
+        subscriptions.add(resource("x://2"), "one", "x://2");
+        assert!(subscriptions.has_others(&resource("x://1"), "one"));
+        assert_eq!(subscriptions.remove_session("one"), [resource("x://2")]);
+        assert!(!subscriptions.has_others(&resource("x://1"), "two"));
+        subscriptions.remove(&resource("x://1"), "two");
+        assert_eq!(subscriptions.of_server(&resource("x://1").server), []);
+    }
+
+    #[test]
+    fn a_change_reaches_each_listener_under_the_uri_it_used() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(resource("x://a"), "one", "mainstay+s:x://a");
+        let server = resource("").server;
+        assert_eq!(subscriptions.listeners(&server, "x://a"), [("one".into(), "mainstay+s:x://a".into())]);
+        assert_eq!(subscriptions.listeners(&server, "x://a/part"), [("one".into(), "x://a/part".into())]);
+        assert_eq!(subscriptions.listeners(&server, "x://b"), []);
+    }
+}

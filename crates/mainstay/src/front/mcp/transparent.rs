@@ -1,0 +1,72 @@
+//! One server as it is: everything forwarded, nothing renamed (design section 8).
+
+use std::sync::Arc;
+
+use mainstay_core::message::{self, Address, Method};
+use serde_json::{Map, Value};
+
+use super::{reply::Reply, session::Entry};
+use crate::{
+    calls::{Calls, Outlet, Request, Upstream},
+    supervisor::Private,
+    transport::Frame,
+};
+
+/// Client capabilities that invite requests from the server. They are not forwarded yet, so they are
+/// not declared either: a server must not wait for an answer that cannot come.
+const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
+
+/// The client's own `initialize` params, less the capabilities that Mainstay cannot honour.
+pub fn initialize_params(params: &str) -> String {
+    let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
+    let capabilities = declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
+    let (Some(span), Some(mut capabilities)) = (declared, capabilities) else {
+        return message::one_line(params).into_owned();
+    };
+    capabilities.retain(|name, _| !ASKING.contains(&name.as_str()));
+    message::splice(params, &mut [(span, &Value::Object(capabilities).to_string())])
+}
+
+/// Forwards a request as it is, under our id.
+pub async fn answer(
+    calls: &Calls,
+    private: &Arc<Private>,
+    frame: &Frame,
+    id: &str,
+    address: &Address<'_>,
+    mut entry: Entry,
+    outlet: Outlet,
+) -> Reply {
+    let Some(request) = Request::new(frame.clone(), address.progress_token) else {
+        return Reply::error(id, -32600, "a request is expected");
+    };
+    let upstream = Upstream::Private(Arc::clone(private));
+    match calls.call(upstream, request, outlet, entry.cancelled()).await {
+        Ok(answer) => Reply::answer(id, &answer),
+        Err(failure) if frame.method() == Some(Method::ToolsCall) => Reply::tool_failure(id, &failure),
+        Err(failure) => Reply::failure(id, &failure),
+    }
+}
+
+/// Forwards a notification, if the upstream session is open: a new one would know nothing of what it
+/// is about.
+pub async fn notify(private: &Private, frame: Frame) {
+    if let Some(session) = private.live_session() {
+        session.notify(frame.one_line()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_that_cannot_be_honoured_are_not_declared() {
+        let params = r#"{"protocolVersion":"2025-11-25","capabilities":{"sampling":{},"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#;
+        assert_eq!(
+            initialize_params(params),
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#
+        );
+        assert_eq!(initialize_params(r#"{"x":1}"#), r#"{"x":1}"#);
+    }
+}
