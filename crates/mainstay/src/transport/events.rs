@@ -2,15 +2,18 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, atomic::{AtomicUsize, Ordering}},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use http_body::{Body, Frame};
-use hyper::body::Incoming;
-use sse_stream::{Sse, SseStream};
+use futures_util::{Stream, StreamExt as _};
+use sse_stream::{Sse, SseByteStream};
+
+use super::http1::{self, Response};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamBroken {
@@ -22,9 +25,17 @@ pub enum StreamBroken {
 
 /// The events of one response.
 pub struct Events {
-    stream: SseStream<Metered>,
-    unparsed: Arc<AtomicUsize>,
+    stream: SseByteStream<Metered>,
+    meter: Arc<Meter>,
     limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct Meter {
+    /// Bytes read since the last event.
+    unparsed: AtomicUsize,
+    /// Whether nothing of interest is left: the connection may be used again.
+    finished: AtomicBool,
 }
 
 impl std::fmt::Debug for Events {
@@ -34,28 +45,33 @@ impl std::fmt::Debug for Events {
 }
 
 impl Events {
-    pub fn new(body: Incoming, limit: usize) -> Self {
-        let unparsed = Arc::new(AtomicUsize::new(0));
-        let body = Metered { body, unparsed: Arc::clone(&unparsed), limit };
-        Self { stream: SseStream::new(body), unparsed, limit }
+    pub fn new(response: Response, limit: usize) -> Self {
+        let meter = Arc::new(Meter::default());
+        let metered = Metered { response: Some(response), meter: Arc::clone(&meter), limit };
+        Self { stream: SseByteStream::new(metered), meter, limit }
     }
 
     /// The next event; `None` when the server has ended the stream. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Sse, StreamBroken>> {
         let event = self.stream.next().await?;
-        let unparsed = self.unparsed.swap(0, Ordering::Relaxed);
+        let unparsed = self.meter.unparsed.swap(0, Ordering::Relaxed);
         Some(match event {
             Err(_) if unparsed > self.limit => Err(StreamBroken::TooLarge(self.limit)),
             other => other.map_err(StreamBroken::from),
         })
+    }
+
+    /// What follows is of no interest: the connection is kept for the next request.
+    pub fn finish(self) {
+        self.meter.finished.store(true, Ordering::Relaxed);
     }
 }
 
 /// Counts what was read since the last event, and breaks the stream off where that is too much: the
 /// parser itself has no bound.
 struct Metered {
-    body: Incoming,
-    unparsed: Arc<AtomicUsize>,
+    response: Option<Response>,
+    meter: Arc<Meter>,
     limit: usize,
 }
 
@@ -64,24 +80,31 @@ enum MeterError {
     #[error("too large")]
     TooLarge,
     #[error(transparent)]
-    Body(#[from] hyper::Error),
+    Body(#[from] http1::Error),
 }
 
-impl Body for Metered {
-    type Data = Bytes;
-    type Error = MeterError;
+impl Stream for Metered {
+    type Item = Result<Bytes, MeterError>;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            let length = frame.data_ref().map_or(0, Bytes::len);
-            if self.unparsed.fetch_add(length, Ordering::Relaxed) + length > self.limit {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(response) = &mut self.response else { return Poll::Ready(None) };
+        let polled = response.poll_data(context);
+        if let Poll::Ready(Some(Ok(data))) = &polled {
+            let length = data.len();
+            if self.meter.unparsed.fetch_add(length, Ordering::Relaxed) + length > self.limit {
                 return Poll::Ready(Some(Err(MeterError::TooLarge)));
             }
         }
-        polled.map_err(MeterError::from)
+        polled.map(|data| data.map(|data| data.map_err(MeterError::from)))
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        if self.meter.finished.load(Ordering::Relaxed)
+            && let Some(response) = self.response.take()
+        {
+            response.linger();
+        }
     }
 }

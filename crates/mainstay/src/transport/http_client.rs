@@ -1,111 +1,119 @@
-//! The HTTP client towards one backend: pooled connections, TLS where the URL asks for it.
+//! How a backend is spoken to over HTTP: its URL, the configured headers, redirects at the start.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_util::{
-    client::legacy::{Client, Error, ResponseFuture, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
+use bytes::BytesMut;
+use http::Uri;
 use mainstay_core::config::HttpLaunch;
 
-use super::{Interruption, InterruptionKind};
-
-/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
-/// requests are written into a closing connection.
-const IDLE_LIMIT: Duration = Duration::from_secs(4);
-
-/// A TCP and TLS connection that takes longer counts as a failed attempt.
-const TCP_CONNECT_LIMIT: Duration = Duration::from_secs(10);
+use super::{
+    Interruption, InterruptionKind,
+    http1::{Client, Error, Responding, Response, Unusable},
+};
 
 /// Redirects followed while a connection is opened.
 const MAX_REDIRECTS: usize = 3;
 
+/// What the delivery of a notification may take.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
+
 /// How much of an error page is kept to be shown.
 const SHOWN_ERROR: usize = 16 * 1024;
 
+/// One URL of a backend, and the configured headers, rendered once.
 #[derive(Clone, Debug)]
-pub struct HttpClient {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// The configured headers.
-    pub headers: HeaderMap,
+pub struct Target {
+    client: Arc<Client>,
+    pub uri: Uri,
+    /// `name: value` lines. They may hold secrets.
+    headers: Arc<Secrets>,
 }
 
-/// Why a URL or header cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    #[error("invalid URL: {0}")]
-    Uri(#[from] http::uri::InvalidUri),
-    #[error("invalid header name: {0}")]
-    Name(#[from] header::InvalidHeaderName),
-    #[error("invalid header value: {0}")]
-    Value(#[from] header::InvalidHeaderValue),
+/// Header lines that do not show themselves.
+struct Secrets(String);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
 }
 
-impl HttpClient {
-    pub fn new(launch: &HttpLaunch) -> Result<(Self, Uri), Unusable> {
-        let uri: Uri = launch.url.parse()?;
-        let mut headers = HeaderMap::new();
+/// The head of a request, complete but for its length.
+#[derive(Clone)]
+pub struct Template(Arc<[u8]>);
+
+impl Target {
+    pub fn new(launch: &HttpLaunch) -> Result<Self, Unusable> {
+        let uri: Uri = launch.url.parse().map_err(|_| Unusable("the URL cannot be parsed"))?;
+        let mut headers = String::new();
         for (name, value) in &launch.headers {
-            let mut value = HeaderValue::from_str(value.expose())?;
-            value.set_sensitive(true);
-            headers.append(HeaderName::from_bytes(name.as_bytes())?, value);
+            // Names and values were checked when the configuration was read.
+            let _ = write!(headers, "{name}: {}\r\n", value.expose());
         }
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(TCP_CONNECT_LIMIT));
-        let encrypted = uri.scheme_str() == Some("https");
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls_config(encrypted))
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_LIMIT)
-            .build(connector);
-        Ok((Self { client, headers }, uri))
+        Ok(Self { client: Client::new(&uri)?, uri, headers: Arc::new(Secrets(headers)) })
     }
 
-    pub fn request(&self, method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> ResponseFuture {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        self.client.request(request)
+    /// The same origin under another URL.
+    pub fn at(&self, uri: Uri) -> Self {
+        Self { uri, ..self.clone() }
     }
 
-    /// A request that follows redirects within the same origin, and says where it ended: some servers
-    /// redirect `/mcp` to `/mcp/` (E2). Elsewhere they are not followed: our headers hold secrets.
-    pub async fn request_following(
-        &self,
-        method: Method,
-        mut uri: Uri,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<(Response<Incoming>, Uri), Error> {
-        for _ in 0..MAX_REDIRECTS {
-            let response = self.request(method.clone(), uri.clone(), headers.clone(), body.clone()).await?;
-            match redirect(&response, &uri) {
-                Some(target) => uri = target,
-                None => return Ok((response, uri)),
+    pub fn template(&self, method: &str, headers: &[(&str, &str)]) -> Template {
+        let path = self.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nuser-agent: mainstay/{}\r\n{}",
+            self.client.authority(),
+            env!("CARGO_PKG_VERSION"),
+            self.headers.0,
+        );
+        for (name, value) in headers {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        Template(head.into_bytes().into())
+    }
+
+    /// Sends a request without a body.
+    pub fn send(&self, template: &Template) -> Responding {
+        let mut request = Vec::with_capacity(template.0.len() + 2);
+        request.extend_from_slice(&template.0);
+        request.extend_from_slice(b"\r\n");
+        self.client.send(request)
+    }
+
+    pub fn send_body(&self, template: &Template, body: &str) -> Responding {
+        let mut request = Vec::with_capacity(template.0.len() + body.len() + 32);
+        request.extend_from_slice(&template.0);
+        request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        request.extend_from_slice(body.as_bytes());
+        self.client.send(request)
+    }
+
+    /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
+    /// `/mcp/` (E2). Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
+    pub async fn follow(
+        mut self,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Result<(Response, Self), Error> {
+        for hop in 0.. {
+            let template = self.template(method, headers);
+            let sent = body.map_or_else(|| self.send(&template), |body| self.send_body(&template, body));
+            let response = sent.await?;
+            match redirect(&response, &self.uri) {
+                Some(uri) if hop < MAX_REDIRECTS => self.uri = uri,
+                _ => return Ok((response, self)),
             }
         }
-        let response = self.request(method, uri.clone(), headers, body).await?;
-        Ok((response, uri))
+        unreachable!("the loop ends by returning")
     }
 }
 
-fn redirect(response: &Response<Incoming>, from: &Uri) -> Option<Uri> {
-    if !matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+fn redirect(response: &Response, from: &Uri) -> Option<Uri> {
+    if !matches!(response.head.status, 307 | 308) {
         return None;
     }
-    let target = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    let target = response.head.get("location")?;
     resolve(from, target).filter(|target| same_origin(from, target))
 }
 
@@ -132,56 +140,38 @@ pub fn same_origin(one: &Uri, other: &Uri) -> bool {
     one.scheme() == other.scheme() && one.host() == other.host() && port(one) == port(other)
 }
 
-/// The body of an unsuccessful answer, cut to what a person reads.
-pub async fn error_text(body: Incoming) -> Bytes {
-    Limited::new(body, SHOWN_ERROR).collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default()
+/// The body of an unsuccessful answer, as far as a person reads.
+pub async fn error_text(mut response: Response) -> String {
+    let body = response.collect(&mut BytesMut::new(), SHOWN_ERROR).await.unwrap_or_default();
+    String::from_utf8_lossy(&body).trim().to_owned()
+}
+
+/// Posts a notification or an answer. That it was not taken is the connection's trouble, which
+/// shows elsewhere.
+pub async fn deliver(target: &Target, template: &Template, text: &str) {
+    let delivering = async {
+        let mut response = target.send_body(template, text).await?;
+        let status = response.head.status;
+        // Read to its end, so that its connection can be used again.
+        response.collect(&mut BytesMut::new(), SHOWN_ERROR).await.ok();
+        Ok::<_, Error>(status)
+    };
+    match tokio::time::timeout(DELIVERY_LIMIT, delivering).await {
+        Ok(Ok(200..300)) => {}
+        Ok(Ok(status)) => tracing::debug!(status, "a notification was refused"),
+        Ok(Err(error)) => tracing::debug!(%error, "a notification was lost"),
+        Err(_) => tracing::debug!("a notification was not taken in time"),
+    }
 }
 
 /// What a failed request means for the call it carried (invariant 6).
 pub fn interruption(error: &Error) -> Interruption {
-    if error.is_connect() {
-        return Interruption::not_sent(InterruptionKind::Unreachable(deepest(error)));
+    match error {
+        Error::Connect(reason) => Interruption::not_sent(InterruptionKind::Unreachable(reason.to_string())),
+        Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
+        Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
+        Error::Malformed(reason) => Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned())),
     }
-    let never_written = std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<hyper::Error>())
-        .is_some_and(hyper::Error::is_canceled);
-    if never_written {
-        Interruption::not_sent(InterruptionKind::Lost)
-    } else {
-        Interruption::sent(InterruptionKind::Lost)
-    }
-}
-
-/// The innermost cause, which is what a person can act on ("connection refused").
-pub fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
-}
-
-/// The system's trust store, read once, when the first encrypted server is opened.
-fn tls_config(encrypted: bool) -> rustls::ClientConfig {
-    static ROOTS: OnceLock<rustls::RootCertStore> = OnceLock::new();
-    let roots = if encrypted {
-        ROOTS.get_or_init(|| {
-            let found = rustls_native_certs::load_native_certs();
-            for error in &found.errors {
-                tracing::warn!(%error, "a system certificate could not be read");
-            }
-            let mut roots = rustls::RootCertStore::empty();
-            roots.add_parsable_certificates(found.certs);
-            roots
-        }).clone()
-    } else {
-        rustls::RootCertStore::empty()
-    };
-    rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth()
 }
 
 #[cfg(test)]

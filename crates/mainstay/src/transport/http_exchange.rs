@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Response, StatusCode, header};
-use http_body::Body as _;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_util::client::legacy::ResponseFuture;
 use mainstay_core::{
     lifecycle::Loss,
     message::{self, Kind, Method},
 };
 
 use super::{
-    Frame, Interruption, InterruptionKind, events::{Events, StreamBroken}, http_client, streamable_http::HttpLink,
+    Frame, Interruption, InterruptionKind,
+    events::{Events, StreamBroken},
+    http_client,
+    http1::{CollectError, Responding, Response},
+    streamable_http::HttpLink,
 };
 
 /// A request that was posted.
@@ -26,8 +25,8 @@ pub struct HttpExchange {
 }
 
 enum State {
-    Head(ResponseFuture),
-    Body { body: Incoming, status: StatusCode, read: BytesMut },
+    Head(Responding),
+    Body { response: Response, read: BytesMut },
     Events(Events),
     Done,
 }
@@ -39,12 +38,12 @@ impl std::fmt::Debug for HttpExchange {
 }
 
 impl HttpExchange {
-    pub fn new(link: Arc<HttpLink>, id: u64, response: ResponseFuture) -> Self {
+    pub fn new(link: Arc<HttpLink>, id: u64, response: Responding) -> Self {
         Self { link, id, state: State::Head(response), stream: false }
     }
 
     /// An exchange whose response head has been read already.
-    pub fn answered(link: Arc<HttpLink>, id: u64, response: Response<Incoming>) -> Self {
+    pub fn answered(link: Arc<HttpLink>, id: u64, response: Response) -> Self {
         let mut exchange = Self { link, id, state: State::Done, stream: false };
         exchange.head(response);
         exchange
@@ -78,10 +77,14 @@ impl HttpExchange {
                         return Err(interruption);
                     }
                 },
-                State::Body { body, status, read } => {
-                    let status = *status;
-                    let whole = collect(body, read, self.link.max_message_bytes).await;
+                State::Body { response, read } => {
+                    let (status, limit) = (response.head.status, self.link.max_message_bytes);
+                    let whole = response.collect(read, limit).await;
                     self.state = State::Done;
+                    let whole = whole.map_err(|error| match error {
+                        CollectError::TooLarge => Interruption::sent(InterruptionKind::TooLarge(limit)),
+                        CollectError::Broken(error) => http_client::interruption(&error),
+                    });
                     return self.body(status, whole?);
                 }
                 State::Events(events) => match events.next().await {
@@ -109,39 +112,36 @@ impl HttpExchange {
         }
     }
 
-    fn head(&mut self, response: Response<Incoming>) {
-        let (head, body) = response.into_parts();
-        self.stream = head.status.is_success() && media_type(&head.headers) == "text/event-stream";
+    fn head(&mut self, response: Response) {
+        self.stream = response.head.is_success() && response.head.is_event_stream;
         self.state = if self.stream {
-            State::Events(Events::new(body, self.link.max_message_bytes))
+            State::Events(Events::new(response, self.link.max_message_bytes))
         } else {
-            State::Body { body, status: head.status, read: BytesMut::new() }
+            State::Body { response, read: BytesMut::new() }
         };
     }
 
     /// An answer in one piece: the response itself, or an HTTP error.
-    fn body(&self, status: StatusCode, body: Bytes) -> Result<Frame, Interruption> {
+    fn body(&self, status: u16, body: Bytes) -> Result<Frame, Interruption> {
+        let success = (200..300).contains(&status);
         // Before the body is looked at: what a server says with its 404 is not the point.
-        if status == StatusCode::NOT_FOUND && self.link.has_session() {
+        if status == 404 && self.link.has_session() {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
         }
         match Frame::read(body.clone()) {
             Ok(frame) if self.is_answer(&frame) => Ok(frame),
-            Ok(_) if status.is_success() => {
+            Ok(_) if success => {
                 Err(Interruption::sent(InterruptionKind::Unreadable("it answers another request".to_owned())))
             }
-            Err(error) if status.is_success() => {
+            Err(error) if success => {
                 Err(Interruption::sent(InterruptionKind::Unreadable(error.to_string())))
             }
             // 401 and 429 are given before anything runs; of the others nobody knows (invariant 6).
             _ => {
-                let kind = InterruptionKind::Refused {
-                    status: status.as_u16(),
-                    body: shown(&body),
-                };
+                let kind = InterruptionKind::Refused { status, body: shown(&body) };
                 Err(match status {
-                    StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Interruption::not_sent(kind),
+                    401 | 429 => Interruption::not_sent(kind),
                     _ => Interruption::sent(kind),
                 })
             }
@@ -167,7 +167,9 @@ impl HttpExchange {
         };
         match frame.envelope().kind {
             Kind::Response { .. } if self.is_answer(&frame) => {
-                self.state = State::Done;
+                if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+                    events.finish();
+                }
                 Some(frame)
             }
             Kind::Response { .. } => {
@@ -205,26 +207,4 @@ fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
     text.chars().take(SHOWN).collect()
-}
-
-/// The media type of a response, without its parameters.
-pub fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
-}
-
-/// Reads a body to its end; most come in one piece and are not copied.
-async fn collect(body: &mut Incoming, read: &mut BytesMut, limit: usize) -> Result<Bytes, Interruption> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Interruption::sent(InterruptionKind::Lost))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if read.len() + data.len() > limit {
-            return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
-        }
-        if read.is_empty() && body.is_end_stream() {
-            return Ok(data);
-        }
-        read.extend_from_slice(&data);
-    }
-    Ok(std::mem::take(read).freeze())
 }

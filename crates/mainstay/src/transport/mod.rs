@@ -10,6 +10,7 @@ mod environment;
 mod events;
 mod exchange;
 mod frame;
+mod http1;
 mod http_client;
 mod http_exchange;
 mod lines;

@@ -1,13 +1,11 @@
 //! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for everything
 //! the server says, and a POST for every message to it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
-use hyper_util::client::legacy::{Error, ResponseFuture};
+use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
-use tokio::{sync::{Mutex, mpsc}, time::timeout};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -15,30 +13,27 @@ use super::{
     events::{Events, StreamBroken},
     exchange::Way,
     greet,
-    http_client::{self, HttpClient},
-    http_exchange::media_type,
+    http_client::{self, Target, Template},
+    http1::{Error, Responding, Response},
     pending::{Broken, Pending, Ticket},
     session::Link,
     unasked::Unasked,
 };
-
-const SEND_LIMIT: Duration = Duration::from_secs(10);
 
 /// Answers to a server's requests that may wait to be posted.
 const MAX_OUTGOING: usize = 64;
 
 /// The sending side of one connection.
 pub struct SseLink {
-    client: HttpClient,
     /// Where to post, as the server's `endpoint` event said.
-    endpoint: Uri,
-    headers: HeaderMap,
+    endpoint: Target,
+    post: Template,
     pending: Arc<Pending>,
 }
 
 impl std::fmt::Debug for SseLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SseLink").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("SseLink").field("endpoint", &self.endpoint.uri).finish_non_exhaustive()
     }
 }
 
@@ -51,14 +46,13 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 }
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
-    let (client, uri) = HttpClient::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
-    let (mut events, uri) = subscribe(&client, uri, opening.max_message_bytes).await?;
-    let endpoint = endpoint(&mut events, &uri).await?;
+    let target = Target::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let (mut events, target) = subscribe(target, opening.max_message_bytes).await?;
+    let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
-    let mut headers = client.headers.clone();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let post = endpoint.template("POST", &[("content-type", "application/json")]);
     let pending = Arc::new(Pending::default());
-    let link = Arc::new(SseLink { client, endpoint, headers, pending: Arc::clone(&pending) });
+    let link = Arc::new(SseLink { endpoint, post, pending: Arc::clone(&pending) });
     let stream = Stream {
         events,
         link: Arc::clone(&link),
@@ -97,22 +91,16 @@ async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interrupt
     exchange.response().await
 }
 
-async fn subscribe(client: &HttpClient, uri: Uri, limit: usize) -> Result<(Events, Uri), Loss> {
-    let mut headers = client.headers.clone();
-    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let (response, uri) = client
-        .request_following(Method::GET, uri, headers, Bytes::new())
+async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Loss> {
+    let (response, target) = target
+        .follow("GET", &[("accept", "text/event-stream")], None)
         .await
-        .map_err(|error| Loss::ConnectFailed(http_client::deepest(&error)))?;
-    match response.status() {
-        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            Err(Loss::Unauthorized(format!("the server answered HTTP {status}")))
-        }
-        status if !status.is_success() => Err(Loss::ConnectFailed(format!("HTTP {status} to GET"))),
-        _ if media_type(response.headers()) != "text/event-stream" => {
-            Err(Loss::ConnectFailed("the answer to GET is no event stream".to_owned()))
-        }
-        _ => Ok((Events::new(response.into_body(), limit), uri)),
+        .map_err(|error| Loss::ConnectFailed(error.to_string()))?;
+    match response.head.status {
+        status @ (401 | 403) => Err(Loss::Unauthorized(format!("the server answered HTTP {status}"))),
+        200..300 if response.head.is_event_stream => Ok((Events::new(response, limit), target)),
+        200..300 => Err(Loss::ConnectFailed("the answer to GET is no event stream".to_owned())),
+        status => Err(Loss::ConnectFailed(format!("HTTP {status} to GET"))),
     }
 }
 
@@ -131,24 +119,15 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
 }
 
 impl SseLink {
-    fn post(&self, text: String) -> ResponseFuture {
-        self.client.request(Method::POST, self.endpoint.clone(), self.headers.clone(), text.into())
-    }
-
     pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Result<Exchange, Broken> {
         let ticket = self.pending.register()?;
         let id = ticket.id;
-        let post = self.post(render(&id.to_string()));
-        Ok(Exchange { id, way: Way::Posted(Box::new(Posted { ticket, post: Some(Mutex::new(post)) })) })
+        let post = self.endpoint.send_body(&self.post, &render(&id.to_string()));
+        Ok(Exchange { id, way: Way::Posted(Box::new(Posted { ticket, post: Some(post) })) })
     }
 
     pub async fn send(&self, text: String) {
-        match timeout(SEND_LIMIT, self.post(text)).await {
-            Ok(Ok(response)) if response.status().is_success() => {}
-            Ok(Ok(response)) => tracing::debug!(status = %response.status(), "a notification was refused"),
-            Ok(Err(error)) => tracing::debug!(error = http_client::deepest(&error), "a notification was lost"),
-            Err(_) => tracing::debug!("a notification was not taken in time"),
-        }
+        http_client::deliver(&self.endpoint, &self.post, &text).await;
     }
 
     pub fn is_over(&self) -> bool {
@@ -159,9 +138,8 @@ impl SseLink {
 /// A request that was posted; its answer comes on the stream.
 pub struct Posted {
     ticket: Ticket,
-    /// The POST itself, until it has been answered. The lock is never contended: it makes the future
-    /// shareable between threads.
-    post: Option<Mutex<ResponseFuture>>,
+    /// The POST itself, until it has been answered.
+    post: Option<Responding>,
 }
 
 impl std::fmt::Debug for Posted {
@@ -178,7 +156,7 @@ impl Posted {
             let answered = tokio::select! {
                 biased;
                 frame = self.ticket.next() => return frame.map_err(|broken| Interruption::sent(broken.into())),
-                answered = post.get_mut() => answered,
+                answered = post => answered,
             };
             self.post = None;
             accepted(answered).await?;
@@ -190,20 +168,17 @@ impl Posted {
     }
 }
 
-async fn accepted(answered: Result<http::Response<hyper::body::Incoming>, Error>) -> Result<(), Interruption> {
+async fn accepted(answered: Result<Response, Error>) -> Result<(), Interruption> {
     let response = answered.map_err(|error| http_client::interruption(&error))?;
-    let status = response.status();
-    if status.is_success() {
+    let status = response.head.status;
+    let body = http_client::error_text(response).await;
+    if (200..300).contains(&status) {
         return Ok(());
     }
-    let body = http_client::error_text(response.into_body()).await;
-    let kind = InterruptionKind::Refused {
-        status: status.as_u16(),
-        body: String::from_utf8_lossy(&body).trim().to_owned(),
-    };
+    let kind = InterruptionKind::Refused { status, body };
     Err(match status {
-        StatusCode::NOT_FOUND => Interruption::not_sent(InterruptionKind::SessionExpired),
-        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Interruption::not_sent(kind),
+        404 => Interruption::not_sent(InterruptionKind::SessionExpired),
+        401 | 429 => Interruption::not_sent(kind),
         _ => Interruption::sent(kind),
     })
 }

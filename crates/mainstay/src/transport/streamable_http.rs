@@ -6,8 +6,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -16,9 +14,9 @@ use super::{
     Exchange, Frame, Opening, Running, Session,
     events::Events,
     exchange::Way,
-    greet,
-    http_client::{self, HttpClient},
-    http_exchange::{HttpExchange, media_type},
+    greet, http1,
+    http_client::{self, Target, Template},
+    http_exchange::HttpExchange,
     pending::Pending,
     session::Link,
     unasked::Unasked,
@@ -28,8 +26,10 @@ pub const SESSION_ID: &str = "mcp-session-id";
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// What a notification or the end of a session may take.
-const SEND_LIMIT: Duration = Duration::from_secs(10);
+const POST_HEADERS: [(&str, &str); 2] =
+    [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+
+/// What the end of a session may take.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Before a dropped GET stream is opened again, unless the server names another time.
@@ -41,10 +41,7 @@ const MAX_OUTGOING: usize = 64;
 
 /// The sending side of one session.
 pub struct HttpLink {
-    client: HttpClient,
-    uri: Uri,
-    /// Headers of the first request; later ones bear those of `greeted`.
-    first_headers: HeaderMap,
+    target: Target,
     greeted: OnceLock<Greeted>,
     next_id: AtomicU64,
     pub(super) unasked: Unasked,
@@ -57,14 +54,16 @@ pub struct HttpLink {
     stopped: CancellationToken,
 }
 
+/// What the handshake settled for all later requests.
 struct Greeted {
-    headers: HeaderMap,
-    has_session: bool,
+    post: Template,
+    session_id: Option<String>,
+    version: Option<&'static str>,
 }
 
 impl std::fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpLink").field("uri", &self.uri).finish_non_exhaustive()
+        f.debug_struct("HttpLink").field("uri", &self.target.uri).finish_non_exhaustive()
     }
 }
 
@@ -100,22 +99,17 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 }
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Refused> {
-    let (client, uri) = HttpClient::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
-    let mut headers = client.headers.clone();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    let target = Target::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
     let body = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#, opening.initialize);
-    let (response, uri) = client
-        .request_following(Method::POST, uri, headers.clone(), body.into())
+    let (response, target) = target
+        .follow("POST", &POST_HEADERS, Some(&body))
         .await
-        .map_err(|error| Loss::ConnectFailed(http_client::deepest(&error)))?;
-    let status = response.status();
-    let session_id = response.headers().get(SESSION_ID).cloned();
+        .map_err(|error| Loss::ConnectFailed(error.to_string()))?;
+    let status = response.head.status;
+    let session_id = response.head.get(SESSION_ID).map(str::to_owned);
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
     let link = Arc::new(HttpLink {
-        client,
-        uri,
-        first_headers: headers,
+        target,
         greeted: OnceLock::new(),
         next_id: AtomicU64::new(0),
         unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
@@ -126,26 +120,17 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         stopped: CancellationToken::new(),
     });
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
-        }
-        StatusCode::BAD_REQUEST
-        | StatusCode::NOT_FOUND
-        | StatusCode::METHOD_NOT_ALLOWED
-        | StatusCode::NOT_ACCEPTABLE
-        | StatusCode::UNSUPPORTED_MEDIA_TYPE
-        | StatusCode::NOT_IMPLEMENTED => {
-            let text = http_client::error_text(response.into_body()).await;
+        200..300 => {}
+        401 | 403 => return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into()),
+        400 | 404 | 405 | 406 | 415 | 501 => {
+            let text = http_client::error_text(response).await;
             // A JSON-RPC error is said by someone who speaks MCP.
-            if let Ok(frame) = Frame::read(text) && frame.error().is_some() {
-                return Err(Loss::Rejected(frame.error().unwrap_or_default().to_owned()).into());
+            if let Ok(frame) = Frame::read(text.into()) && let Some(error) = frame.error() {
+                return Err(Loss::Rejected(error.to_owned()).into());
             }
             return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
         }
-        status if !status.is_success() => {
-            return Err(Loss::ConnectFailed(format!("HTTP {status} to initialize")).into());
-        }
-        _ => {}
+        _ => return Err(Loss::ConnectFailed(format!("HTTP {status} to initialize")).into()),
     }
     let answer = HttpExchange::answered(Arc::clone(&link), 0, response)
         .response()
@@ -177,43 +162,42 @@ impl HttpExchange {
 }
 
 impl HttpLink {
-    fn greeted(&self, session_id: Option<HeaderValue>, version: Option<&'static str>) {
-        let mut headers = self.first_headers.clone();
-        let has_session = session_id.is_some();
-        if let Some(id) = session_id {
-            headers.insert(SESSION_ID, id);
-        }
-        if let Some(version) = version {
-            headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version));
-        }
+    fn greeted(&self, session_id: Option<String>, version: Option<&'static str>) {
+        let mut headers = POST_HEADERS.to_vec();
+        headers.extend(session_id.as_deref().map(|id| (SESSION_ID, id)));
+        headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
+        let post = self.target.template("POST", &headers);
         // Set once, right after the handshake.
-        self.greeted.set(Greeted { headers, has_session }).ok();
+        self.greeted.set(Greeted { post, session_id, version }).ok();
     }
 
-    fn headers(&self) -> HeaderMap {
-        self.greeted.get().map_or(&self.first_headers, |greeted| &greeted.headers).clone()
+    /// The head of every POST after the handshake.
+    fn post(&self) -> Template {
+        self.greeted.get().map_or_else(|| self.target.template("POST", &POST_HEADERS), |greeted| greeted.post.clone())
+    }
+
+    /// The head of a request without a body.
+    fn bare<'a>(&'a self, method: &str, mut headers: Vec<(&str, &'a str)>) -> Template {
+        if let Some(greeted) = self.greeted.get() {
+            headers.extend(greeted.session_id.as_deref().map(|id| (SESSION_ID, id)));
+            headers.extend(greeted.version.map(|version| (PROTOCOL_VERSION, version)));
+        }
+        self.target.template(method, &headers)
     }
 
     pub fn has_session(&self) -> bool {
-        self.greeted.get().is_some_and(|greeted| greeted.has_session)
+        self.greeted.get().is_some_and(|greeted| greeted.session_id.is_some())
     }
 
     pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let body = Bytes::from(render(&id.to_string()));
-        let response = self.client.request(Method::POST, self.uri.clone(), self.headers(), body);
+        let response = self.target.send_body(&self.post(), &render(&id.to_string()));
         Exchange { id, way: Way::Http(Box::new(HttpExchange::new(Arc::clone(self), id, response))) }
     }
 
     /// Posts a notification or an answer.
     pub async fn send(&self, text: String) {
-        let request = self.client.request(Method::POST, self.uri.clone(), self.headers(), text.into());
-        match timeout(SEND_LIMIT, request).await {
-            Ok(Ok(response)) if response.status().is_success() => {}
-            Ok(Ok(response)) => tracing::debug!(status = %response.status(), "a notification was refused"),
-            Ok(Err(error)) => tracing::debug!(error = http_client::deepest(&error), "a notification was lost"),
-            Err(_) => tracing::debug!("a notification was not taken in time"),
-        }
+        http_client::deliver(&self.target, &self.post(), &text).await;
     }
 
     /// Has a message posted by the session's own task.
@@ -242,8 +226,7 @@ impl HttpLink {
 
     async fn goodbye(&self) {
         if self.has_session() {
-            let request = self.client.request(Method::DELETE, self.uri.clone(), self.headers(), Bytes::new());
-            timeout(GOODBYE_LIMIT, request).await.ok();
+            timeout(GOODBYE_LIMIT, self.target.send(&self.bare("DELETE", Vec::new()))).await.ok();
         }
     }
 
@@ -253,15 +236,11 @@ impl HttpLink {
         let mut last_event = None::<String>;
         let mut wait = FIRST_RETRY;
         loop {
-            let mut headers = self.headers();
-            headers.remove(header::CONTENT_TYPE);
-            headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-            if let Some(id) = last_event.as_deref().and_then(|id| HeaderValue::from_str(id).ok()) {
-                headers.insert(LAST_EVENT_ID, id);
-            }
-            match self.client.request(Method::GET, self.uri.clone(), headers, Bytes::new()).await {
-                Ok(response) if response.status().is_success() && media_type(response.headers()) == "text/event-stream" => {
-                    let mut events = Events::new(response.into_body(), self.max_message_bytes);
+            let mut headers = vec![("accept", "text/event-stream")];
+            headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
+            match self.target.send(&self.bare("GET", headers)).await {
+                Ok(response) if response.head.is_success() && response.head.is_event_stream => {
+                    let mut events = Events::new(response, self.max_message_bytes);
                     while let Some(Ok(event)) = events.next().await {
                         wait = event.retry.map_or(FIRST_RETRY, Duration::from_millis).min(LAST_RETRY);
                         last_event = event.id.or(last_event);
@@ -271,13 +250,12 @@ impl HttpLink {
                     }
                 }
                 // 405 is normal: no stream is offered. Other refusals will not change either.
-                Ok(response) if response.status().is_client_error() || response.status().is_success() => return,
-                Ok(_) => {}
-                Err(error) if error.is_connect() => {
-                    self.lose(Loss::Disconnected(http_client::deepest(&error)));
+                Ok(response) if response.head.status < 500 => return,
+                Err(http1::Error::Connect(error)) => {
+                    self.lose(Loss::Disconnected(error.to_string()));
                     return;
                 }
-                Err(_) => {}
+                Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LAST_RETRY);

@@ -1,0 +1,142 @@
+//! One TCP connection to an origin, encrypted where the URL asks for it.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use http::Uri;
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::Unusable;
+
+/// A TCP and TLS connection that takes longer counts as a failed attempt.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Read this much at once.
+const READ_SIZE: usize = 16 * 1024;
+
+/// Where connections go.
+#[derive(Debug)]
+pub struct Endpoint {
+    host: String,
+    port: u16,
+    tls: Option<ServerName<'static>>,
+    /// Host, and port where it is not the scheme's own.
+    pub authority: String,
+}
+
+impl Endpoint {
+    pub fn new(uri: &Uri) -> Result<Self, Unusable> {
+        let encrypted = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(Unusable("the URL's scheme must be http or https")),
+        };
+        let authority = uri.authority().ok_or(Unusable("the URL has no host"))?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let tls = match encrypted {
+            true => Some(ServerName::try_from(host.clone()).map_err(|_| Unusable("the URL's host is no name"))?),
+            false => None,
+        };
+        let port = authority.port_u16().unwrap_or(if encrypted { 443 } else { 80 });
+        // Credentials in a URL are not sent; `Host` never bears them.
+        let shown = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
+        Ok(Self { host, port, tls, authority: shown.to_owned() })
+    }
+
+    pub async fn connect(&self) -> io::Result<Connection> {
+        let connecting = async {
+            let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            tcp.set_nodelay(true)?;
+            Ok(match &self.tls {
+                None => Stream::Plain(tcp),
+                Some(name) => Stream::Tls(Box::new(TlsConnector::from(tls_config()).connect(name.clone(), tcp).await?)),
+            })
+        };
+        let stream = tokio::time::timeout(CONNECT_LIMIT, connecting)
+            .await
+            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "connecting took too long")))?;
+        Ok(Connection { stream, buffer: BytesMut::new() })
+    }
+}
+
+/// The system's trust store, read once, when the first encrypted server is opened.
+fn tls_config() -> Arc<ClientConfig> {
+    static CONFIG: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    Arc::clone(CONFIG.get_or_init(|| {
+        let found = rustls_native_certs::load_native_certs();
+        for error in &found.errors {
+            tracing::warn!(%error, "a system certificate could not be read");
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        let config = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("ring supports the default protocol versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Arc::new(config)
+    }))
+}
+
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    /// What has arrived and was not taken yet.
+    pub buffer: BytesMut,
+}
+
+impl Connection {
+    /// Whether an idle connection still may be used: nothing has come, not even its end.
+    pub fn is_quiet(&self) -> bool {
+        let tcp = match &self.stream {
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
+        };
+        let mut probe = [0];
+        matches!(tcp.try_read(&mut probe), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    pub fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.buffer.reserve(READ_SIZE);
+        match &mut self.stream {
+            Stream::Plain(tcp) => poll_into(Pin::new(tcp), context, &mut self.buffer),
+            Stream::Tls(tls) => poll_into(Pin::new(tls.as_mut()), context, &mut self.buffer),
+        }
+    }
+
+    pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write(context, data),
+            Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_write(context, data),
+        }
+    }
+
+    /// Sees to it that what was written leaves.
+    pub fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(context),
+        }
+    }
+}
+
+fn poll_into(stream: Pin<&mut impl AsyncRead>, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+    tokio_util::io::poll_read_buf(stream, context, buffer)
+}

@@ -1,0 +1,102 @@
+//! Response heads.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Longest head that is read.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Most header fields that are read.
+const MAX_FIELDS: usize = 100;
+
+/// A response's head: what its framing needs, and the fields for whoever asks.
+#[derive(Debug)]
+pub struct Head {
+    pub status: u16,
+    pub keeps_alive: bool,
+    /// Whether the body is a stream of server-sent events.
+    pub is_event_stream: bool,
+    pub(super) length: Option<u64>,
+    pub(super) chunked: bool,
+    raw: Bytes,
+}
+
+/// Takes a whole head off the buffer; `None` if it has not arrived yet. Interim responses (1xx) are
+/// skipped.
+pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
+    loop {
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut fields);
+        let length = match response.parse(buffer) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) if buffer.len() > MAX_HEAD => return Err("its head is too long"),
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err("its head cannot be parsed"),
+        };
+        let status = response.code.unwrap_or_default();
+        if (100..200).contains(&status) && status != 101 {
+            buffer.advance(length);
+            continue;
+        }
+        let mut head = Head {
+            status,
+            keeps_alive: response.version == Some(1),
+            is_event_stream: false,
+            length: None,
+            chunked: false,
+            raw: Bytes::new(),
+        };
+        for field in response.headers.iter() {
+            head.note(field)?;
+        }
+        // RFC 9112, 6.3: chunked goes before a length; these statuses have no body.
+        if matches!(status, 204 | 304) {
+            (head.chunked, head.length) = (false, Some(0));
+        }
+        head.raw = buffer.split_to(length).freeze();
+        return Ok(Some(head));
+    }
+}
+
+impl Head {
+    fn note(&mut self, field: &httparse::Header<'_>) -> Result<(), &'static str> {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        if is("content-length") {
+            let text = std::str::from_utf8(field.value).unwrap_or_default();
+            let length = text.trim().parse().map_err(|_| "its Content-Length is no number")?;
+            if self.length.is_some_and(|before| before != length) {
+                return Err("it has two lengths");
+            }
+            self.length = Some(length);
+        } else if is("transfer-encoding") {
+            if !field.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                return Err("its Transfer-Encoding is not chunked");
+            }
+            self.chunked = true;
+        } else if is("content-type") {
+            let media_type = field.value.split(|byte| *byte == b';').next().unwrap_or_default();
+            self.is_event_stream = media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
+        } else if is("connection") {
+            let has = |token: &[u8]| {
+                field.value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+            };
+            self.keeps_alive = has(b"keep-alive") || self.keeps_alive && !has(b"close");
+        }
+        Ok(())
+    }
+
+    /// The first field of this name, if it is text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut response = httparse::Response::new(&mut fields);
+        response.parse(&self.raw).ok()?;
+        let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(field.value).ok()
+    }
+
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
