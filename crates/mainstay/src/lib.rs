@@ -1,8 +1,14 @@
 //! Mainstay: keeps MCP servers up, and reachable behind one endpoint. See ARCHITECTURE.md.
 
+pub mod api;
 pub mod calls;
+pub mod cli;
 pub mod daemon;
+pub mod demo;
 pub mod front;
 pub mod registry;
+pub mod state;
 pub mod supervisor;
+pub mod surroundings;
 pub mod transport;
+pub mod utc;

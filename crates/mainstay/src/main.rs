@@ -1,1 +1,49 @@
-fn main() {}
+//! The program: arguments first, then a runtime, then the command.
+
+use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use mainstay::{
+    cli::{Cli, Command, logs},
+    demo,
+};
+
+/// A tenth of the hop's time went into allocation with the system's allocator (`bench/`).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What is left at the end, such as a read of stdin that nobody answers, is not waited for longer.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    match start(Cli::parse()) {
+        Ok(exit) => exit,
+        Err(error) => {
+            logs::complain(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    if let Command::DemoServer { name } = &cli.command {
+        demo::server::run(name).context("the demo server's pipes failed")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    logs::start(cli.verbose, cli.command.is_quiet());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cli.workers.map_or_else(worker_threads, NonZeroUsize::get))
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let exit = runtime.block_on(cli.run());
+    runtime.shutdown_timeout(SHUTDOWN_LIMIT);
+    Ok(exit)
+}
+
+/// How many threads carry the tasks unless `MAINSTAY_WORKERS` says otherwise: half of the cores, for
+/// stdio servers run beside us. Fewer threads also hand over less, and write more in one go.
+fn worker_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}

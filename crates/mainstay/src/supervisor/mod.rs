@@ -122,6 +122,11 @@ impl Server {
         self.view.borrow().clone()
     }
 
+    /// The views to come; the channel closes when the server's supervisor has ended.
+    pub fn changes(&self) -> watch::Receiver<View> {
+        self.view.clone()
+    }
+
     pub fn catalog(&self) -> Option<Arc<ServerCatalog>> {
         self.view.borrow().catalog.clone()
     }

@@ -184,6 +184,8 @@ impl LineWriter {
                     return Ok(());
                 }
                 self.not_empty.notified().await;
+                // Whoever is ready now adds to the batch: one write for many messages.
+                tokio::task::yield_now().await;
                 continue;
             }
             self.room.notify_waiters();

@@ -40,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     command::{Resolution, resolve},
+    environment::search_path,
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
     frame::{Frame, Unreadable},
     lines::{Line, LineReader, LineWriter, WriterClosed},

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::{calls::Outlet, transport::Frame};
 
-pub const SESSION_ID: &str = "mcp-session-id";
-pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
@@ -75,6 +75,10 @@ struct Accepts {
 
 impl Accepts {
     fn of(headers: &HeaderMap) -> Self {
+        // What every client sends.
+        if headers.get(header::ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
+            return Self { json: true, events: true };
+        }
         let mut accepts = Self { json: false, events: false };
         let mut any = false;
         for value in headers.get_all(header::ACCEPT) {

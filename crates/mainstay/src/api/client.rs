@@ -1,0 +1,280 @@
+//! Asks a daemon: one connection per request, over plain HTTP.
+
+use std::{error::Error, io, path::PathBuf, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
+use mainstay_core::config::Secret;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use tokio::{net::TcpStream, time::timeout};
+
+use super::{
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read,
+    Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+};
+
+/// A daemon that does not even accept a connection in this time is not there. An answer may take as
+/// long as a call may: the daemon keeps that time.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// One daemon, and the token that opens its door.
+#[derive(Clone, Debug)]
+pub struct Client {
+    url: String,
+    authority: String,
+    token: Secret,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("{url:?} is not a daemon's URL: {reason}")]
+    BadUrl { url: String, reason: &'static str },
+    #[error("no daemon is running (state directory {})", dir.display())]
+    NotRunning { dir: PathBuf },
+    #[error("no token for {url}")]
+    NoToken { url: String },
+    #[error("cannot reach the daemon at {url}")]
+    Unreachable {
+        url: String,
+        source: Box<dyn Error + Send + Sync>,
+    },
+    #[error("the daemon at {url} refuses the token")]
+    Unauthorized { url: String },
+    /// The daemon said no, in its own words (M13).
+    #[error("{}", words(body))]
+    Refused {
+        status: StatusCode,
+        body: Map<String, Value>,
+    },
+    #[error("what answers at {url} is not this version of Mainstay (status {status})")]
+    Foreign { url: String, status: StatusCode },
+}
+
+fn words(body: &Map<String, Value>) -> String {
+    let said = body
+        .get("message")
+        .or_else(|| body.get("error"))
+        .and_then(Value::as_str);
+    said.unwrap_or("the daemon refused").to_owned()
+}
+
+impl ClientError {
+    /// The word that programs compare.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::BadUrl { .. } | Self::NoToken { .. } => "invalid_arguments",
+            Self::NotRunning { .. } | Self::Unreachable { .. } => "unreachable",
+            Self::Unauthorized { .. } => "unauthorized",
+            Self::Refused { body, .. } => body
+                .get("error")
+                .and_then(Value::as_str)
+                .unwrap_or("refused"),
+            Self::Foreign { .. } => "unexpected_answer",
+        }
+    }
+
+    /// The daemon's own words.
+    pub fn body(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Refused { body, .. } => Some(body),
+            _ => None,
+        }
+    }
+}
+
+impl Client {
+    pub fn new(url: &str, token: Secret) -> Result<Self, ClientError> {
+        let bad = |reason| ClientError::BadUrl {
+            url: url.to_owned(),
+            reason,
+        };
+        let uri: Uri = url.parse().map_err(|_| bad("it cannot be parsed"))?;
+        if uri.scheme_str() != Some("http") {
+            return Err(bad("it begins with http://"));
+        }
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+            return Err(bad("it ends with the port"));
+        }
+        let authority = uri
+            .authority()
+            .ok_or_else(|| bad("the host is missing"))?
+            .as_str();
+        if authority.contains('@') {
+            return Err(bad("the token goes into MAINSTAY_TOKEN"));
+        }
+        Ok(Self {
+            url: url.trim_end_matches('/').to_owned(),
+            authority: authority.to_owned(),
+            token,
+        })
+    }
+
+    pub async fn servers(&self) -> Result<Servers, ClientError> {
+        self.get(SERVERS).await
+    }
+
+    pub async fn tools(&self) -> Result<Tools, ClientError> {
+        self.get(TOOLS).await
+    }
+
+    pub async fn call(&self, call: &Call) -> Result<Answer, ClientError> {
+        self.post(CALL, call).await
+    }
+
+    pub async fn resources(&self) -> Result<Resources, ClientError> {
+        self.get(RESOURCES).await
+    }
+
+    pub async fn templates(&self) -> Result<Templates, ClientError> {
+        self.get(TEMPLATES).await
+    }
+
+    pub async fn read(&self, read: &Read) -> Result<WholeRead, ClientError> {
+        self.post(READ_WHOLE, read).await
+    }
+
+    pub async fn prompts(&self) -> Result<Prompts, ClientError> {
+        self.get(PROMPTS).await
+    }
+
+    pub async fn get_prompt(&self, get: &GetPrompt) -> Result<Answer, ClientError> {
+        self.post(GET_PROMPT, get).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.ask(Method::GET, path, Bytes::new()).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
+        self.ask(Method::POST, path, body.into()).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, ClientError> {
+        let (status, body) = self.exchange(method, path, body).await?;
+        let foreign = || ClientError::Foreign {
+            url: self.url.clone(),
+            status,
+        };
+        match status {
+            StatusCode::OK => serde_json::from_slice(&body).map_err(|_| foreign()),
+            StatusCode::UNAUTHORIZED => Err(ClientError::Unauthorized {
+                url: self.url.clone(),
+            }),
+            _ => {
+                let body: Map<String, Value> =
+                    serde_json::from_slice(&body).map_err(|_| foreign())?;
+                // Only our own refusals have a word for programs.
+                let ours = body.get("error").is_some_and(Value::is_string);
+                Err(if ours {
+                    ClientError::Refused { status, body }
+                } else {
+                    foreign()
+                })
+            }
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, &self.authority)
+            .header(
+                header::AUTHORIZATION,
+                format!("Bearer {}", self.token.expose()),
+            )
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| self.unreachable(error))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?))
+                .await
+                .map_err(|error| self.unreachable(error))?;
+        let exchange = async move {
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+        };
+        // The connection does its work while it is polled, and is over when the answer is there.
+        let mut exchange = std::pin::pin!(exchange);
+        tokio::select! {
+            biased;
+            answer = &mut exchange => answer,
+            _ = connection => exchange.await,
+        }
+        .map_err(|error| self.unreachable(error))
+    }
+
+    async fn connect(&self) -> Result<TcpStream, ClientError> {
+        let address = if self.has_port() {
+            self.authority.clone()
+        } else {
+            format!("{}:80", self.authority)
+        };
+        timeout(CONNECT_LIMIT, TcpStream::connect(address))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    fn has_port(&self) -> bool {
+        self.authority
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+    }
+
+    fn unreachable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> ClientError {
+        ClientError::Unreachable {
+            url: self.url.clone(),
+            source: error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_daemons_own_url_will_do() {
+        let client = |url| Client::new(url, Secret::new("t"));
+        for url in [
+            "http://127.0.0.1:7420",
+            "http://localhost:1/",
+            "http://[::1]:80",
+        ] {
+            client(url).expect(url);
+        }
+        for url in [
+            "",
+            "127.0.0.1:7420",
+            "https://127.0.0.1:7420",
+            "http://h:1/mcp",
+            "http://t@h:1",
+            "http://h:1/?a=b",
+        ] {
+            assert!(
+                matches!(client(url), Err(ClientError::BadUrl { .. })),
+                "{url}"
+            );
+        }
+    }
+}

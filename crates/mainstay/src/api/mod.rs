@@ -1,0 +1,200 @@
+//! The REST wire types, shared by the door that answers and the commands that ask (requirements,
+//! section M; [002]'s names where it has the route).
+//!
+//! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
+
+mod client;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use self::client::{Client, ClientError};
+
+pub type Raw = Box<RawValue>;
+
+pub const CLIENTS: &str = "/api/mcp-clients";
+pub const SERVERS: &str = "/api/servers";
+pub const TOOLS: &str = "/api/mcp-tools";
+pub const CALL: &str = "/api/mcp-tools/call";
+pub const RESOURCES: &str = "/api/mcp-resources";
+pub const TEMPLATES: &str = "/api/mcp-resource-templates";
+pub const READ: &str = "/api/mcp-resources/read";
+/// Like [`READ`], but the server may be left out, and the result comes whole.
+pub const READ_WHOLE: &str = "/api/resources/read";
+pub const PROMPTS: &str = "/api/mcp-prompts";
+pub const GET_PROMPT: &str = "/api/mcp-prompts/get";
+
+/// `GET /api/mcp-clients` (M1)
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Clients {
+    pub clients: BTreeMap<String, ClientEntry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClientEntry {
+    /// [002]'s word for the state (Y3).
+    pub status: String,
+    pub transport: String,
+    /// `server/tool`
+    pub tools: Vec<String>,
+    /// Seconds since 1970 (Y20).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected_at: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `GET /api/servers`, in the order of the configuration.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Servers {
+    pub servers: Vec<Server>,
+}
+
+/// O5 and O6.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Server {
+    pub name: String,
+    pub transport: String,
+    /// The program, without its arguments: they may be secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Without its query: that may be secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    pub enabled: bool,
+    pub auto_start: bool,
+    /// The canonical word (Y3).
+    pub status: String,
+    pub connected: bool,
+    /// RFC 3339
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uptime_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconnect_attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_retry_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Whether its lists have been read.
+    pub tools_ready: bool,
+    pub tool_count: usize,
+    pub resource_count: usize,
+    pub prompt_count: usize,
+    /// The last lines of its stderr.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
+}
+
+/// `GET /api/mcp-tools` (M2)
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tools {
+    pub tools: Vec<Tool>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tool {
+    /// `server/tool` (J1)
+    pub name: String,
+    pub server: String,
+    pub original_name: String,
+    pub description: String,
+    pub input_schema: Raw,
+}
+
+/// `POST /api/mcp-tools/call` (M3)
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Call {
+    pub tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Raw>,
+}
+
+/// The answer to [`Call`] and [`GetPrompt`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Answer {
+    pub result: Raw,
+}
+
+/// `GET /api/mcp-resources` (M4)
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Resources {
+    pub resources: Vec<Resource>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Resource {
+    pub uri: String,
+    pub server: String,
+    pub name: String,
+    pub description: String,
+    pub mime_type: Option<String>,
+}
+
+/// `GET /api/mcp-resource-templates`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Templates {
+    pub resource_templates: Vec<Template>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Template {
+    pub uri_template: String,
+    pub server: String,
+    pub name: String,
+    pub description: String,
+    pub mime_type: Option<String>,
+}
+
+/// `POST /api/mcp-resources/read` (M5) and `POST /api/resources/read`
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Read {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    pub uri: Option<String>,
+}
+
+/// M5: the first of the contents; text as it is, anything else in base64.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Content {
+    pub content: Raw,
+    pub mime_type: Option<Raw>,
+}
+
+/// A resource's contents as the server gave them, and whose they are.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WholeRead {
+    pub server: String,
+    pub result: Raw,
+}
+
+/// `GET /api/mcp-prompts`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Prompts {
+    pub prompts: Vec<Prompt>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Prompt {
+    /// `server/prompt`
+    pub name: String,
+    pub server: String,
+    pub original_name: String,
+    pub description: String,
+    /// MCP's own list of arguments.
+    pub arguments: Raw,
+}
+
+/// `POST /api/mcp-prompts/get`
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct GetPrompt {
+    pub prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Raw>,
+}

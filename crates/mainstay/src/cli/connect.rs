@@ -1,0 +1,107 @@
+//! How a command finds its daemon: the one that owns the state directory, one at a URL, or one of
+//! its own for the occasion.
+
+use std::{
+    env,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use mainstay_core::config::Secret;
+use tokio::net::TcpListener;
+
+use super::{CommandError, serve, signals::Signals};
+use crate::{
+    api::{Client, ClientError},
+    daemon::Daemon,
+    front::rest,
+    state::{self, StateDir},
+    surroundings::{self, Process},
+};
+
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Do without a daemon: start the servers of this configuration for the occasion
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
+    config: Option<PathBuf>,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL", global = true)]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl DaemonArgs {
+    /// Does `work` with a daemon.
+    pub async fn with<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        match &self.config {
+            Some(config) => for_the_occasion(config, work).await,
+            None => work(&self.running()?).await,
+        }
+    }
+
+    fn running(&self) -> Result<Client, CommandError> {
+        let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let state = StateDir::locate(&Process);
+        let daemon = state.as_ref().ok().and_then(StateDir::daemon);
+        let (url, token_file) = match (self.url.clone().or_else(|| var("MAINSTAY_URL")), daemon) {
+            // Nobody else is sent the token of the state directory.
+            (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
+                (url, Some(daemon.token_file))
+            }
+            (Some(url), _) => (url, None),
+            (None, Some(daemon)) => (daemon.url, Some(daemon.token_file)),
+            (None, None) => {
+                return Err(ClientError::NotRunning {
+                    dir: state?.path().to_owned(),
+                }
+                .into());
+            }
+        };
+        let token = match (var("MAINSTAY_TOKEN"), token_file) {
+            (Some(token), _) => Secret::new(token),
+            (None, Some(path)) => state::read_token(&path)?,
+            (None, None) => return Err(ClientError::NoToken { url }.into()),
+        };
+        Ok(Client::new(&url, token)?)
+    }
+}
+
+/// Starts a daemon on a port of its own, with a token that nobody else learns, and stops it in the
+/// end. The state directory is not touched.
+async fn for_the_occasion<T>(
+    config: &Path,
+    work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let loaded = surroundings::load(Some(config))?;
+    serve::tell_findings(&loaded);
+    let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    let unbound = |source| CommandError::Listen {
+        address: any,
+        source,
+    };
+    let listener = TcpListener::bind(any).await.map_err(unbound)?;
+    let address = listener.local_addr().map_err(unbound)?;
+    let token = state::random_token()?;
+    let client = Client::new(&format!("http://{address}"), token.clone())?;
+
+    let daemon = Daemon::start(&loaded.config);
+    let rest = rest::router(daemon.hub.clone(), token, loaded.config.max_body_bytes);
+    let doors = daemon.serve_http(listener, address, rest);
+    let outcome = tokio::select! {
+        outcome = async {
+            daemon.hub.registry.settled().await;
+            work(&client).await
+        } => outcome,
+        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    };
+    let stopped = serve::stop(daemon, Some(doors), &mut signals).await;
+    outcome.and_then(|done| stopped.map(|_| done))
+}

@@ -1,0 +1,98 @@
+//! MCP content, printed for people: text as it is, anything else in a few words.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{CommandError, output};
+
+/// What of a tool's result is shown.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ToolResult {
+    content: Vec<Value>,
+    structured_content: Option<Value>,
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// A result of another shape shows as nothing; `--json` shows it as it is.
+    pub fn read(result: &RawValue) -> Self {
+        serde_json::from_str(result.get()).unwrap_or_default()
+    }
+
+    pub fn print(&self) -> Result<(), CommandError> {
+        for item in &self.content {
+            output::text(&describe(item))?;
+        }
+        match &self.structured_content {
+            Some(data) if self.content.is_empty() => output::text(&format!("{data:#}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One item of content, or of a resource's contents.
+pub fn describe(item: &Value) -> String {
+    let text = |member: &str| item[member].as_str();
+    match (text("type"), text("text")) {
+        (Some("text") | None, Some(text)) => text.to_owned(),
+        (Some(kind @ ("image" | "audio")), _) => summary(kind, item, "data"),
+        (Some("resource_link"), _) => format!("[link: {}]", text("uri").unwrap_or_default()),
+        (Some("resource"), _) => describe(&item["resource"]),
+        (None, None) if item.get("blob").is_some() => {
+            summary(text("uri").unwrap_or("blob"), item, "blob")
+        }
+        (kind, _) => format!("[{}: shown by --json]", kind.unwrap_or("unknown content")),
+    }
+}
+
+/// `[image: image/png, 1234 bytes]`
+fn summary(what: &str, item: &Value, data: &str) -> String {
+    let mime_type = item["mimeType"].as_str().unwrap_or("unknown type");
+    let base64 = item[data]
+        .as_str()
+        .unwrap_or_default()
+        .trim_end_matches('=');
+    format!(
+        "[{what}: {mime_type}, {}]",
+        output::count(base64.len() * 3 / 4, "byte")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn content_is_shown_in_a_few_words() {
+        for (item, expected) in [
+            (json!({"type": "text", "text": "a\nb"}), "a\nb"),
+            (
+                json!({"type": "image", "mimeType": "image/png", "data": "YWJjZA=="}),
+                "[image: image/png, 4 bytes]",
+            ),
+            (
+                json!({"type": "audio", "data": "YQ=="}),
+                "[audio: unknown type, 1 byte]",
+            ),
+            (
+                json!({"type": "resource_link", "uri": "x://1"}),
+                "[link: x://1]",
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "x://1", "text": "inside"}}),
+                "inside",
+            ),
+            (
+                json!({"uri": "x://1", "mimeType": "a/b", "blob": "YWI="}),
+                "[x://1: a/b, 2 bytes]",
+            ),
+            (json!({"type": "hologram"}), "[hologram: shown by --json]"),
+            (json!(7), "[unknown content: shown by --json]"),
+        ] {
+            assert_eq!(describe(&item), expected);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Why a command failed: what to print, what to do about it, and the exit code.
+
+use std::{error::Error, io, net::SocketAddr};
+
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::logs::complain;
+use crate::{api::ClientError, state::StateError, surroundings::LoadError};
+
+/// Exit codes of all commands (design section 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit(pub u8);
+
+impl Exit {
+    pub const DONE: Self = Self(0);
+    pub const FAILED: Self = Self(1);
+    pub const USAGE: Self = Self(2);
+    pub const UNREACHABLE: Self = Self(3);
+    pub const NOT_FOUND: Self = Self(4);
+    pub const TIMED_OUT: Self = Self(5);
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The arguments cannot be meant.
+    #[error("{message}")]
+    Usage {
+        message: String,
+        hint: Option<String>,
+    },
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("{what} not found")]
+    NotFound { what: String, hint: &'static str },
+    #[error("cannot read {path}")]
+    Read { path: String, source: io::Error },
+    #[error("signals cannot be heard")]
+    Signals(#[source] io::Error),
+    #[error("cannot write to stdout")]
+    Output(#[source] io::Error),
+    #[error("interrupted by {name}")]
+    Interrupted { name: &'static str, exit: u8 },
+    #[error("not stopped within {seconds} s")]
+    StillRunning { seconds: u64 },
+}
+
+impl CommandError {
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Load(_) | Self::Usage { .. } => Exit::USAGE,
+            Self::Client(error) => client_exit(error),
+            Self::NotFound { .. } => Exit::NOT_FOUND,
+            Self::Interrupted { exit, .. } => Exit(*exit),
+            Self::State(_)
+            | Self::Listen { .. }
+            | Self::Read { .. }
+            | Self::Signals(_)
+            | Self::Output(_)
+            | Self::StillRunning { .. } => Exit::FAILED,
+        }
+    }
+
+    /// The word that programs compare.
+    fn code(&self) -> &str {
+        match self {
+            Self::Load(_) => "invalid_config",
+            Self::State(StateError::Taken { .. }) => "already_running",
+            Self::State(_) => "state_unusable",
+            Self::Client(error) => error.code(),
+            Self::Usage { .. } => "invalid_arguments",
+            Self::Listen { .. } => "cannot_listen",
+            Self::NotFound { .. } => "not_found",
+            Self::Read { .. } => "cannot_read",
+            Self::Signals(_) | Self::Output(_) => "internal_error",
+            Self::Interrupted { .. } => "interrupted",
+            Self::StillRunning { .. } => "stop_timeout",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::State(StateError::Taken { .. }) => Some(
+                "use that daemon, stop it, or set MAINSTAY_HOME to another directory for a second one".to_owned(),
+            ),
+            Self::State(StateError::BadToken(path)) => {
+                Some(format!("remove {}; the next `mainstay serve` makes a new one", path.display()))
+            }
+            Self::Client(error) => client_hint(error).map(str::to_owned),
+            Self::NotFound { hint, .. } => Some((*hint).to_owned()),
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Listen { source, .. } => match source.kind() {
+                io::ErrorKind::AddrInUse => {
+                    Some("another program listens there; choose a port with --listen 127.0.0.1:PORT".to_owned())
+                }
+                io::ErrorKind::PermissionDenied => Some("ports below 1024 need privileges".to_owned()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// With its causes: `cannot read x.json: No such file or directory`.
+    fn sentence(&self) -> String {
+        let mut sentence = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            sentence = format!("{sentence}: {error}");
+            cause = error.source();
+        }
+        sentence
+    }
+
+    /// Prints it on stderr, for people or as JSON.
+    pub fn report(&self, json: bool) {
+        if json {
+            complain(&self.body().to_string());
+            return;
+        }
+        match self {
+            // Already in the form that editors understand.
+            Self::Load(LoadError::Invalid { path, errors }) => {
+                for error in &errors.0 {
+                    complain(&error.at(path.display()).to_string());
+                }
+            }
+            _ => complain(&format!("error: {}", self.sentence())),
+        }
+        for line in self.details() {
+            complain(&format!("  | {line}"));
+        }
+        if let Some(hint) = self.hint() {
+            complain(&format!("  hint: {hint}"));
+        }
+    }
+
+    /// The last lines of a server's stderr, where the failure has them.
+    fn details(&self) -> Vec<String> {
+        let Self::Client(error) = self else {
+            return Vec::new();
+        };
+        let lines = error
+            .body()
+            .and_then(|body| body.get("stderr"))
+            .and_then(Value::as_array);
+        let lines = lines.into_iter().flatten().filter_map(Value::as_str);
+        lines
+            .map(|line| super::output::one_line(line).into_owned())
+            .collect()
+    }
+
+    fn body(&self) -> Value {
+        let mut body = Map::new();
+        body.insert("error".to_owned(), self.code().into());
+        body.insert("message".to_owned(), self.sentence().into());
+        if let Self::Load(LoadError::Invalid { path, errors }) = self {
+            let errors = errors
+                .0
+                .iter()
+                .map(|error| error.at(path.display()).to_string());
+            body.insert("errors".to_owned(), errors.collect());
+        }
+        if let Some(hint) = self.hint() {
+            body.insert("hint".to_owned(), hint.into());
+        }
+        // What the daemon said, in its own words.
+        if let Self::Client(error) = self {
+            body.extend(
+                error
+                    .body()
+                    .into_iter()
+                    .flatten()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            );
+        }
+        Value::Object(body)
+    }
+}
+
+/// M13's statuses as exit codes (design section 8).
+fn client_exit(error: &ClientError) -> Exit {
+    match error {
+        ClientError::BadUrl { .. } | ClientError::NoToken { .. } => Exit::USAGE,
+        ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => Exit::UNREACHABLE,
+        ClientError::Unauthorized { .. } | ClientError::Foreign { .. } => Exit::FAILED,
+        ClientError::Refused { status, .. } => match *status {
+            StatusCode::BAD_REQUEST => Exit::USAGE,
+            StatusCode::NOT_FOUND => Exit::NOT_FOUND,
+            StatusCode::GATEWAY_TIMEOUT => Exit::TIMED_OUT,
+            _ => Exit::FAILED,
+        },
+    }
+}
+
+/// What to do next.
+fn client_hint(error: &ClientError) -> Option<&'static str> {
+    Some(match error {
+        ClientError::NotRunning { .. } => {
+            "start one with `mainstay serve`, or name a configuration with --config to do without"
+        }
+        ClientError::Unreachable { .. } => "start it with `mainstay serve`, or check --url",
+        ClientError::NoToken { .. } => {
+            "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
+        }
+        ClientError::Unauthorized { .. } => {
+            "check MAINSTAY_TOKEN, or that MAINSTAY_HOME is that daemon's"
+        }
+        ClientError::Refused { body, .. } => match body.get("error")?.as_str()? {
+            "server_not_found" | "server_not_connected" => {
+                "`mainstay list` shows the servers and how they are"
+            }
+            "tool_not_found" | "invalid_tool_name" => "`mainstay tools` lists what can be called",
+            "prompt_not_found" => "`mainstay prompts` lists what can be asked for",
+            "resource_not_found" => "`mainstay resources` lists what can be read",
+            "call_failed" if body.get("code").is_some_and(|code| code == "call_timeout") => {
+                "`timeout` in the server's entry gives its calls more time"
+            }
+            _ => return None,
+        },
+        ClientError::BadUrl { .. } | ClientError::Foreign { .. } => return None,
+    })
+}

@@ -1,0 +1,136 @@
+//! The command line: one file per command. All but `serve`, `mcp`, `validate` and `resolve` are
+//! clients of the REST API.
+
+mod call;
+mod connect;
+mod content;
+mod error;
+mod list;
+pub mod logs;
+mod mcp;
+mod output;
+mod pairs;
+mod prompts;
+mod read;
+mod resolve;
+mod resources;
+mod serve;
+mod signals;
+mod status;
+mod tools;
+mod validate;
+
+use std::{num::NonZeroUsize, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+pub use self::error::{CommandError, Exit};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay serve --demo                          three small servers to play with
+  mainstay serve                                 serve your configuration at http://127.0.0.1:7420/mcp
+  mainstay list                                  how the servers are
+  mainstay call alpha/echo text=hello            call a tool
+  mainstay tools --config servers.json           ask without a daemon
+
+Exit codes: 0 done, 1 the operation failed, 2 wrong usage or configuration,
+3 the daemon cannot be reached, 4 not found, 5 timed out.";
+
+/// Keeps MCP servers up, and reachable behind one endpoint.
+#[derive(Debug, Parser)]
+#[command(name = "mainstay", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Log more to stderr (-v, -vv, -vvv); MAINSTAY_LOG takes filter directives
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Threads that carry the tasks
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        env = "MAINSTAY_WORKERS",
+        value_name = "N"
+    )]
+    pub workers: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the servers and serve them all at one endpoint
+    Serve(serve::Serve),
+    /// Serve them all to one client on stdin and stdout
+    Mcp(mcp::Mcp),
+    /// Check a configuration
+    Validate(validate::Validate),
+    /// Show the servers and how they are
+    List(list::List),
+    /// List the tools, or show one
+    Tools(tools::Tools),
+    /// Call a tool
+    Call(call::Call),
+    /// List the resources and resource templates
+    Resources(resources::Resources),
+    /// Read a resource
+    Read(read::Read),
+    /// List the prompts, or get one
+    Prompts(prompts::Prompts),
+    /// Show which program a server's command means
+    Resolve(resolve::Resolve),
+    /// A small MCP server on stdin and stdout
+    #[command(hide = true)]
+    DemoServer { name: String },
+}
+
+impl Cli {
+    /// Runs the command and says what went wrong.
+    pub async fn run(self) -> ExitCode {
+        let json = self.command.json();
+        let exit = self.command.run().await.unwrap_or_else(|error| {
+            error.report(json);
+            error.exit()
+        });
+        ExitCode::from(exit.0)
+    }
+}
+
+impl Command {
+    /// Whether the warnings of the log would only repeat what the command says.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Resolve(_))
+    }
+
+    fn json(&self) -> bool {
+        match self {
+            Self::Serve(command) => command.json,
+            Self::Validate(command) => command.json,
+            Self::List(command) => command.daemon.json,
+            Self::Tools(command) => command.daemon.json,
+            Self::Call(command) => command.daemon.json,
+            Self::Resources(command) => command.daemon.json,
+            Self::Read(command) => command.daemon.json,
+            Self::Prompts(command) => command.daemon.json,
+            Self::Resolve(command) => command.json,
+            Self::Mcp(_) | Self::DemoServer { .. } => false,
+        }
+    }
+
+    async fn run(self) -> Result<Exit, CommandError> {
+        match self {
+            Self::Serve(command) => command.run().await,
+            Self::Mcp(command) => command.run().await,
+            Self::Validate(command) => command.run(),
+            Self::List(command) => command.run().await,
+            Self::Tools(command) => command.run().await,
+            Self::Call(command) => command.run().await,
+            Self::Resources(command) => command.run().await,
+            Self::Read(command) => command.run().await,
+            Self::Prompts(command) => command.run().await,
+            Self::Resolve(command) => command.run(),
+            // `main` runs it before there is a runtime.
+            Self::DemoServer { .. } => Ok(Exit::DONE),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `mainstay prompts`: the prompts, and one filled in.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::{CommandError, Exit, connect::DaemonArgs, content, logs::complain, output, pairs};
+use crate::api;
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay prompts
+  mainstay prompts get alpha/greeting name=Ada";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Prompts {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them all (the default)
+    List,
+    /// Fill one in
+    Get {
+        #[arg(value_name = "SERVER/PROMPT")]
+        name: String,
+        /// Arguments, always strings
+        #[arg(value_name = "KEY=VALUE")]
+        pairs: Vec<String>,
+    },
+}
+
+impl Prompts {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        match &self.action {
+            Some(Action::Get { name, pairs }) => self.get(name, pairs).await?,
+            Some(Action::List) | None => self.list().await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn list(&self) -> Result<(), CommandError> {
+        let list = self
+            .daemon
+            .with(async |client| Ok(client.prompts().await?))
+            .await?;
+        if self.daemon.json {
+            return output::json(&list);
+        }
+        if list.prompts.is_empty() {
+            complain("no prompts; `mainstay list` shows how the servers are");
+            return Ok(());
+        }
+        let row = |prompt: &api::Prompt| {
+            [
+                prompt.name.clone(),
+                arguments(prompt),
+                output::headline(&prompt.description).into_owned(),
+            ]
+        };
+        output::table(
+            ["NAME", "ARGUMENTS", "DESCRIPTION"],
+            list.prompts.iter().map(row),
+        )
+    }
+
+    async fn get(&self, name: &str, given: &[String]) -> Result<(), CommandError> {
+        let given = pairs::split(given)?;
+        let arguments = (!given.is_empty()).then(|| pairs::strings(&given));
+        let get = api::GetPrompt {
+            prompt: Some(name.to_owned()),
+            arguments,
+        };
+        let answer = self
+            .daemon
+            .with(async |client| Ok(client.get_prompt(&get).await?))
+            .await?;
+        if self.daemon.json {
+            return output::json(&answer.result);
+        }
+        let result: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
+        for message in result["messages"].as_array().into_iter().flatten() {
+            let role = message["role"].as_str().unwrap_or("unknown role");
+            output::text(&format!(
+                "{role}: {}",
+                content::describe(&message["content"])
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+/// `name style?`: the optional ones with a question mark.
+fn arguments(prompt: &api::Prompt) -> String {
+    let arguments: Vec<Value> = serde_json::from_str(prompt.arguments.get()).unwrap_or_default();
+    let shown: Vec<String> = arguments
+        .iter()
+        .filter_map(|argument| {
+            let name = argument["name"].as_str()?;
+            let optional = if argument["required"] == true {
+                ""
+            } else {
+                "?"
+            };
+            Some(format!("{name}{optional}"))
+        })
+        .collect();
+    shown.join(" ")
+}

@@ -1,0 +1,48 @@
+//! `mainstay resolve`: which program a server's `command` means (requirements, section D).
+
+use std::{env, path::PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{CommandError, Exit, output};
+use crate::transport::{self, Resolution};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay resolve npx
+
+PATH is searched first, then the usual places of Homebrew, nvm, fnm and the system.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Resolve {
+    #[arg(value_name = "CMD")]
+    command: String,
+    /// Print the answer as JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Resolve {
+    pub fn run(self) -> Result<Exit, CommandError> {
+        let path = transport::search_path(env::var_os("PATH").as_deref());
+        let found: Option<PathBuf> = match transport::resolve(&self.command, &path) {
+            Resolution::Found(program) => Some(program),
+            Resolution::AsGiven(program) => std::path::absolute(program)
+                .ok()
+                .filter(|program| program.is_file()),
+            Resolution::NotFound(_) => None,
+        };
+        let program = found.ok_or_else(|| CommandError::NotFound {
+            what: format!("command {}", self.command),
+            hint: "install it, or add its folder to PATH in the server's `env`",
+        })?;
+        if self.json {
+            output::json(&json!({"command": self.command, "path": program}))?;
+        } else {
+            output::line(&program.display().to_string())?;
+        }
+        Ok(Exit::DONE)
+    }
+}

@@ -1,0 +1,244 @@
+//! `mainstay serve`: the daemon.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::Args;
+use mainstay_core::config::Config;
+use serde_json::json;
+use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
+
+use super::{CommandError, Exit, logs::complain, output, signals::Signals, status::Tellers};
+use crate::{
+    daemon::Daemon,
+    demo,
+    front::rest,
+    state::StateDir,
+    surroundings::{self, Loaded, Process},
+};
+
+/// Stopping in order takes no longer (requirement C11 and the doors' own limits fit into it).
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay serve --demo
+  mainstay serve --config servers.json
+  mainstay serve --listen 127.0.0.1:8000
+
+Endpoints:
+  /mcp                  every server's tools, resources and prompts
+  /servers/NAME/mcp     one server, nothing renamed
+  /api/…                for the other commands, with the token in the state directory
+  /healthz, /readyz     for machines";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    /// The configuration [default: $MAINSTAY_CONFIG, or config.json in $MAINSTAY_HOME or ~/.config/mainstay]
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    config: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
+    listen: SocketAddr,
+    /// Start three small servers that are part of Mainstay, and no others
+    #[arg(long)]
+    demo: bool,
+    /// Listen on an address that others can reach. /mcp asks nobody who he is
+    #[arg(long)]
+    insecure: bool,
+    /// Print where it listens as JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected ADDRESS:PORT, such as 127.0.0.1:7420 or [::1]:7420")]
+struct BadAddress;
+
+fn address(text: &str) -> Result<SocketAddr, BadAddress> {
+    let text = text
+        .strip_prefix("localhost:")
+        .map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| BadAddress)
+}
+
+impl Serve {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        if !self.listen.ip().is_loopback() && !self.insecure {
+            return Err(CommandError::Usage {
+                message: format!(
+                    "{} can be reached by others, who could call every tool",
+                    self.listen
+                ),
+                hint: Some(
+                    "listen on 127.0.0.1, or pass --insecure if something else keeps them out"
+                        .to_owned(),
+                ),
+            });
+        }
+        let loaded = self.load()?;
+        tell_findings(&loaded);
+        let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+        let state = StateDir::locate(&Process)?.own()?;
+        let unbound = |source| CommandError::Listen {
+            address: self.listen,
+            source,
+        };
+        let listener = TcpListener::bind(self.listen).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let url = format!("http://{}", reachable(address));
+        state.announce(&url)?;
+
+        let daemon = Daemon::start(&loaded.config);
+        let tellers = Tellers::start(daemon.hub.registry.servers());
+        let rest = rest::router(
+            daemon.hub.clone(),
+            state.token.clone(),
+            loaded.config.max_body_bytes,
+        );
+        let doors = daemon.serve_http(listener, address, rest);
+        self.greet(&url, &loaded, state.path())?;
+        let welcome = async {
+            daemon.hub.registry.settled().await;
+            tellers.sum_up();
+            if self.demo {
+                complain(&demo::tour(&url, daemon.hub.registry.servers()));
+            }
+            std::future::pending().await
+        };
+        let signal = tokio::select! {
+            signal = signals.next() => signal,
+            never = welcome => never,
+        };
+        complain(&format!(
+            "{}: stopping; once more stops at once",
+            signal.name
+        ));
+        let exit = stop(daemon, Some(doors), &mut signals).await?;
+        tellers.end().await;
+        Ok(exit)
+    }
+
+    fn load(&self) -> Result<Loaded, CommandError> {
+        if self.demo {
+            let servers = demo::servers().map_err(|source| CommandError::Read {
+                path: "our own path".to_owned(),
+                source,
+            })?;
+            let config = Config {
+                servers,
+                ..Config::default()
+            };
+            return Ok(Loaded {
+                config,
+                path: None,
+                warnings: Vec::new(),
+            });
+        }
+        Ok(surroundings::load(self.config.as_deref())?)
+    }
+
+    fn greet(
+        &self,
+        url: &str,
+        loaded: &Loaded,
+        state: &std::path::Path,
+    ) -> Result<(), CommandError> {
+        if self.insecure && !self.listen.ip().is_loopback() {
+            complain("warning: everyone who reaches this address can call every tool");
+        }
+        complain(&format!(
+            "Mainstay {} serves {url}/mcp",
+            env!("CARGO_PKG_VERSION")
+        ));
+        match (&loaded.path, loaded.config.servers.len()) {
+            (Some(path), count) => complain(&format!(
+                "{} from {}",
+                output::count(count, "server"),
+                path.display()
+            )),
+            (None, 0) => {
+                complain("no configuration found, so no servers; try --config FILE or --demo");
+            }
+            (None, _) => {}
+        }
+        if self.json {
+            let started = json!({
+                "url": url,
+                "mcp": format!("{url}/mcp"),
+                "pid": std::process::id(),
+                "stateDir": state,
+            });
+            output::line(&started.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// The address that a client on this machine uses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Says on stderr what is wrong or odd about a configuration that can be used.
+pub fn tell_findings(loaded: &Loaded) {
+    for finding in loaded.findings() {
+        complain(&finding);
+    }
+}
+
+/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once: the runtime then drops what is
+/// left, and the children are killed with it.
+pub async fn stop(
+    daemon: Daemon,
+    doors: Option<JoinHandle<()>>,
+    signals: &mut Signals,
+) -> Result<Exit, CommandError> {
+    tokio::select! {
+        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => match stopped {
+            Ok(()) => Ok(Exit::DONE),
+            Err(_) => Err(CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() }),
+        },
+        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_numbers_or_localhost() {
+        for (text, expected) in [
+            ("127.0.0.1:7420", "127.0.0.1:7420"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("[::1]:80", "[::1]:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(address(text).expect(text).to_string(), expected);
+        }
+        for text in ["", "7420", "localhost", "example.com:80", "127.0.0.1:99999"] {
+            address(text).expect_err(text);
+        }
+    }
+
+    #[test]
+    fn a_wildcard_is_reached_by_loopback() {
+        for (bound, url) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+        ] {
+            assert_eq!(reachable(bound.parse().expect(bound)).to_string(), url);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What `serve` says about its servers: one line when one comes up, is lost, or is given up.
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use mainstay_core::{catalog::ListKind, lifecycle::State};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{logs::complain, output};
+use crate::supervisor::{Server, View};
+
+/// Lines of stderr shown beside a failure.
+const SHOWN_STDERR: usize = 5;
+
+/// Tells of all servers, each in a task that ends with the server's supervisor.
+pub struct Tellers {
+    tellers: Vec<Arc<Teller>>,
+    tasks: JoinSet<()>,
+}
+
+impl Tellers {
+    pub fn start(servers: &[Arc<Server>]) -> Self {
+        let width = servers
+            .iter()
+            .map(|server| server.name.as_str().len())
+            .max()
+            .unwrap_or_default();
+        let tellers: Vec<_> = servers
+            .iter()
+            .map(|server| Arc::new(Teller::new(server, width)))
+            .collect();
+        let tasks = tellers
+            .iter()
+            .map(|teller| Arc::clone(teller).run())
+            .collect();
+        Self { tellers, tasks }
+    }
+
+    /// Says how many servers are up, after what there is to say of each.
+    pub fn sum_up(&self) {
+        for teller in &self.tellers {
+            teller.look(&teller.server.view());
+        }
+        let wanted: Vec<_> = self
+            .tellers
+            .iter()
+            .filter(|teller| teller.server.is_wanted())
+            .collect();
+        let missing: Vec<&str> = wanted
+            .iter()
+            .filter(|teller| teller.server.view().status.state != State::Connected)
+            .map(|teller| teller.server.name.as_str())
+            .collect();
+        let all = output::count(wanted.len(), "server");
+        let mut line = format!("ready: {} of {all} connected", wanted.len() - missing.len());
+        if !missing.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = write!(line, " (not: {})", missing.join(", "));
+        }
+        complain(&line);
+    }
+
+    /// Resolves when all supervisors have ended.
+    pub async fn end(mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a teller failed");
+            }
+        }
+    }
+}
+
+struct Teller {
+    server: Arc<Server>,
+    width: usize,
+    /// Locked for the time of a line: two tasks look, and each thing is said once.
+    said: Mutex<Said>,
+}
+
+struct Said {
+    /// What was said last, with its attempt.
+    last: Option<(State, u32)>,
+    /// When the server was started or lost.
+    since: Instant,
+}
+
+impl Teller {
+    fn new(server: &Arc<Server>, width: usize) -> Self {
+        let said = Said {
+            last: None,
+            since: Instant::now(),
+        };
+        Self {
+            server: Arc::clone(server),
+            width,
+            said: Mutex::new(said),
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        if !self.server.is_wanted() {
+            self.say("disabled", "");
+            return;
+        }
+        let mut changes = self.server.changes();
+        loop {
+            let view = changes.borrow_and_update().clone();
+            self.look(&view);
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Says what is new.
+    fn look(&self, view: &View) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (state, attempt) = (view.status.state, view.status.attempt);
+        let was_up = matches!(said.last, Some((State::Connected, _)));
+        if was_up && state != State::Connected {
+            said.since = Instant::now();
+        }
+        let due = match state {
+            // Its lists are part of the news.
+            State::Connected => view.attempted && view.catalog.is_some(),
+            // Said when it is known what comes next, and of long absences ever less.
+            State::Reconnecting => {
+                view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two())
+            }
+            State::Error | State::Failed | State::Crashed => true,
+            State::Connecting | State::Disconnected | State::Stopping => false,
+        };
+        let known = match said.last {
+            Some((last, _)) if state != State::Reconnecting => last == state,
+            last => last == Some((state, attempt)),
+        };
+        if !due || known {
+            return;
+        }
+        said.last = Some((state, attempt));
+        if state == State::Connected {
+            self.say(state.as_str(), &offer(view, said.since.elapsed()));
+            return;
+        }
+        let wait = view
+            .status
+            .next_retry
+            .map(|at| at.saturating_duration_since(Instant::now().into_std()));
+        self.say(
+            state.as_str(),
+            &output::trouble(view.status.reason.as_deref(), attempt, wait),
+        );
+        let stderr = self.server.stderr.lines();
+        for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
+            complain(&format!(
+                "{:width$}  | {}",
+                "",
+                output::one_line(line),
+                width = self.width
+            ));
+        }
+    }
+
+    fn say(&self, state: &str, detail: &str) {
+        let line = format!(
+            "{:width$}  {state:12}  {detail}",
+            self.server.name.as_str(),
+            width = self.width
+        );
+        complain(line.trim_end());
+    }
+}
+
+/// `7 tools, 1 resource, 1 prompt (12 ms)`
+fn offer(view: &View, took: Duration) -> String {
+    let list = |kind| {
+        view.catalog
+            .as_ref()
+            .map_or(0, |catalog| catalog.list(kind).len())
+    };
+    let offers: Vec<String> = [
+        (list(ListKind::Tools), "tool"),
+        (
+            list(ListKind::Resources) + list(ListKind::Templates),
+            "resource",
+        ),
+        (list(ListKind::Prompts), "prompt"),
+    ]
+    .into_iter()
+    .filter(|(count, what)| *count > 0 || *what == "tool")
+    .map(|(count, what)| output::count(count, what))
+    .collect();
+    format!("{} ({})", offers.join(", "), output::span(took))
+}

@@ -1,0 +1,136 @@
+//! `mainstay tools`: what can be called, and with which arguments.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use crate::api;
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay tools
+  mainstay tools get alpha/echo
+  mainstay tools get alpha/echo --json     with its input schema";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Tools {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List them all (the default)
+    List,
+    /// Show one tool and its arguments
+    Get {
+        #[arg(value_name = "SERVER/TOOL")]
+        name: String,
+    },
+}
+
+impl Tools {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let tools = self
+            .daemon
+            .with(async |client| Ok(client.tools().await?))
+            .await?;
+        match self.action {
+            Some(Action::Get { name }) => {
+                let tool = find(&tools.tools, &name).ok_or_else(|| CommandError::NotFound {
+                    what: format!("tool {name}"),
+                    hint: "`mainstay tools` lists them all",
+                })?;
+                if self.daemon.json {
+                    output::json(tool)?;
+                } else {
+                    show(tool)?;
+                }
+            }
+            Some(Action::List) | None if self.daemon.json => output::json(&tools)?,
+            Some(Action::List) | None if tools.tools.is_empty() => {
+                complain("no tools; `mainstay list` shows how the servers are");
+            }
+            Some(Action::List) | None => {
+                let row = |tool: &api::Tool| {
+                    [
+                        tool.name.clone(),
+                        output::headline(&tool.description).into_owned(),
+                    ]
+                };
+                output::table(["NAME", "DESCRIPTION"], tools.tools.iter().map(row))?;
+            }
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+/// By `server/tool`, else by the tool's own name or `server__tool` where only one has it.
+pub fn find<'t>(tools: &'t [api::Tool], name: &str) -> Option<&'t api::Tool> {
+    if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
+        return Some(tool);
+    }
+    let mut meant = tools.iter().filter(|tool| {
+        tool.original_name == name || format!("{}__{}", tool.server, tool.original_name) == name
+    });
+    meant.next().filter(|_| meant.next().is_none())
+}
+
+fn show(tool: &api::Tool) -> Result<(), CommandError> {
+    output::line(&tool.name)?;
+    if !tool.description.is_empty() {
+        output::text(&format!("\n{}", tool.description.trim_end()))?;
+    }
+    // A schema of any other shape is shown by --json.
+    let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let properties = schema["properties"]
+        .as_object()
+        .filter(|properties| !properties.is_empty());
+    let Some(properties) = properties else {
+        return output::line("\nno arguments");
+    };
+    output::line("")?;
+    let rows = properties.iter().map(|(name, property)| {
+        [
+            name.clone(),
+            kind(property),
+            if required.contains(&name.as_str()) {
+                "required"
+            } else {
+                ""
+            }
+            .to_owned(),
+            output::headline(property["description"].as_str().unwrap_or_default()).into_owned(),
+        ]
+    });
+    output::table(["ARGUMENT", "TYPE", "", "DESCRIPTION"], rows)
+}
+
+/// `string`, `integer|null`, `"a"|"b"`
+fn kind(property: &Value) -> String {
+    let joined = |values: &[Value]| {
+        values
+            .iter()
+            .map(|value| {
+                value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned)
+            })
+            .collect::<Vec<_>>()
+            .join("|")
+    };
+    match (&property["enum"], &property["type"]) {
+        (Value::Array(values), _) | (_, Value::Array(values)) => joined(values),
+        (_, Value::String(kind)) => kind.clone(),
+        _ => "any".to_owned(),
+    }
+}

@@ -1,0 +1,48 @@
+//! Request bodies: JSON, read whole, within a limit.
+
+use axum::extract::{FromRequest, Request};
+use http::{HeaderValue, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::{Door, refusal::Refusal};
+
+/// A request's body.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &Door) -> Result<Self, Refusal> {
+        if !request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(is_json)
+        {
+            return Err(Refusal::WrongContentType);
+        }
+        let bytes = Limited::new(request.into_body(), door.max_body)
+            .collect()
+            .await
+            .map_err(|error| {
+                if error.downcast_ref::<LengthLimitError>().is_some() {
+                    Refusal::TooLarge(door.max_body)
+                } else {
+                    Refusal::Malformed(format!("the body ended early: {error}"))
+                }
+            })?;
+        serde_json::from_slice(&bytes.to_bytes())
+            .map(Self)
+            .map_err(|error| Refusal::Malformed(error.to_string()))
+    }
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let essence = value
+        .to_str()
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}

@@ -1,0 +1,81 @@
+//! Why a request was not answered: always `{"error": CODE, …}` (M13).
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, Method, StatusCode, header};
+use mainstay_core::failure::{Failure, FailureKind};
+use serde_json::{Value, json};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("a token is needed: Authorization: Bearer TOKEN")]
+    Unauthorized,
+    #[error("no such route: {0}")]
+    UnknownRoute(String),
+    #[error("{0} is not for this route")]
+    WrongMethod(Method),
+    #[error("the body must be application/json")]
+    WrongContentType,
+    #[error("the body may have {0} bytes (http.maxBodyBytes)")]
+    TooLarge(usize),
+    #[error("{0}")]
+    Malformed(String),
+    #[error("\"{0}\" is missing")]
+    MissingParameter(&'static str),
+    /// K2: neither `server/tool` nor another spelling that means one tool.
+    #[error("{name:?} is not the name of a tool: {reason}")]
+    InvalidToolName { name: String, reason: String },
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::UnknownRoute(_) => StatusCode::NOT_FOUND,
+            Self::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Malformed(_) | Self::MissingParameter(_) | Self::InvalidToolName { .. } => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
+                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    fn body(&self) -> Value {
+        let code = match self {
+            Self::Unauthorized => "unauthorized",
+            Self::UnknownRoute(_) => "not_found",
+            Self::WrongMethod(_) => "method_not_allowed",
+            Self::WrongContentType => "unsupported_media_type",
+            Self::TooLarge(_) => "request_too_large",
+            Self::Malformed(_) => FailureKind::InvalidRequest.code(),
+            Self::MissingParameter(parameter) => {
+                return json!({
+                    "error": "missing_parameter",
+                    "message": self.to_string(),
+                    "parameter": parameter,
+                });
+            }
+            Self::InvalidToolName { name, .. } => {
+                return json!({"error": "invalid_tool_name", "message": self.to_string(), "tool": name});
+            }
+            Self::Failed(failure) => return failure.rest_body(),
+        };
+        json!({"error": code, "message": self.to_string()})
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), axum::Json(self.body())).into_response();
+        if matches!(self, Self::Unauthorized) {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
