@@ -92,7 +92,9 @@ pub struct Item {
 impl Item {
     fn read(kind: ListKind, raw: &str) -> Option<Self> {
         let raw: Box<str> = message::one_line(raw).into();
-        let key = message::text_member(&raw, kind.key())?.into_owned().into_boxed_str();
+        let key = message::text_member(&raw, kind.key())?
+            .into_owned()
+            .into_boxed_str();
         let key_span = message::locate(&raw, Span::whole(&raw), &[kind.key()])?;
         Some(Self { key, raw, key_span })
     }
@@ -137,8 +139,12 @@ pub struct NotAList {
 pub fn page(kind: ListKind, result: &str) -> Result<Page, NotAList> {
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
-    let raws: Vec<&RawValue> = serde_json::from_str(list).map_err(|error| not_a_list(Some(error)))?;
-    let items: Vec<Item> = raws.iter().filter_map(|raw| Item::read(kind, raw.get())).collect();
+    let raws: Vec<&RawValue> =
+        serde_json::from_str(list).map_err(|error| not_a_list(Some(error)))?;
+    let items: Vec<Item> = raws
+        .iter()
+        .filter_map(|raw| Item::read(kind, raw.get()))
+        .collect();
     Ok(Page {
         unusable: raws.len() - items.len(),
         items,
@@ -213,7 +219,10 @@ struct Listing {
 
 impl Listing {
     fn push(&mut self, server: &ServerName, item: &Item, exposed: &str) {
-        self.targets.push(Target { server: server.clone(), original: item.key.clone() });
+        self.targets.push(Target {
+            server: server.clone(),
+            original: item.key.clone(),
+        });
         self.items.push(item.under(exposed));
     }
 
@@ -239,23 +248,31 @@ pub struct Catalog {
     resources: Listing,
     by_uri: HashMap<Box<str>, usize>,
     templates: Listing,
+    by_template: HashMap<Box<str>, usize>,
 }
 
 impl Catalog {
     /// Merges the parts, given in configuration order.
     pub fn merge(parts: Vec<Part>, naming: Naming, max_name_length: usize) -> Self {
         let mut catalog = Self::default();
-        (catalog.tools, catalog.tool_names) = named(&parts, ListKind::Tools, naming, max_name_length);
-        (catalog.prompts, catalog.prompt_names) = named(&parts, ListKind::Prompts, naming, max_name_length);
+        (catalog.tools, catalog.tool_names) =
+            named(&parts, ListKind::Tools, naming, max_name_length);
+        (catalog.prompts, catalog.prompt_names) =
+            named(&parts, ListKind::Prompts, naming, max_name_length);
         for part in &parts {
             for item in &part.catalog.resources {
-                let contested = catalog.by_uri.contains_key(&item.key);
-                let exposed = if contested { addressed(&part.server, &item.key) } else { item.key.to_string() };
-                catalog.by_uri.insert(exposed.clone().into(), catalog.resources.targets.len());
+                let exposed = expose_uri(&part.server, &item.key, &catalog.by_uri);
+                catalog
+                    .by_uri
+                    .insert(exposed.clone(), catalog.resources.targets.len());
                 catalog.resources.push(&part.server, item, &exposed);
             }
             for item in &part.catalog.templates {
-                catalog.templates.push(&part.server, item, &item.key);
+                let exposed = expose_uri(&part.server, &item.key, &catalog.by_template);
+                catalog
+                    .by_template
+                    .insert(exposed.clone(), catalog.templates.targets.len());
+                catalog.templates.push(&part.server, item, &exposed);
             }
         }
         catalog.resources = catalog.resources.seal();
@@ -284,9 +301,20 @@ impl Catalog {
 
     /// The exposed key of each item of a list of tools or prompts, with its target.
     pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Target)> {
-        let table = if kind == ListKind::Prompts { &self.prompt_names } else { &self.tool_names };
-        let targets = if kind == ListKind::Prompts { &self.prompts.targets } else { &self.tools.targets };
-        targets.iter().enumerate().map(|(index, target)| (table.exposed(index), target))
+        let table = if kind == ListKind::Prompts {
+            &self.prompt_names
+        } else {
+            &self.tool_names
+        };
+        let targets = if kind == ListKind::Prompts {
+            &self.prompts.targets
+        } else {
+            &self.tools.targets
+        };
+        targets
+            .iter()
+            .enumerate()
+            .map(|(index, target)| (table.exposed(index), target))
     }
 
     /// Changes exactly when the list does.
@@ -295,11 +323,15 @@ impl Catalog {
     }
 
     pub fn tool(&self, name: &str) -> Result<&Target, Unresolved> {
-        self.tool_names.resolve(name).map(|index| &self.tools.targets[index])
+        self.tool_names
+            .resolve(name)
+            .map(|index| &self.tools.targets[index])
     }
 
     pub fn prompt(&self, name: &str) -> Result<&Target, Unresolved> {
-        self.prompt_names.resolve(name).map(|index| &self.prompts.targets[index])
+        self.prompt_names
+            .resolve(name)
+            .map(|index| &self.prompts.targets[index])
     }
 
     /// Whose resource this URI is: the listing says, else an address, else the templates. `None`
@@ -309,30 +341,46 @@ impl Catalog {
             return Some(self.resources.targets[*index].clone());
         }
         if let Some((server, original)) = self.address(uri) {
-            return Some(Target { server: server.clone(), original: original.into() });
+            return Some(Target {
+                server: server.clone(),
+                original: original.into(),
+            });
         }
-        let owner = self.templates.targets.iter().find(|target| template_matches(&target.original, uri))?;
-        Some(Target { server: owner.server.clone(), original: uri.into() })
+        let owner = self
+            .templates
+            .targets
+            .iter()
+            .find(|target| template_matches(&target.original, uri))?;
+        Some(Target {
+            server: owner.server.clone(),
+            original: uri.into(),
+        })
     }
 
     /// The server whose template this is (`completion/complete` names templates literally).
     pub fn template(&self, template: &str) -> Option<&Target> {
-        self.templates.targets.iter().find(|target| &*target.original == template)
+        let index = self.by_template.get(template)?;
+        Some(&self.templates.targets[*index])
     }
 
     /// Reads `mainstay+<server>:<uri>`.
     fn address<'a>(&self, uri: &'a str) -> Option<(&ServerName, &'a str)> {
         let (server, original) = uri.strip_prefix("mainstay+")?.split_once(':')?;
-        let part = self.parts.iter().find(|part| part.server.as_str() == server)?;
+        let part = self
+            .parts
+            .iter()
+            .find(|part| part.server.as_str() == server)?;
         Some((&part.server, original))
     }
+}
 
-    /// The exposed URI of a server's resource.
-    pub fn exposed_uri(&self, server: &ServerName, original: &str) -> String {
-        match self.by_uri.get(original) {
-            Some(&index) if self.resources.targets[index].server != *server => addressed(server, original),
-            _ => original.to_owned(),
-        }
+/// The URI under which a resource or template is listed: its own, or, where another server offers
+/// the same, its address.
+fn expose_uri(server: &ServerName, uri: &str, taken: &HashMap<Box<str>, usize>) -> Box<str> {
+    if taken.contains_key(uri) {
+        addressed(server, uri).into()
+    } else {
+        uri.into()
     }
 }
 
@@ -340,7 +388,12 @@ fn addressed(server: &ServerName, uri: &str) -> String {
     format!("mainstay+{server}:{uri}")
 }
 
-fn named(parts: &[Part], kind: ListKind, naming: Naming, max_length: usize) -> (Listing, NameTable) {
+fn named(
+    parts: &[Part],
+    kind: ListKind,
+    naming: Naming,
+    max_length: usize,
+) -> (Listing, NameTable) {
     let shown: Vec<(&ServerName, &Item)> = parts
         .iter()
         .flat_map(|part| part.catalog.list(kind).iter().map(move |item| (part, item)))
@@ -349,8 +402,13 @@ fn named(parts: &[Part], kind: ListKind, naming: Naming, max_length: usize) -> (
         })
         .map(|(part, item)| (&part.server, item))
         .collect();
-    let origins: Vec<Origin<'_>> =
-        shown.iter().map(|(server, item)| Origin { server, original: &item.key }).collect();
+    let origins: Vec<Origin<'_>> = shown
+        .iter()
+        .map(|(server, item)| Origin {
+            server,
+            original: &item.key,
+        })
+        .collect();
     let table = NameTable::build(&origins, naming, max_length);
     let mut listing = Listing::default();
     for (index, (server, item)) in shown.into_iter().enumerate() {
@@ -365,14 +423,24 @@ fn template_matches(template: &str, uri: &str) -> bool {
     let mut literals = Vec::new();
     let mut rest = template;
     while let Some(open) = rest.find('{') {
-        let Some(close) = rest[open..].find('}') else { return false };
+        let Some(close) = rest[open..].find('}') else {
+            return false;
+        };
         literals.push(&rest[..open]);
         rest = &rest[open + close + 1..];
     }
-    let (Some((first, middle)), last) = (literals.split_first(), rest) else { return template == uri };
-    let Some(mut left) = uri.strip_prefix(first) else { return false };
+    let (Some((first, middle)), last) = (literals.split_first(), rest) else {
+        return template == uri;
+    };
+    let Some(mut left) = uri.strip_prefix(first) else {
+        return false;
+    };
     for literal in middle {
-        let Some(at) = left.char_indices().skip(1).map(|(at, _)| at).find(|&at| left[at..].starts_with(literal))
+        let Some(at) = left
+            .char_indices()
+            .skip(1)
+            .map(|(at, _)| at)
+            .find(|&at| left[at..].starts_with(literal))
         else {
             return false;
         };
@@ -387,9 +455,16 @@ mod tests {
 
     fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) -> Part {
         let list = |kind: ListKind, keys: &[&str]| {
-            let items: Vec<String> =
-                keys.iter().map(|key| format!(r#"{{"x":1e3,"{}":"{key}","z":null}}"#, kind.key())).collect();
-            page(kind, &format!(r#"{{"{}":[{}]}}"#, kind.member(), items.join(","))).expect("a list").items
+            let items: Vec<String> = keys
+                .iter()
+                .map(|key| format!(r#"{{"x":1e3,"{}":"{key}","z":null}}"#, kind.key()))
+                .collect();
+            page(
+                kind,
+                &format!(r#"{{"{}":[{}]}}"#, kind.member(), items.join(",")),
+            )
+            .expect("a list")
+            .items
         };
         let mut catalog = ServerCatalog::default();
         catalog.set(ListKind::Tools, list(ListKind::Tools, tools));
@@ -409,10 +484,20 @@ mod tests {
     /// J4: the same tool name on two servers: both present. Invariant 5: only the name changes.
     #[test]
     fn tools_are_listed_under_their_exposed_names_and_are_otherwise_untouched() {
-        let catalog = merged(vec![part("a", &["t"], &[], &[]), part("b", &["t"], &[], &[])]);
+        let catalog = merged(vec![
+            part("a", &["t"], &[], &[]),
+            part("b", &["t"], &[], &[]),
+        ]);
         assert_eq!(
-            catalog.items(ListKind::Tools).iter().map(|item| &**item).collect::<Vec<_>>(),
-            [r#"{"x":1e3,"name":"a__t","z":null}"#, r#"{"x":1e3,"name":"b__t","z":null}"#]
+            catalog
+                .items(ListKind::Tools)
+                .iter()
+                .map(|item| &**item)
+                .collect::<Vec<_>>(),
+            [
+                r#"{"x":1e3,"name":"a__t","z":null}"#,
+                r#"{"x":1e3,"name":"b__t","z":null}"#
+            ]
         );
         assert_eq!(catalog.tool("b__t").expect("known").server.as_str(), "b");
     }
@@ -429,11 +514,25 @@ mod tests {
     /// Design section 7: the first by configuration order answers, an address reaches each.
     #[test]
     fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
-        let catalog = merged(vec![part("a", &[], &["x://1"], &[]), part("b", &[], &["x://1"], &[])]);
-        let server = |uri: &str| catalog.resource(uri).map(|target| target.server.to_string());
+        let catalog = merged(vec![
+            part("a", &[], &["x://1"], &[]),
+            part("b", &[], &["x://1"], &[]),
+        ]);
+        let server = |uri: &str| {
+            catalog
+                .resource(uri)
+                .map(|target| target.server.to_string())
+        };
         assert_eq!(server("x://1").as_deref(), Some("a"));
         assert_eq!(server("mainstay+b:x://1").as_deref(), Some("b"));
-        assert_eq!(catalog.resource("mainstay+a:x://other").expect("addressed").original.as_ref(), "x://other");
+        assert_eq!(
+            catalog
+                .resource("mainstay+a:x://other")
+                .expect("addressed")
+                .original
+                .as_ref(),
+            "x://other"
+        );
         assert!(catalog.items(ListKind::Resources)[1].contains("mainstay+b:x://1"));
     }
 
@@ -450,17 +549,48 @@ mod tests {
             ("x://plain", "x://plain", true),
             ("x://{unclosed", "x://1", false),
         ] {
-            assert_eq!(template_matches(template, uri), expected, "{template} against {uri}");
+            assert_eq!(
+                template_matches(template, uri),
+                expected,
+                "{template} against {uri}"
+            );
         }
-        let catalog = merged(vec![part("a", &[], &[], &["x://{id}"])]);
-        assert_eq!(catalog.resource("x://9").expect("claimed").original.as_ref(), "x://9");
+        let catalog = merged(vec![
+            part("a", &[], &[], &["x://{id}"]),
+            part("b", &[], &[], &["x://{id}"]),
+        ]);
+        assert_eq!(
+            catalog
+                .template("mainstay+b:x://{id}")
+                .map(|target| target.server.as_str()),
+            Some("b")
+        );
+        assert_eq!(
+            catalog
+                .resource("x://9")
+                .expect("claimed")
+                .original
+                .as_ref(),
+            "x://9"
+        );
         assert_eq!(catalog.resource("y://9"), None);
     }
 
     #[test]
     fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
-        let found = page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"title":"b"},7],"nextCursor":"c"}"#).expect("a list");
-        assert_eq!((found.items.len(), found.unusable, found.next_cursor.as_deref()), (1, 2, Some("c")));
+        let found = page(
+            ListKind::Tools,
+            r#"{"tools":[{"name":"a"},{"title":"b"},7],"nextCursor":"c"}"#,
+        )
+        .expect("a list");
+        assert_eq!(
+            (
+                found.items.len(),
+                found.unusable,
+                found.next_cursor.as_deref()
+            ),
+            (1, 2, Some("c"))
+        );
         assert!(page(ListKind::Tools, r#"{"content":[]}"#).is_err());
     }
 }

@@ -15,13 +15,20 @@ pub enum Revision {
 }
 
 impl Revision {
-    pub const ALL: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
+    pub const ALL: [Self; 4] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+    ];
     pub const LATEST: Self = Self::V2025_11_25;
     /// What an HTTP request without `MCP-Protocol-Version` and without a session is taken for.
     pub const ASSUMED: Self = Self::V2025_03_26;
 
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|revision| revision.as_str() == text)
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.as_str() == text)
     }
 
     pub const fn as_str(self) -> &'static str {
@@ -91,7 +98,8 @@ impl Greeting {
     pub fn read(result: &str) -> Result<Self, Unwelcome> {
         let value: Value = serde_json::from_str(result).map_err(|_| Unwelcome::Shape)?;
         let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
-        let revision = Revision::parse(version).ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
+        let revision =
+            Revision::parse(version).ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
         let declared = &value["capabilities"];
         let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
         let info = &value["serverInfo"];
@@ -110,7 +118,10 @@ impl Greeting {
             },
             instructions: value["instructions"].as_str().map(str::to_owned),
             server_info: info["name"].as_str().map(|name| {
-                (name.to_owned(), info["version"].as_str().unwrap_or_default().to_owned())
+                (
+                    name.to_owned(),
+                    info["version"].as_str().unwrap_or_default().to_owned(),
+                )
             }),
         })
     }
@@ -142,11 +153,17 @@ impl LogLevel {
     ];
 
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, level)| *level)
+        Self::ALL
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, level)| *level)
     }
 
     pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, level)| *level == self).map_or("", |(name, _)| name)
+        Self::ALL
+            .iter()
+            .find(|(_, level)| *level == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
@@ -170,7 +187,11 @@ mod tests {
         )
         .expect("a greeting");
         assert_eq!(greeting.revision, Revision::V2025_06_18);
-        assert!(greeting.capabilities.tools && greeting.capabilities.subscribe && !greeting.capabilities.prompts);
+        assert!(
+            greeting.capabilities.tools
+                && greeting.capabilities.subscribe
+                && !greeting.capabilities.prompts
+        );
         assert_eq!(greeting.instructions.as_deref(), Some("be kind"));
     }
 

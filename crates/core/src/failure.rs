@@ -62,7 +62,12 @@ impl FailureKind {
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
         };
-        Row { code, status, exit, rpc }
+        Row {
+            code,
+            status,
+            exit,
+            rpc,
+        }
     }
 
     /// The word that programs compare: `call_timeout`.
@@ -95,7 +100,11 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), details: Map::new() }
+        Self {
+            kind,
+            message: message.into(),
+            details: Map::new(),
+        }
     }
 
     #[must_use]
@@ -168,7 +177,12 @@ mod tests {
         let result: Value = serde_json::from_str(&failure.tool_result()).expect("JSON");
         assert_eq!(result["isError"], true);
         assert_eq!(result["_meta"]["mainstay/error"]["kind"], "outcome_unknown");
-        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().expect("text")).expect("JSON");
-        assert_eq!(text, json!({"error": "lost", "kind": "outcome_unknown", "server": "fs"}));
+        let text: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().expect("text"))
+                .expect("JSON");
+        assert_eq!(
+            text,
+            json!({"error": "lost", "kind": "outcome_unknown", "server": "fs"})
+        );
     }
 }

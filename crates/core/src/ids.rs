@@ -27,7 +27,10 @@ impl ServerName {
         if text.is_empty() {
             return Err(InvalidServerName::Empty);
         }
-        if let Some(bad) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {
+        if let Some(bad) = text
+            .chars()
+            .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))
+        {
             return Err(InvalidServerName::Character(text.to_owned(), bad));
         }
         if text.contains("__") {

@@ -58,7 +58,10 @@ impl Policy {
     /// The wait before attempt `attempt` (1, 2, …) of `epoch`.
     fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
         let factor = self.multiplier.saturating_pow(attempt.saturating_sub(1));
-        let capped = self.initial_delay.saturating_mul(factor).min(self.max_delay);
+        let capped = self
+            .initial_delay
+            .saturating_mul(factor)
+            .min(self.max_delay);
         let swing = capped.mul_f64(self.jitter * 2.0 * unit_random(self.seed ^ epoch.0));
         capped.saturating_sub(capped.mul_f64(self.jitter)) + swing
     }
@@ -80,7 +83,10 @@ pub enum Loss {
     #[error("disconnected: {0}")]
     Disconnected(String),
     #[error("process exited unexpectedly ({})", exit_words(*code, *signal))]
-    Crashed { code: Option<i32>, signal: Option<i32> },
+    Crashed {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     #[error("no handshake within {} ms", .0.as_millis())]
     ConnectTimeout(Duration),
     #[error("cannot connect: {0}")]
@@ -106,7 +112,10 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
 impl Loss {
     /// Whether trying again by itself could help.
     fn retried(&self) -> bool {
-        !matches!(self, Self::CannotSpawn(_) | Self::Rejected(_) | Self::Unauthorized(_))
+        !matches!(
+            self,
+            Self::CannotSpawn(_) | Self::Rejected(_) | Self::Unauthorized(_)
+        )
     }
 }
 
@@ -125,11 +134,22 @@ pub enum Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down(Why),
-    Connecting { since: Instant },
-    Up { since: Instant },
+    Connecting {
+        since: Instant,
+    },
+    Up {
+        since: Instant,
+    },
     /// The old session must end before anything else may begin (invariant 9).
-    Closing { kill_at: Option<Instant>, then: Then },
-    Waiting { until: Instant, last_attempt: Instant, loss: Loss },
+    Closing {
+        kill_at: Option<Instant>,
+        then: Then,
+    },
+    Waiting {
+        until: Instant,
+        last_attempt: Instant,
+        loss: Loss,
+    },
 }
 
 /// What follows a closing session.
@@ -179,7 +199,12 @@ pub struct Lifecycle {
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self { epoch: Epoch::NONE, losses: 0, crashes: 0, phase: Phase::Down(Why::Stopped) }
+        Self {
+            epoch: Epoch::NONE,
+            losses: 0,
+            crashes: 0,
+            phase: Phase::Down(Why::Stopped),
+        }
     }
 }
 
@@ -218,19 +243,34 @@ impl Lifecycle {
 
     fn open(self, now: Instant) -> (Self, Option<Effect>) {
         let epoch = self.epoch.next();
-        (Self { epoch, phase: Phase::Connecting { since: now }, ..self }, Some(Effect::Open(epoch)))
+        (
+            Self {
+                epoch,
+                phase: Phase::Connecting { since: now },
+                ..self
+            },
+            Some(Effect::Open(epoch)),
+        )
     }
 
     fn close(self, then: Then, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
         let epoch = self.epoch;
         let kill_at = Some(now + policy.close_timeout);
-        (Self { phase: Phase::Closing { kill_at, then }, ..self }, Some(Effect::Close(epoch)))
+        (
+            Self {
+                phase: Phase::Closing { kill_at, then },
+                ..self
+            },
+            Some(Effect::Close(epoch)),
+        )
     }
 
     fn opened(self, now: Instant) -> (Self, Option<Effect>) {
         match self.phase {
             Phase::Connecting { .. } => self.to(Phase::Up { since: now }),
-            Phase::Down(_) | Phase::Up { .. } | Phase::Closing { .. } | Phase::Waiting { .. } => (self, None),
+            Phase::Down(_) | Phase::Up { .. } | Phase::Closing { .. } | Phase::Waiting { .. } => {
+                (self, None)
+            }
         }
     }
 
@@ -243,9 +283,16 @@ impl Lifecycle {
                 }
                 self.lost(loss, now, policy)
             }
-            Phase::Closing { then: Then::Stay, .. } => self.to(Phase::Down(Why::Stopped)),
-            Phase::Closing { then: Then::Reopen, .. } => self.open(now),
-            Phase::Closing { then: Then::Retry(ref cause), .. } => {
+            Phase::Closing {
+                then: Then::Stay, ..
+            } => self.to(Phase::Down(Why::Stopped)),
+            Phase::Closing {
+                then: Then::Reopen, ..
+            } => self.open(now),
+            Phase::Closing {
+                then: Then::Retry(ref cause),
+                ..
+            } => {
                 let cause = cause.clone();
                 self.lost(cause, now, policy)
             }
@@ -271,7 +318,11 @@ impl Lifecycle {
         }
         self.losses += 1;
         let until = now + policy.delay(self.losses, self.epoch);
-        self.to(Phase::Waiting { until, last_attempt: now, loss })
+        self.to(Phase::Waiting {
+            until,
+            last_attempt: now,
+            loss,
+        })
     }
 
     fn start(mut self, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
@@ -280,7 +331,10 @@ impl Lifecycle {
                 (self.losses, self.crashes) = (0, 0);
                 self.open(now)
             }
-            Phase::Closing { kill_at, .. } => self.to(Phase::Closing { kill_at, then: Then::Reopen }),
+            Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
+                kill_at,
+                then: Then::Reopen,
+            }),
             Phase::Connecting { since } if now.duration_since(since) >= policy.connect_timeout => {
                 self.tick(now, policy)
             }
@@ -291,19 +345,40 @@ impl Lifecycle {
     fn stop(self, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
         match self.phase {
             Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(Why::Stopped)),
-            Phase::Closing { kill_at, .. } => self.to(Phase::Closing { kill_at, then: Then::Stay }),
+            Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
+                kill_at,
+                then: Then::Stay,
+            }),
             Phase::Connecting { .. } | Phase::Up { .. } => self.close(Then::Stay, now, policy),
         }
     }
 
     fn call_waiting(self, now: Instant) -> (Self, Option<Effect>) {
         match self.phase {
-            Phase::Waiting { until, last_attempt, loss } => {
+            Phase::Waiting {
+                until,
+                last_attempt,
+                loss,
+            } => {
                 let until = until.min(last_attempt + CALL_ATTEMPT_SPACING);
-                let this = Self { phase: Phase::Waiting { until, last_attempt, loss }, ..self };
-                if until <= now { this.open(now) } else { (this, None) }
+                let this = Self {
+                    phase: Phase::Waiting {
+                        until,
+                        last_attempt,
+                        loss,
+                    },
+                    ..self
+                };
+                if until <= now {
+                    this.open(now)
+                } else {
+                    (this, None)
+                }
             }
-            Phase::Down(_) | Phase::Connecting { .. } | Phase::Up { .. } | Phase::Closing { .. } => (self, None),
+            Phase::Down(_)
+            | Phase::Connecting { .. }
+            | Phase::Up { .. }
+            | Phase::Closing { .. } => (self, None),
         }
     }
 
@@ -318,7 +393,16 @@ impl Lifecycle {
             }
             Phase::Closing { then, .. } => {
                 let epoch = self.epoch;
-                (Self { phase: Phase::Closing { kill_at: None, then }, ..self }, Some(Effect::Kill(epoch)))
+                (
+                    Self {
+                        phase: Phase::Closing {
+                            kill_at: None,
+                            then,
+                        },
+                        ..self
+                    },
+                    Some(Effect::Kill(epoch)),
+                )
             }
             Phase::Waiting { .. } => self.open(now),
             Phase::Down(_) | Phase::Up { .. } => (self, None),
@@ -329,18 +413,32 @@ impl Lifecycle {
     pub fn status(&self) -> Status {
         let (state, reason, next_retry) = match &self.phase {
             Phase::Down(Why::Stopped) => (State::Disconnected, None, None),
-            Phase::Down(Why::Lost(loss @ Loss::Crashed { .. })) => (State::Crashed, Some(loss), None),
+            Phase::Down(Why::Lost(loss @ Loss::Crashed { .. })) => {
+                (State::Crashed, Some(loss), None)
+            }
             Phase::Down(Why::Lost(loss)) => (State::Error, Some(loss), None),
             Phase::Down(Why::Failed(loss)) => (State::Failed, Some(loss), None),
             Phase::Connecting { .. } if self.losses == 0 => (State::Connecting, None, None),
             Phase::Connecting { .. } => (State::Reconnecting, None, None),
             Phase::Up { .. } => (State::Connected, None, None),
-            Phase::Closing { then: Then::Stay, .. } => (State::Stopping, None, None),
-            Phase::Closing { then: Then::Reopen, .. } => (State::Reconnecting, None, None),
-            Phase::Closing { then: Then::Retry(loss), .. } => (State::Reconnecting, Some(loss), None),
+            Phase::Closing {
+                then: Then::Stay, ..
+            } => (State::Stopping, None, None),
+            Phase::Closing {
+                then: Then::Reopen, ..
+            } => (State::Reconnecting, None, None),
+            Phase::Closing {
+                then: Then::Retry(loss),
+                ..
+            } => (State::Reconnecting, Some(loss), None),
             Phase::Waiting { until, loss, .. } => (State::Reconnecting, Some(loss), Some(*until)),
         };
-        Status { state, attempt: self.losses, reason: reason.map(ToString::to_string), next_retry }
+        Status {
+            state,
+            attempt: self.losses,
+            reason: reason.map(ToString::to_string),
+            next_retry,
+        }
     }
 }
 
@@ -401,26 +499,46 @@ mod tests {
     use super::*;
 
     fn crash() -> Loss {
-        Loss::Crashed { code: Some(3), signal: None }
+        Loss::Crashed {
+            code: Some(3),
+            signal: None,
+        }
     }
 
     /// Steps and checks the effect.
-    fn go(life: Lifecycle, event: Event, now: Instant, policy: &Policy, effect: Option<Effect>) -> Lifecycle {
+    fn go(
+        life: Lifecycle,
+        event: Event,
+        now: Instant,
+        policy: &Policy,
+        effect: Option<Effect>,
+    ) -> Lifecycle {
         let (life, found) = life.step(event.clone(), now, policy);
         assert_eq!(found, effect, "after {event:?}");
         life
     }
 
     fn up(policy: &Policy, now: Instant) -> Lifecycle {
-        let life = go(Lifecycle::default(), Event::Start, now, policy, Some(Effect::Open(Epoch(1))));
+        let life = go(
+            Lifecycle::default(),
+            Event::Start,
+            now,
+            policy,
+            Some(Effect::Open(Epoch(1))),
+        );
         go(life, Event::Io(Epoch(1), Report::Opened), now, policy, None)
     }
 
     /// Y, row `default`, without its jitter: 1, 2, 4, 8, 16, 30, 30 s.
     #[test]
     fn delays_double_up_to_the_cap() {
-        let policy = Policy { jitter: 0.0, ..Policy::default() };
-        let delays: Vec<_> = (1..=7).map(|n| policy.delay(n, Epoch(n.into())).as_millis()).collect();
+        let policy = Policy {
+            jitter: 0.0,
+            ..Policy::default()
+        };
+        let delays: Vec<_> = (1..=7)
+            .map(|n| policy.delay(n, Epoch(n.into())).as_millis())
+            .collect();
         assert_eq!(delays, [1000, 2000, 4000, 8000, 16000, 30000, 30000]);
     }
 
@@ -436,28 +554,79 @@ mod tests {
     /// Y1: a local crash loop stops after five restarts and waits for one click.
     #[test]
     fn a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
-        let policy = Policy { jitter: 0.0, ..Policy::default() };
+        let policy = Policy {
+            jitter: 0.0,
+            ..Policy::default()
+        };
         let mut now = Instant::now();
         let mut life = up(&policy, now);
         for epoch in 1..=5 {
-            life = go(life, Event::Io(Epoch(epoch), Report::Ended(crash())), now, &policy, None);
+            life = go(
+                life,
+                Event::Io(Epoch(epoch), Report::Ended(crash())),
+                now,
+                &policy,
+                None,
+            );
             now = life.deadline(&policy).expect("a retry is due");
-            life = go(life, Event::Tick, now, &policy, Some(Effect::Open(Epoch(epoch + 1))));
-            life = go(life, Event::Io(Epoch(epoch + 1), Report::Opened), now, &policy, None);
+            life = go(
+                life,
+                Event::Tick,
+                now,
+                &policy,
+                Some(Effect::Open(Epoch(epoch + 1))),
+            );
+            life = go(
+                life,
+                Event::Io(Epoch(epoch + 1), Report::Opened),
+                now,
+                &policy,
+                None,
+            );
         }
-        life = go(life, Event::Io(Epoch(6), Report::Ended(crash())), now, &policy, None);
+        life = go(
+            life,
+            Event::Io(Epoch(6), Report::Ended(crash())),
+            now,
+            &policy,
+            None,
+        );
         assert_eq!(life.status().state, State::Failed);
-        assert_eq!(life.status().reason.as_deref(), Some("process exited unexpectedly (code 3)"));
-        go(life, Event::Start, now, &policy, Some(Effect::Open(Epoch(7))));
+        assert_eq!(
+            life.status().reason.as_deref(),
+            Some("process exited unexpectedly (code 3)")
+        );
+        go(
+            life,
+            Event::Start,
+            now,
+            &policy,
+            Some(Effect::Open(Epoch(7))),
+        );
     }
 
     #[test]
     fn a_permanent_error_is_not_retried() {
         let (policy, now) = (Policy::default(), Instant::now());
-        let life = go(Lifecycle::default(), Event::Start, now, &policy, Some(Effect::Open(Epoch(1))));
+        let life = go(
+            Lifecycle::default(),
+            Event::Start,
+            now,
+            &policy,
+            Some(Effect::Open(Epoch(1))),
+        );
         let loss = Loss::CannotSpawn("command not found".to_owned());
-        let life = go(life, Event::Io(Epoch(1), Report::Ended(loss)), now, &policy, None);
-        assert_eq!((life.status().state, life.deadline(&policy)), (State::Error, None));
+        let life = go(
+            life,
+            Event::Io(Epoch(1), Report::Ended(loss)),
+            now,
+            &policy,
+            None,
+        );
+        assert_eq!(
+            (life.status().state, life.deadline(&policy)),
+            (State::Error, None)
+        );
     }
 
     /// E11: 404 with a session id: initialize anew, at once, but not for ever.
@@ -465,8 +634,20 @@ mod tests {
     fn an_expired_session_is_reopened_once_without_a_wait() {
         let (policy, now) = (Policy::default(), Instant::now());
         let expired = |epoch| Event::Io(Epoch(epoch), Report::Ended(Loss::SessionExpired));
-        let life = go(up(&policy, now), expired(1), now, &policy, Some(Effect::Open(Epoch(2))));
-        let life = go(life, Event::Io(Epoch(2), Report::Opened), now, &policy, None);
+        let life = go(
+            up(&policy, now),
+            expired(1),
+            now,
+            &policy,
+            Some(Effect::Open(Epoch(2))),
+        );
+        let life = go(
+            life,
+            Event::Io(Epoch(2), Report::Opened),
+            now,
+            &policy,
+            None,
+        );
         let life = go(life, expired(2), now, &policy, None);
         assert_eq!(life.status().state, State::Reconnecting);
     }
@@ -476,32 +657,72 @@ mod tests {
     fn a_hanging_handshake_is_closed_then_killed_then_retried() {
         let policy = Policy::default();
         let start = Instant::now();
-        let life = go(Lifecycle::default(), Event::Start, start, &policy, Some(Effect::Open(Epoch(1))));
+        let life = go(
+            Lifecycle::default(),
+            Event::Start,
+            start,
+            &policy,
+            Some(Effect::Open(Epoch(1))),
+        );
         let late = start + policy.connect_timeout;
-        let life = go(life, Event::Tick, late, &policy, Some(Effect::Close(Epoch(1))));
-        let life = go(life, Event::Tick, late + policy.close_timeout, &policy, Some(Effect::Kill(Epoch(1))));
-        let gone = Event::Io(Epoch(1), Report::Ended(Loss::Disconnected("killed".to_owned())));
+        let life = go(
+            life,
+            Event::Tick,
+            late,
+            &policy,
+            Some(Effect::Close(Epoch(1))),
+        );
+        let life = go(
+            life,
+            Event::Tick,
+            late + policy.close_timeout,
+            &policy,
+            Some(Effect::Kill(Epoch(1))),
+        );
+        let gone = Event::Io(
+            Epoch(1),
+            Report::Ended(Loss::Disconnected("killed".to_owned())),
+        );
         let life = go(life, gone, late + policy.close_timeout, &policy, None);
-        assert_eq!(life.status().reason.as_deref(), Some("no handshake within 30000 ms"));
+        assert_eq!(
+            life.status().reason.as_deref(),
+            Some("no handshake within 30000 ms")
+        );
     }
 
     /// G8: a waiting call brings the attempt forward, at least a second after the last one.
     #[test]
     fn a_call_brings_the_attempt_forward() {
-        let policy = Policy { jitter: 0.0, initial_delay: Duration::from_secs(20), ..Policy::default() };
+        let policy = Policy {
+            jitter: 0.0,
+            initial_delay: Duration::from_secs(20),
+            ..Policy::default()
+        };
         let start = Instant::now();
-        let lost = Event::Io(Epoch(1), Report::Ended(Loss::Disconnected("gone".to_owned())));
+        let lost = Event::Io(
+            Epoch(1),
+            Report::Ended(Loss::Disconnected("gone".to_owned())),
+        );
         let life = go(up(&policy, start), lost, start, &policy, None);
         let life = go(life, Event::CallWaiting, start, &policy, None);
         assert_eq!(life.deadline(&policy), Some(start + CALL_ATTEMPT_SPACING));
-        go(life, Event::CallWaiting, start + CALL_ATTEMPT_SPACING, &policy, Some(Effect::Open(Epoch(2))));
+        go(
+            life,
+            Event::CallWaiting,
+            start + CALL_ATTEMPT_SPACING,
+            &policy,
+            Some(Effect::Open(Epoch(2))),
+        );
     }
 
     #[derive(Clone, Debug)]
     enum Act {
         Event(Event),
         /// A report of the current session, or of an older one.
-        Report { age: u64, report: Report },
+        Report {
+            age: u64,
+            report: Report,
+        },
         Wait(u64),
         WaitForDeadline,
     }
@@ -515,8 +736,13 @@ mod tests {
             Just(Report::Ended(Loss::Unauthorized("x".to_owned()))),
         ];
         prop_oneof![
-            prop_oneof![Just(Event::Start), Just(Event::Stop), Just(Event::CallWaiting), Just(Event::Tick)]
-                .prop_map(Act::Event),
+            prop_oneof![
+                Just(Event::Start),
+                Just(Event::Stop),
+                Just(Event::CallWaiting),
+                Just(Event::Tick)
+            ]
+            .prop_map(Act::Event),
             (0..3u64, report).prop_map(|(age, report)| Act::Report { age, report }),
             (0..100_000u64).prop_map(Act::Wait),
             Just(Act::WaitForDeadline),

@@ -21,12 +21,21 @@ impl Span {
     /// The span of `part`, which must be a slice of `whole`.
     fn of(whole: &str, part: &str) -> Self {
         let start = part.as_ptr() as usize - whole.as_ptr() as usize;
-        debug_assert!(start + part.len() <= whole.len(), "the part lies inside the whole");
-        Self { start, end: start + part.len() }
+        debug_assert!(
+            start + part.len() <= whole.len(),
+            "the part lies inside the whole"
+        );
+        Self {
+            start,
+            end: start + part.len(),
+        }
     }
 
     pub fn whole(text: &str) -> Self {
-        Self { start: 0, end: text.len() }
+        Self {
+            start: 0,
+            end: text.len(),
+        }
     }
 
     pub fn get(self, text: &str) -> &str {
@@ -88,19 +97,28 @@ const METHODS: [(&str, Method); 25] = [
     ("roots/list", Method::RootsList),
     ("notifications/tools/list_changed", Method::ToolsChanged),
     ("notifications/prompts/list_changed", Method::PromptsChanged),
-    ("notifications/resources/list_changed", Method::ResourcesChanged),
+    (
+        "notifications/resources/list_changed",
+        Method::ResourcesChanged,
+    ),
     ("notifications/resources/updated", Method::ResourceUpdated),
     ("notifications/roots/list_changed", Method::RootsChanged),
 ];
 
 impl Method {
     pub fn of(name: &str) -> Self {
-        METHODS.iter().find(|(text, _)| *text == name).map_or(Self::Other, |(_, method)| *method)
+        METHODS
+            .iter()
+            .find(|(text, _)| *text == name)
+            .map_or(Self::Other, |(_, method)| *method)
     }
 
     /// The name on the wire; empty for [`Method::Other`], whose name is in its message.
     pub fn name(self) -> &'static str {
-        METHODS.iter().find(|(_, method)| *method == self).map_or("", |(text, _)| text)
+        METHODS
+            .iter()
+            .find(|(_, method)| *method == self)
+            .map_or("", |(text, _)| text)
     }
 }
 
@@ -114,10 +132,19 @@ pub struct Envelope {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Request { id: Span, method: Method },
-    Notification { method: Method },
+    Request {
+        id: Span,
+        method: Method,
+    },
+    Notification {
+        method: Method,
+    },
     /// `body` is the value of `result`, or of `error` if `is_error`.
-    Response { id: Span, body: Span, is_error: bool },
+    Response {
+        id: Span,
+        body: Span,
+        is_error: bool,
+    },
 }
 
 /// Why a text is no JSON-RPC message, with the code it is answered with.
@@ -126,7 +153,10 @@ pub enum Malformed {
     #[error("not JSON: {0}")]
     Json(#[source] serde_json::Error),
     #[error("not a JSON-RPC 2.0 message: {reason}")]
-    Envelope { reason: &'static str, id: Option<String> },
+    Envelope {
+        reason: &'static str,
+        id: Option<String>,
+    },
 }
 
 impl Malformed {
@@ -173,38 +203,62 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
         if error.is_data() {
-            Malformed::Envelope { reason: "an object with each member at most once is expected", id: None }
+            Malformed::Envelope {
+                reason: "an object with each member at most once is expected",
+                id: None,
+            }
         } else {
             Malformed::Json(error)
         }
     })?;
     let span = |raw: &RawValue| Span::of(text, raw.get());
     let invalid = |reason| {
-        let id = members.id.map(RawValue::get).filter(|id| is_id(id)).map(str::to_owned);
+        let id = members
+            .id
+            .map(RawValue::get)
+            .filter(|id| is_id(id))
+            .map(str::to_owned);
         Err(Malformed::Envelope { reason, id })
     };
-    if members.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
+    if members
+        .jsonrpc
+        .is_none_or(|version| version.get() != "\"2.0\"")
+    {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
     let params = members.params.map(span);
-    let kind = match (members.method.as_ref().map(|method| &*method.0), members.id, members.result, members.error) {
+    let kind = match (
+        members.method.as_ref().map(|method| &*method.0),
+        members.id,
+        members.result,
+        members.error,
+    ) {
         (Some(_), Some(id), None, None) if !is_id(id.get()) => {
             return invalid("\"id\" must be a string or a number");
         }
-        (Some(method), Some(id), None, None) => {
-            Kind::Request { id: span(id), method: Method::of(method) }
-        }
-        (Some(method), None, None, None) => Kind::Notification { method: Method::of(method) },
-        (None, Some(id), Some(result), None) => {
-            Kind::Response { id: span(id), body: span(result), is_error: false }
-        }
-        (None, Some(id), None, Some(error)) => {
-            Kind::Response { id: span(id), body: span(error), is_error: true }
-        }
+        (Some(method), Some(id), None, None) => Kind::Request {
+            id: span(id),
+            method: Method::of(method),
+        },
+        (Some(method), None, None, None) => Kind::Notification {
+            method: Method::of(method),
+        },
+        (None, Some(id), Some(result), None) => Kind::Response {
+            id: span(id),
+            body: span(result),
+            is_error: false,
+        },
+        (None, Some(id), None, Some(error)) => Kind::Response {
+            id: span(id),
+            body: span(error),
+            is_error: true,
+        },
         (None, _, None, None) => return invalid("\"method\", \"result\" or \"error\" is missing"),
         (None, None, ..) => return invalid("a response needs the \"id\" of its request"),
         (None, ..) => return invalid("\"result\" and \"error\" exclude each other"),
-        (Some(_), ..) => return invalid("a message has \"method\", or \"result\" or \"error\", not both"),
+        (Some(_), ..) => {
+            return invalid("a message has \"method\", or \"result\" or \"error\", not both");
+        }
     };
     if members.method.is_some() && params.is_some_and(|params| !params.get(text).starts_with('{')) {
         return invalid("\"params\" must be an object");
@@ -226,7 +280,10 @@ pub fn is_batch(text: &str) -> bool {
 pub fn batch(text: &str) -> Result<Vec<&str>, Malformed> {
     let items: Vec<&RawValue> = serde_json::from_str(text).map_err(Malformed::Json)?;
     if items.is_empty() {
-        return Err(Malformed::Envelope { reason: "an empty batch", id: None });
+        return Err(Malformed::Envelope {
+            reason: "an empty batch",
+            id: None,
+        });
     }
     Ok(items.into_iter().map(RawValue::get).collect())
 }
@@ -276,7 +333,9 @@ pub struct InvalidParams(pub &'static str);
 
 /// Finds the address of a request in its `params`.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
-    let Some(params) = envelope.params else { return Ok(Address::default()) };
+    let Some(params) = envelope.params else {
+        return Ok(Address::default());
+    };
     let members: AddressMembers<'a> = members(params.get(text))?;
     let word = |raw: Option<&'a RawValue>, what| raw.map(|raw| string(text, raw, what)).transpose();
     Ok(Address {
@@ -294,12 +353,20 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
 }
 
 fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> {
-    serde_json::from_str(object).map_err(|_| InvalidParams("an object with each member at most once is expected"))
+    serde_json::from_str(object)
+        .map_err(|_| InvalidParams("an object with each member at most once is expected"))
 }
 
-fn string<'a>(text: &'a str, raw: &'a RawValue, what: &'static str) -> Result<Text<'a>, InvalidParams> {
+fn string<'a>(
+    text: &'a str,
+    raw: &'a RawValue,
+    what: &'static str,
+) -> Result<Text<'a>, InvalidParams> {
     let value: Borrowed<'a> = serde_json::from_str(raw.get()).map_err(|_| InvalidParams(what))?;
-    Ok(Text { value: value.0, span: Span::of(text, raw.get()) })
+    Ok(Text {
+        value: value.0,
+        span: Span::of(text, raw.get()),
+    })
 }
 
 /// A plain `Cow` would always be read as owned.
@@ -314,9 +381,13 @@ fn progress_token(text: &str, meta: &RawValue) -> Result<Option<Span>, InvalidPa
         progress_token: Option<&'a RawValue>,
     }
     let meta: Meta<'_> = members(meta.get())?;
-    let Some(token) = meta.progress_token else { return Ok(None) };
+    let Some(token) = meta.progress_token else {
+        return Ok(None);
+    };
     if !is_id(token.get()) {
-        return Err(InvalidParams("\"progressToken\" must be a string or a number"));
+        return Err(InvalidParams(
+            "\"progressToken\" must be a string or a number",
+        ));
     }
     Ok(Some(Span::of(text, token.get())))
 }
@@ -333,13 +404,13 @@ fn reference<'a>(text: &'a str, raw: &'a RawValue) -> Result<Option<Reference<'a
     }
     let found: Ref<'a> = members(raw.get())?;
     match (&*found.kind, found.name, found.uri) {
-        ("ref/prompt", Some(name), _) => {
-            string(text, name, "\"ref.name\" must be a string").map(|name| Some(Reference::Prompt(name)))
-        }
-        ("ref/resource", _, Some(uri)) => {
-            string(text, uri, "\"ref.uri\" must be a string").map(|uri| Some(Reference::Resource(uri)))
-        }
-        _ => Err(InvalidParams("\"ref\" must be a ref/prompt with a name or a ref/resource with a uri")),
+        ("ref/prompt", Some(name), _) => string(text, name, "\"ref.name\" must be a string")
+            .map(|name| Some(Reference::Prompt(name))),
+        ("ref/resource", _, Some(uri)) => string(text, uri, "\"ref.uri\" must be a string")
+            .map(|uri| Some(Reference::Resource(uri))),
+        _ => Err(InvalidParams(
+            "\"ref\" must be a ref/prompt with a name or a ref/resource with a uri",
+        )),
     }
 }
 
@@ -365,13 +436,19 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
         }
     }
     let mut deserializer = serde_json::Deserializer::from_str(object);
-    deserializer.deserialize_map(Find(name)).ok().flatten().map(RawValue::get)
+    deserializer
+        .deserialize_map(Find(name))
+        .ok()
+        .flatten()
+        .map(RawValue::get)
 }
 
 /// Like [`member`], for a member that holds a string.
 pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
     let raw = member(object, name)?;
-    serde_json::from_str::<Borrowed<'a>>(raw).ok().map(|text| text.0)
+    serde_json::from_str::<Borrowed<'a>>(raw)
+        .ok()
+        .map(|text| text.0)
 }
 
 /// Where the member at `path` (`["_meta", "progressToken"]`) stands in the object at `within`.
@@ -427,14 +504,23 @@ pub fn response(id: &str, result: &str) -> String {
 }
 
 /// An error response; `id` is JSON text, `null` where the request's could not be read.
-pub fn error_response(id: Option<&str>, code: i64, message: &str, data: Option<&serde_json::Value>) -> String {
+pub fn error_response(
+    id: Option<&str>,
+    code: i64,
+    message: &str,
+    data: Option<&serde_json::Value>,
+) -> String {
     let id = id.unwrap_or("null");
     let message = quote(message);
     match data {
         Some(data) => {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message},"data":{data}}}}}"#)
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message},"data":{data}}}}}"#
+            )
         }
-        None => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#),
+        None => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#
+        ),
     }
 }
 

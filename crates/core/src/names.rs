@@ -83,9 +83,12 @@ impl NameTable {
         }
         match self.aliases.get(name).map(Vec::as_slice) {
             Some([index]) => Ok(*index),
-            Some(several) => {
-                Err(Unresolved::Ambiguous(several.iter().map(|&index| self.exposed[index].clone()).collect()))
-            }
+            Some(several) => Err(Unresolved::Ambiguous(
+                several
+                    .iter()
+                    .map(|&index| self.exposed[index].clone())
+                    .collect(),
+            )),
             None => Err(Unresolved::Unknown),
         }
     }
@@ -101,7 +104,13 @@ fn expose(origin: &Origin<'_>, naming: Naming, max_length: usize) -> String {
     };
     let legal: String = full
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     if legal == full && legal.len() <= max_length {
         legal
@@ -130,8 +139,10 @@ mod tests {
     }
 
     fn table(naming: Naming, origins: &[(&ServerName, &str)]) -> NameTable {
-        let origins: Vec<_> =
-            origins.iter().map(|&(server, original)| Origin { server, original }).collect();
+        let origins: Vec<_> = origins
+            .iter()
+            .map(|&(server, original)| Origin { server, original })
+            .collect();
         NameTable::build(&origins, naming, 48)
     }
 
@@ -152,13 +163,19 @@ mod tests {
     #[test]
     fn other_spellings_lead_to_the_same_tool() {
         let (fs, git) = (server("fs"), server("git"));
-        let table = table(Naming::DoubleUnderscore, &[(&fs, "read"), (&fs, "log"), (&git, "log")]);
+        let table = table(
+            Naming::DoubleUnderscore,
+            &[(&fs, "read"), (&fs, "log"), (&git, "log")],
+        );
         for spelling in ["fs__read", "fs/read", "mcp__fs__read", "read"] {
             assert_eq!(table.resolve(spelling), Ok(0), "{spelling}");
         }
         assert_eq!(
             table.resolve("log"),
-            Err(Unresolved::Ambiguous(vec!["fs__log".to_owned(), "git__log".to_owned()]))
+            Err(Unresolved::Ambiguous(vec![
+                "fs__log".to_owned(),
+                "git__log".to_owned()
+            ]))
         );
         assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
     }
@@ -167,16 +184,28 @@ mod tests {
     #[test]
     fn without_prefix_a_contested_name_is_prefixed_for_both() {
         let (fs, git) = (server("fs"), server("git"));
-        let table = table(Naming::None, &[(&fs, "status"), (&git, "status"), (&git, "log")]);
-        assert_eq!((table.exposed(0), table.exposed(1), table.exposed(2)), ("fs__status", "git__status", "log"));
-        assert!(matches!(table.resolve("status"), Err(Unresolved::Ambiguous(_))));
+        let table = table(
+            Naming::None,
+            &[(&fs, "status"), (&git, "status"), (&git, "log")],
+        );
+        assert_eq!(
+            (table.exposed(0), table.exposed(1), table.exposed(2)),
+            ("fs__status", "git__status", "log")
+        );
+        assert!(matches!(
+            table.resolve("status"),
+            Err(Unresolved::Ambiguous(_))
+        ));
     }
 
     /// J14: `breakpoint/tool` and `breakpoint_tool` are two tools.
     #[test]
     fn altered_names_never_clash() {
         let one = server("breakpoint");
-        let table = table(Naming::DoubleUnderscore, &[(&one, "a.b"), (&one, "a b"), (&one, "a_b")]);
+        let table = table(
+            Naming::DoubleUnderscore,
+            &[(&one, "a.b"), (&one, "a b"), (&one, "a_b")],
+        );
         let names: Vec<_> = (0..3).map(|index| table.exposed(index)).collect();
         assert_eq!(names[2], "breakpoint__a_b");
         assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);

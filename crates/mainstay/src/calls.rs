@@ -42,8 +42,15 @@ pub struct Request {
 impl Request {
     /// `None` unless the frame is a request.
     pub fn new(frame: Frame, progress_token: Option<Span>) -> Option<Self> {
-        let Kind::Request { id, .. } = frame.envelope().kind else { return None };
-        Some(Self { frame, id, rename: None, progress_token })
+        let Kind::Request { id, .. } = frame.envelope().kind else {
+            return None;
+        };
+        Some(Self {
+            frame,
+            id,
+            rename: None,
+            progress_token,
+        })
     }
 
     /// Replaces the text at `span` by `original`, quoted.
@@ -107,7 +114,13 @@ pub struct Outlet {
 impl Outlet {
     pub fn new(log_level: Option<LogLevel>) -> (Self, mpsc::Receiver<String>) {
         let (messages, receiver) = mpsc::channel(MAX_UNREAD);
-        (Self { messages, log_level }, receiver)
+        (
+            Self {
+                messages,
+                log_level,
+            },
+            receiver,
+        )
     }
 
     /// Whether the client wants a log message of this level. Without a wish it sees all
@@ -188,13 +201,19 @@ impl Calls {
         F: Future + Send + 'static,
         F::Output: Send,
     {
-        Detachable { future: Some(Box::pin(future)), background: self.background.clone() }
+        Detachable {
+            future: Some(Box::pin(future)),
+            background: self.background.clone(),
+        }
     }
 
     /// Waits for calls whose client has gone and for cancellations on their way, up to `limit`.
     pub async fn drain(&self, limit: Duration) {
         self.background.close();
-        if tokio::time::timeout(limit, self.background.wait()).await.is_err() {
+        if tokio::time::timeout(limit, self.background.wait())
+            .await
+            .is_err()
+        {
             tracing::warn!("calls were still in flight at the end");
         }
     }
@@ -206,7 +225,8 @@ impl Calls {
 
     fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
         let session = Arc::clone(session);
-        self.background.spawn(async move { session.cancel(exchange, &reason).await });
+        self.background
+            .spawn(async move { session.cancel(exchange, &reason).await });
     }
 }
 
@@ -236,7 +256,10 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn attempt(&mut self, mut cancel: Pin<&mut impl Future<Output = String>>) -> Result<Answer, Attempt> {
+    async fn attempt(
+        &mut self,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Answer, Attempt> {
         let session = tokio::select! {
             biased;
             session = self.upstream.session(self.deadline) => session.map_err(Attempt::Final)?,
@@ -280,7 +303,9 @@ impl Call<'_> {
 
     fn relay(&self, method: Method, frame: &Frame) {
         let message = match (method, self.request.progress_token) {
-            (Method::Progress, Some(token)) => frame.with_progress_token(self.request.frame.get(token)),
+            (Method::Progress, Some(token)) => {
+                frame.with_progress_token(self.request.frame.get(token))
+            }
             // Not asked for.
             (Method::Progress, None) => return,
             (Method::LogMessage, _) if !self.outlet.wants(log_level(frame)) => return,
@@ -294,7 +319,10 @@ impl Call<'_> {
     }
 
     fn timed_out(&self) -> Failure {
-        self.failure(FailureKind::CallTimeout, format!("timeout after {}", seconds(self.limit)))
+        self.failure(
+            FailureKind::CallTimeout,
+            format!("timeout after {}", seconds(self.limit)),
+        )
     }
 
     fn cancelled(&self, reason: &str) -> Failure {
@@ -305,7 +333,9 @@ impl Call<'_> {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
-            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => FailureKind::OutcomeUnknown,
+            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => {
+                FailureKind::OutcomeUnknown
+            }
             _ => FailureKind::CallFailed,
         };
         let message = match kind {
@@ -318,7 +348,9 @@ impl Call<'_> {
         match (why.state, why.kind) {
             (
                 CallState::NotSent,
-                InterruptionKind::Lost | InterruptionKind::SessionExpired | InterruptionKind::Unreachable(_),
+                InterruptionKind::Lost
+                | InterruptionKind::SessionExpired
+                | InterruptionKind::Unreachable(_),
             ) => Attempt::NotSent(failure),
             _ => Attempt::Final(failure),
         }
@@ -327,7 +359,9 @@ impl Call<'_> {
 
 /// The level of a log message, where it is one of the specification's.
 pub fn log_level(frame: &Frame) -> Option<LogLevel> {
-    frame.text_param("level").and_then(|level| LogLevel::parse(&level))
+    frame
+        .text_param("level")
+        .and_then(|level| LogLevel::parse(&level))
 }
 
 /// `30s`, as M3 has it.
@@ -357,7 +391,10 @@ where
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let future = self.future.as_mut().expect("a finished future is not polled again");
+        let future = self
+            .future
+            .as_mut()
+            .expect("a finished future is not polled again");
         let output = std::task::ready!(future.as_mut().poll(context));
         self.future = None;
         Poll::Ready(output)
@@ -370,10 +407,13 @@ where
     F::Output: Send,
 {
     fn drop(&mut self) {
-        let Some(future) = self.future.take() else { return };
+        let Some(future) = self.future.take() else {
+            return;
+        };
         // Outside a runtime there is nothing left to run it on.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            self.background.spawn_on(async move { drop(future.await) }, &runtime);
+            self.background
+                .spawn_on(async move { drop(future.await) }, &runtime);
         }
     }
 }

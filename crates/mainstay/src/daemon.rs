@@ -37,7 +37,11 @@ pub struct Daemon {
 impl Daemon {
     /// Starts the servers of a configuration; returns at once.
     pub fn start(config: &Config) -> Self {
-        let hub = Arc::new(Hub::new(Registry::start(config), Calls::default(), config.page_size));
+        let hub = Arc::new(Hub::new(
+            Registry::start(config),
+            Calls::default(),
+            config.page_size,
+        ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
             let (hub, stop) = (Arc::clone(&hub), stop.clone());
@@ -59,7 +63,12 @@ impl Daemon {
     }
 
     /// Serves HTTP on a listener bound to `address`, until the daemon stops.
-    pub fn serve_http(&self, listener: TcpListener, address: SocketAddr, rest: axum::Router) -> JoinHandle<()> {
+    pub fn serve_http(
+        &self,
+        listener: TcpListener,
+        address: SocketAddr,
+        rest: axum::Router,
+    ) -> JoinHandle<()> {
         let door = Door {
             hub: Arc::clone(&self.hub),
             rest,
@@ -75,7 +84,14 @@ impl Daemon {
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) {
-        mcp::stdio::serve(Arc::clone(&self.hub), input, output, self.max_body, self.stop.clone()).await;
+        mcp::stdio::serve(
+            Arc::clone(&self.hub),
+            input,
+            output,
+            self.max_body,
+            self.stop.clone(),
+        )
+        .await;
     }
 
     /// Stops in order: sessions and their calls, the doors, the servers; returns when nothing is left.

@@ -62,8 +62,11 @@ impl Registry {
                 }
             });
         }
-        let by_name =
-            servers.iter().enumerate().map(|(index, server)| (server.name.clone(), index)).collect();
+        let by_name = servers
+            .iter()
+            .enumerate()
+            .map(|(index, server)| (server.name.clone(), index))
+            .collect();
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let merger = Merger {
             servers: servers.clone(),
@@ -89,9 +92,15 @@ impl Registry {
     }
 
     pub fn server(&self, name: &str) -> Result<&Arc<Server>, Failure> {
-        let found = ServerName::new(name).ok().and_then(|name| self.by_name.get(&name).copied());
+        let found = ServerName::new(name)
+            .ok()
+            .and_then(|name| self.by_name.get(&name).copied());
         found.map(|index| &self.servers[index]).ok_or_else(|| {
-            Failure::new(FailureKind::ServerNotFound, format!("Server '{name}' not found")).with("server", name)
+            Failure::new(
+                FailureKind::ServerNotFound,
+                format!("Server '{name}' not found"),
+            )
+            .with("server", name)
         })
     }
 
@@ -103,7 +112,12 @@ impl Registry {
     /// Resolves when every server has had its first attempt, or its time for it (design section 12:
     /// each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
-        join_all(self.servers.iter().map(|server| server.settled(self.startup_wait))).await;
+        join_all(
+            self.servers
+                .iter()
+                .map(|server| server.settled(self.startup_wait)),
+        )
+        .await;
     }
 
     /// Whether every server has had its first attempt, or its time for it.

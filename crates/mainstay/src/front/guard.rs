@@ -30,12 +30,18 @@ impl Guard {
         if !address.ip().is_unspecified() {
             hosts.push(address.ip().to_string());
         }
-        Self { hosts, origins: origins.to_vec() }
+        Self {
+            hosts,
+            origins: origins.to_vec(),
+        }
     }
 
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         // HTTP/1.1 requires Host; a request line in absolute form goes before it.
-        let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(headers, header::HOST));
+        let host = uri
+            .authority()
+            .map(http::uri::Authority::as_str)
+            .or_else(|| text(headers, header::HOST));
         if !host.is_some_and(|host| self.knows(host)) {
             return Err(Forbidden::Host);
         }
@@ -48,7 +54,11 @@ impl Guard {
 
     fn knows(&self, host: &str) -> bool {
         let name = without_port(host).to_ascii_lowercase();
-        is_loopback(&name) || self.hosts.iter().any(|known| known == "*" || *known == name)
+        is_loopback(&name)
+            || self
+                .hosts
+                .iter()
+                .any(|known| known == "*" || *known == name)
     }
 
     /// Whether pages of this origin may call us; programs send none.
@@ -57,7 +67,11 @@ impl Guard {
             .strip_prefix("http://")
             .or_else(|| origin.strip_prefix("https://"))
             .is_some_and(|host| is_loopback(&without_port(host).to_ascii_lowercase()));
-        loopback || self.origins.iter().any(|known| known == "*" || known == origin)
+        loopback
+            || self
+                .origins
+                .iter()
+                .any(|known| known == "*" || known == origin)
     }
 }
 
@@ -74,7 +88,10 @@ fn without_port(host: &str) -> &str {
 }
 
 fn is_loopback(name: &str) -> bool {
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name == "localhost"
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -97,21 +114,47 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_served() {
-        for host in ["localhost", "LOCALHOST:7420", "127.0.0.1:7420", "[::1]:7420", "192.0.2.1", "gate.example:443"] {
+        for host in [
+            "localhost",
+            "LOCALHOST:7420",
+            "127.0.0.1:7420",
+            "[::1]:7420",
+            "192.0.2.1",
+            "gate.example:443",
+        ] {
             assert_eq!(check(host, None), Ok(()), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+        ] {
             assert_eq!(check(host, None), Err(Forbidden::Host), "{host}");
         }
     }
 
     #[test]
     fn only_loopback_and_configured_origins_are_served() {
-        for origin in ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:1", "https://app.example"] {
+        for origin in [
+            "http://localhost:6274",
+            "https://127.0.0.1",
+            "http://[::1]:1",
+            "https://app.example",
+        ] {
             assert_eq!(check("localhost", Some(origin)), Ok(()), "{origin}");
         }
-        for origin in ["http://localhost.evil.example", "null", "https://app.example.evil", "file://"] {
-            assert_eq!(check("localhost", Some(origin)), Err(Forbidden::Origin), "{origin}");
+        for origin in [
+            "http://localhost.evil.example",
+            "null",
+            "https://app.example.evil",
+            "file://",
+        ] {
+            assert_eq!(
+                check("localhost", Some(origin)),
+                Err(Forbidden::Origin),
+                "{origin}"
+            );
         }
     }
 }

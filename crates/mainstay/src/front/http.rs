@@ -61,7 +61,10 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(CLOSE_LIMIT, connections.wait()).await.is_err() {
+    if tokio::time::timeout(CLOSE_LIMIT, connections.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!("connections were still open at the end");
     }
 }
@@ -70,7 +73,10 @@ async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
 ) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(std::io::Error::other)?;
+    let permit = Arc::clone(permits)
+        .acquire_owned()
+        .await
+        .map_err(std::io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
     Ok((stream, permit))
@@ -134,9 +140,14 @@ impl Door {
 }
 
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::from(message::error_response(None, -32600, reason, None)));
+    let mut response = Response::new(ResponseBody::from(message::error_response(
+        None, -32600, reason, None,
+    )));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 
@@ -145,20 +156,29 @@ fn preflight() -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, POST, DELETE"),
+    );
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_HEADERS,
         HeaderValue::from_static(
             "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version",
         ),
     );
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static("600"),
+    );
     response
 }
 
 /// Lets a page of an allowed origin read the answer, session id included.
 fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("mcp-session-id"));
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("mcp-session-id"),
+    );
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }

@@ -18,10 +18,17 @@ const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Lists everything, or only `kinds`, over what was known before. A list that fails keeps its last
 /// good state: green means evidence, and a list that fails is not an empty list.
-pub async fn list(session: &Session, server: &ServerName, kinds: &[ListKind], before: Option<&ServerCatalog>) -> ServerCatalog {
+pub async fn list(
+    session: &Session,
+    server: &ServerName,
+    kinds: &[ListKind],
+    before: Option<&ServerCatalog>,
+) -> ServerCatalog {
     let mut catalog = before.cloned().unwrap_or_default();
     catalog.capabilities = session.greeting.capabilities;
-    catalog.instructions.clone_from(&session.greeting.instructions);
+    catalog
+        .instructions
+        .clone_from(&session.greeting.instructions);
     for &kind in kinds {
         if !kind.offered(&catalog.capabilities) {
             catalog.set(kind, Vec::new());
@@ -35,7 +42,11 @@ pub async fn list(session: &Session, server: &ServerName, kinds: &[ListKind], be
     catalog
 }
 
-async fn pages(session: &Session, server: &ServerName, kind: ListKind) -> Result<Vec<catalog::Item>, String> {
+async fn pages(
+    session: &Session,
+    server: &ServerName,
+    kind: ListKind,
+) -> Result<Vec<catalog::Item>, String> {
     let mut items = Vec::new();
     let mut params = None::<String>;
     let mut cursors = HashSet::new();
@@ -57,8 +68,13 @@ async fn pages(session: &Session, server: &ServerName, kind: ListKind) -> Result
             tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
         }
         items.extend(page.items);
-        let Some(cursor) = page.next_cursor else { return Ok(items) };
-        params = Some(format!(r#"{{"cursor":{}}}"#, mainstay_core::message::quote(&cursor)));
+        let Some(cursor) = page.next_cursor else {
+            return Ok(items);
+        };
+        params = Some(format!(
+            r#"{{"cursor":{}}}"#,
+            mainstay_core::message::quote(&cursor)
+        ));
         if !cursors.insert(cursor) {
             tracing::warn!(%server, "the pages of {} repeat themselves; the list ends there", kind.member());
             return Ok(items);

@@ -9,7 +9,10 @@ mod private;
 mod task;
 
 use std::{
-    sync::{Arc, atomic::{AtomicU64, Ordering}},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::SystemTime,
 };
 
@@ -114,7 +117,11 @@ pub fn supervise(
 
 /// Spreads the retries of servers that are lost together.
 fn seed(name: &ServerName) -> u64 {
-    name.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    name.as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
 }
 
 impl Server {
@@ -148,7 +155,11 @@ impl Server {
     }
 
     fn live_session(&self) -> Option<Arc<Session>> {
-        self.view.borrow().session.clone().filter(|session| !session.is_over())
+        self.view
+            .borrow()
+            .session
+            .clone()
+            .filter(|session| !session.is_over())
     }
 
     /// The shared session. If the server is on its way up, waits for it until `deadline`; a
@@ -174,13 +185,19 @@ impl Server {
                 }
             }
         };
-        timeout_at(deadline, waiting).await.unwrap_or_else(|_| Err(self.not_connected()))
+        timeout_at(deadline, waiting)
+            .await
+            .unwrap_or_else(|_| Err(self.not_connected()))
     }
 
     /// K2, K9: why a call cannot be made, in words and as data.
     pub fn not_connected(&self) -> Failure {
         let status = self.view.borrow().status.clone();
-        let state = if self.is_wanted() { status.state } else { State::Disconnected };
+        let state = if self.is_wanted() {
+            status.state
+        } else {
+            State::Disconnected
+        };
         let mut message = format!("Server '{}' is {state}", self.name);
         if let Some(reason) = &status.reason {
             message = format!("{message}: {reason}");
@@ -196,7 +213,10 @@ impl Server {
         }
         if let Some(retry) = status.next_retry {
             let wait = retry.saturating_duration_since(Instant::now().into_std());
-            failure = failure.with("nextRetryMs", u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            failure = failure.with(
+                "nextRetryMs",
+                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            );
         }
         let stderr = self.stderr.lines();
         if !stderr.is_empty() {
@@ -209,7 +229,9 @@ impl Server {
     pub async fn settled(&self, wait: std::time::Duration) {
         let mut view = self.view.clone();
         // Elapsed, or the supervisor has ended: in both cases there is nothing to wait for.
-        timeout_at(self.started_at + wait, view.wait_for(|view| view.attempted)).await.ok();
+        timeout_at(self.started_at + wait, view.wait_for(|view| view.attempted))
+            .await
+            .ok();
     }
 
     /// An isolated session, opened at its first use.

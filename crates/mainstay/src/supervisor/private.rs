@@ -30,12 +30,20 @@ impl Private {
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
     ) -> Self {
-        Self { server, id, initialize, listener, current: ArcSwapOption::empty() }
+        Self {
+            server,
+            id,
+            initialize,
+            listener,
+            current: ArcSwapOption::empty(),
+        }
     }
 
     /// The session, if it is open.
     pub fn live_session(&self) -> Option<Arc<Session>> {
-        self.current.load_full().filter(|session| !session.is_over())
+        self.current
+            .load_full()
+            .filter(|session| !session.is_over())
     }
 
     /// The live session; opens one if there is none.
@@ -51,11 +59,18 @@ impl Private {
             reply,
         };
         let opening = async {
-            self.server.commands.send(open).await.map_err(|_| shutting_down())?;
+            self.server
+                .commands
+                .send(open)
+                .await
+                .map_err(|_| shutting_down())?;
             answer.await.map_err(|_| shutting_down())?
         };
         let session = timeout_at(deadline, opening).await.unwrap_or_else(|_| {
-            let message = format!("Server '{}' did not open a session in time", self.server.name);
+            let message = format!(
+                "Server '{}' did not open a session in time",
+                self.server.name
+            );
             Err(Failure::new(FailureKind::ConnectFailed, message).of_server(&self.server.name))
         })?;
         self.current.store(Some(Arc::clone(&session)));

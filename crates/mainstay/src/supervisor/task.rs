@@ -86,7 +86,10 @@ pub struct Task {
     /// Every connection, opening, open or closing, and which session's it is.
     connections: JoinSet<Loss>,
     carries: HashMap<task::Id, Which>,
-    opened: (mpsc::Sender<(Which, Session)>, mpsc::Receiver<(Which, Session)>),
+    opened: (
+        mpsc::Sender<(Which, Session)>,
+        mpsc::Receiver<(Which, Session)>,
+    ),
     notices: (mpsc::Sender<Notice>, mpsc::Receiver<Notice>),
     listings: JoinSet<(Epoch, Box<ServerCatalog>, Vec<ListKind>)>,
     /// Lists that the server said have changed, to be read at `list_at`.
@@ -173,7 +176,12 @@ impl Task {
     async fn handle(&mut self, happening: Happening) {
         match happening {
             Happening::Command(Some(Command::CallWaiting)) => self.step(Event::CallWaiting),
-            Happening::Command(Some(Command::OpenPrivate { id, initialize, listener, reply })) => {
+            Happening::Command(Some(Command::OpenPrivate {
+                id,
+                initialize,
+                listener,
+                reply,
+            })) => {
                 self.open_private(id, initialize, listener, reply);
             }
             Happening::Command(Some(Command::ClosePrivate(id))) => {
@@ -183,7 +191,9 @@ impl Task {
             }
             // Nobody holds the server any more: the same as being told to stop.
             Happening::Command(Some(Command::Stop) | None) => self.stop(),
-            Happening::Opened(Which::Shared(epoch), session) => self.shared_opened(epoch, session).await,
+            Happening::Opened(Which::Shared(epoch), session) => {
+                self.shared_opened(epoch, session).await
+            }
             Happening::Opened(Which::Private(id), session) => self.private_opened(id, session),
             Happening::Ended(Which::Shared(epoch), loss) => {
                 tracing::info!(server = %self.config.name, %epoch, %loss, "session ended");
@@ -195,7 +205,9 @@ impl Task {
                 });
             }
             Happening::Ended(Which::Private(id), loss) => self.private_ended(id, &loss),
-            Happening::Listed(epoch, catalog, announced) => self.listed(epoch, *catalog, announced).await,
+            Happening::Listed(epoch, catalog, announced) => {
+                self.listed(epoch, *catalog, announced).await
+            }
             Happening::Notice(notice) => self.notice(notice).await,
             Happening::Deadline => {
                 self.step(Event::Tick);
@@ -213,8 +225,15 @@ impl Task {
             None => {}
             Some(Effect::Open(epoch)) => {
                 self.shared_stop = Stop::default();
-                let listener = Arc::new(Inbox { server: self.config.name.clone(), notices: self.notices.0.clone() });
-                let opening = self.opening(transport::own_initialize(), listener, self.shared_stop.clone());
+                let listener = Arc::new(Inbox {
+                    server: self.config.name.clone(),
+                    notices: self.notices.0.clone(),
+                });
+                let opening = self.opening(
+                    transport::own_initialize(),
+                    listener,
+                    self.shared_stop.clone(),
+                );
                 self.connect(Which::Shared(epoch), opening);
             }
             Some(Effect::Close(_)) => self.shared_stop.close.cancel(),
@@ -304,20 +323,28 @@ impl Task {
             return;
         }
         let catalog = Arc::new(catalog);
-        self.view.send_modify(|view| view.catalog = Some(Arc::clone(&catalog)));
+        self.view
+            .send_modify(|view| view.catalog = Some(Arc::clone(&catalog)));
         // The registry is told before the attempt counts as over, so that whoever waited for it
         // finds the merged catalog.
         self.report(Report::CatalogChanged { announced }).await;
-        self.view.send_if_modified(|view| !std::mem::replace(&mut view.attempted, true));
+        self.view
+            .send_if_modified(|view| !std::mem::replace(&mut view.attempted, true));
     }
 
     async fn notice(&mut self, notice: Notice) {
-        let changed: Vec<ListKind> =
-            ListKind::ALL.into_iter().filter(|kind| kind.changed() == notice.method).collect();
+        let changed: Vec<ListKind> = ListKind::ALL
+            .into_iter()
+            .filter(|kind| kind.changed() == notice.method)
+            .collect();
         if changed.is_empty() {
             match notice.method {
-                Method::LogMessage | Method::ResourceUpdated => self.report(Report::Notice(notice)).await,
-                other => tracing::debug!(server = %self.config.name, ?other, "a notification was ignored"),
+                Method::LogMessage | Method::ResourceUpdated => {
+                    self.report(Report::Notice(notice)).await
+                }
+                other => {
+                    tracing::debug!(server = %self.config.name, ?other, "a notification was ignored")
+                }
             }
             return;
         }
@@ -331,7 +358,10 @@ impl Task {
 
     async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end nobody listens.
-        self.reports.send((self.config.name.clone(), report)).await.ok();
+        self.reports
+            .send((self.config.name.clone(), report))
+            .await
+            .ok();
     }
 
     fn open_private(
@@ -353,24 +383,38 @@ impl Task {
         let refusal = if self.stopping || !self.config.enabled {
             Some((FailureKind::ServerNotConnected, "is not running".to_owned()))
         } else if self.privates.len() >= max {
-            Some((FailureKind::TooManySessions, format!("already has {max} sessions (maxSessions)")))
+            Some((
+                FailureKind::TooManySessions,
+                format!("already has {max} sessions (maxSessions)"),
+            ))
         } else {
             None
         };
         if let Some((kind, reason)) = refusal {
             let message = format!("Server '{}' {reason}", self.config.name);
             // Whoever asked may have gone.
-            drop(reply.send(Err(Failure::new(kind, message).of_server(&self.config.name))));
+            drop(reply.send(Err(
+                Failure::new(kind, message).of_server(&self.config.name),
+            )));
             return;
         }
         let stop = Stop::default();
         let opening = self.opening(initialize, listener, stop.clone());
-        self.privates.insert(id, PrivateSession { stop: stop.clone(), session: None, waiting: vec![reply] });
+        self.privates.insert(
+            id,
+            PrivateSession {
+                stop: stop.clone(),
+                session: None,
+                waiting: vec![reply],
+            },
+        );
         self.connect(Which::Private(id), opening);
     }
 
     fn private_opened(&mut self, id: PrivateId, session: Session) {
-        let Some(private) = self.privates.get_mut(&id) else { return };
+        let Some(private) = self.privates.get_mut(&id) else {
+            return;
+        };
         let session = Arc::new(session);
         private.session = Some(Arc::clone(&session));
         let mut asked = false;
@@ -385,9 +429,14 @@ impl Task {
 
     fn private_ended(&mut self, id: PrivateId, loss: &Loss) {
         tracing::debug!(server = %self.config.name, %loss, "an isolated session ended");
-        let Some(private) = self.privates.remove(&id) else { return };
+        let Some(private) = self.privates.remove(&id) else {
+            return;
+        };
         for reply in private.waiting {
-            let message = format!("Server '{}' could not open a session: {loss}", self.config.name);
+            let message = format!(
+                "Server '{}' could not open a session: {loss}",
+                self.config.name
+            );
             let failure = Failure::new(FailureKind::ConnectFailed, message)
                 .of_server(&self.config.name)
                 .with("stderr", self.stderr.lines());

@@ -46,7 +46,10 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
     }
     let here = std::env::current_dir().unwrap_or_default();
     if let Ok(found) = which::which_in(command, Some(path), here) {
-        tracing::info!("resolved command {command:?} to {:?}", found.display().to_string());
+        tracing::info!(
+            "resolved command {command:?} to {:?}",
+            found.display().to_string()
+        );
         cache.insert(key, found.clone());
         Resolution::Found(found)
     } else {
@@ -64,7 +67,8 @@ mod tests {
     fn program(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, "#!/bin/sh\n").expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("made executable");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+            .expect("made executable");
         path
     }
 
@@ -74,10 +78,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let tool = program(folder.path(), "mainstay-test-tool");
         let path = folder.path().as_os_str();
-        assert_eq!(resolve("mainstay-test-tool", path), Resolution::Found(tool.clone()));
+        assert_eq!(
+            resolve("mainstay-test-tool", path),
+            Resolution::Found(tool.clone())
+        );
         let absolute = tool.to_str().expect("UTF-8");
         assert_eq!(resolve(absolute, path), Resolution::AsGiven(tool.clone()));
-        assert_eq!(resolve("no-such-tool-anywhere", path), Resolution::NotFound("no-such-tool-anywhere".into()));
+        assert_eq!(
+            resolve("no-such-tool-anywhere", path),
+            Resolution::NotFound("no-such-tool-anywhere".into())
+        );
     }
 
     /// D2: a find that has gone is looked for anew.
@@ -86,8 +96,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let tool = program(folder.path(), "mainstay-vanishing-tool");
         let path = folder.path().as_os_str();
-        assert_eq!(resolve("mainstay-vanishing-tool", path), Resolution::Found(tool.clone()));
+        assert_eq!(
+            resolve("mainstay-vanishing-tool", path),
+            Resolution::Found(tool.clone())
+        );
         std::fs::remove_file(tool).expect("removed");
-        assert!(matches!(resolve("mainstay-vanishing-tool", path), Resolution::NotFound(_)));
+        assert!(matches!(
+            resolve("mainstay-vanishing-tool", path),
+            Resolution::NotFound(_)
+        ));
     }
 }

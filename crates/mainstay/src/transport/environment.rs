@@ -40,7 +40,9 @@ pub fn of_child(launch: &StdioLaunch) -> Environment {
 /// The PATH given, and after it the standard places (D6), so that a virtual environment or a version
 /// manager wins.
 pub fn search_path(inherited: Option<&OsStr>) -> OsString {
-    let mut places: Vec<PathBuf> = inherited.map(|path| env::split_paths(path).collect()).unwrap_or_default();
+    let mut places: Vec<PathBuf> = inherited
+        .map(|path| env::split_paths(path).collect())
+        .unwrap_or_default();
     for place in standard_places(env::var_os("HOME").map(PathBuf::from).as_deref()) {
         if !places.contains(&place) {
             places.push(place);
@@ -52,15 +54,26 @@ pub fn search_path(inherited: Option<&OsStr>) -> OsString {
 fn standard_places(home: Option<&Path>) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = if cfg!(windows) {
         let npm = env::var_os("APPDATA").map(|data| PathBuf::from(data).join("npm"));
-        npm.into_iter().chain([r"C:\Program Files\nodejs".into()]).collect()
+        npm.into_iter()
+            .chain([r"C:\Program Files\nodejs".into()])
+            .collect()
     } else {
-        ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/home/linuxbrew/.linuxbrew/bin"]
-            .map(PathBuf::from)
-            .into()
+        [
+            "/usr/local/bin",
+            "/usr/bin",
+            "/bin",
+            "/opt/homebrew/bin",
+            "/home/linuxbrew/.linuxbrew/bin",
+        ]
+        .map(PathBuf::from)
+        .into()
     };
     if let Some(home) = home {
         places.extend(versions(&home.join(".nvm/versions/node"), "bin"));
-        places.extend(versions(&home.join(".fnm/node-versions"), "installation/bin"));
+        places.extend(versions(
+            &home.join(".fnm/node-versions"),
+            "installation/bin",
+        ));
     }
     places
 }
@@ -72,7 +85,12 @@ fn versions(folder: &Path, below: &str) -> Vec<PathBuf> {
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
-        .map(|entry| (numbers(&entry.file_name().to_string_lossy()), entry.path().join(below)))
+        .map(|entry| {
+            (
+                numbers(&entry.file_name().to_string_lossy()),
+                entry.path().join(below),
+            )
+        })
         .filter(|(_, path)| path.is_dir())
         .collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
@@ -80,7 +98,11 @@ fn versions(folder: &Path, below: &str) -> Vec<PathBuf> {
 }
 
 fn numbers(version: &str) -> Vec<u64> {
-    version.trim_start_matches('v').split('.').map(|part| part.parse().unwrap_or(0)).collect()
+    version
+        .trim_start_matches('v')
+        .split('.')
+        .map(|part| part.parse().unwrap_or(0))
+        .collect()
 }
 
 /// The environment of the user's login shell, asked for once.
@@ -122,7 +144,9 @@ fn parse(text: &[u8]) -> Environment {
     text.split(|byte| *byte == 0)
         .filter_map(|entry| {
             let entry = String::from_utf8_lossy(entry);
-            entry.split_once('=').map(|(name, value)| (name.into(), value.into()))
+            entry
+                .split_once('=')
+                .map(|(name, value)| (name.into(), value.into()))
         })
         .collect()
 }
@@ -136,7 +160,13 @@ mod tests {
     fn node_versions_compare_as_numbers() {
         let home = tempfile::tempdir().expect("a temporary folder");
         for version in ["v20.10.0", "v22.17.0", "v9.1.0"] {
-            std::fs::create_dir_all(home.path().join(".nvm/versions/node").join(version).join("bin")).expect("made");
+            std::fs::create_dir_all(
+                home.path()
+                    .join(".nvm/versions/node")
+                    .join(version)
+                    .join("bin"),
+            )
+            .expect("made");
         }
         let found: Vec<String> = versions(&home.path().join(".nvm/versions/node"), "bin")
             .iter()
@@ -149,15 +179,27 @@ mod tests {
     fn the_inherited_path_comes_first() {
         let path = search_path(Some(OsStr::new("/venv/bin:/usr/bin")));
         let places: Vec<_> = env::split_paths(&path).collect();
-        assert_eq!(places[..2], [PathBuf::from("/venv/bin"), PathBuf::from("/usr/bin")]);
+        assert_eq!(
+            places[..2],
+            [PathBuf::from("/venv/bin"), PathBuf::from("/usr/bin")]
+        );
         assert!(places.contains(&PathBuf::from("/usr/local/bin")));
-        assert_eq!(places.iter().filter(|place| **place == Path::new("/usr/bin")).count(), 1);
+        assert_eq!(
+            places
+                .iter()
+                .filter(|place| **place == Path::new("/usr/bin"))
+                .count(),
+            1
+        );
     }
 
     #[test]
     fn a_shells_environment_is_read_with_its_line_breaks() {
         let environment = parse(b"A=1\0B=x=y\nz\0\0");
-        assert_eq!(environment.get(OsStr::new("B")), Some(&OsString::from("x=y\nz")));
+        assert_eq!(
+            environment.get(OsStr::new("B")),
+            Some(&OsString::from("x=y\nz"))
+        );
         assert_eq!(environment.len(), 2);
     }
 }

@@ -40,15 +40,25 @@ struct Meter {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("Events")
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
     }
 }
 
 impl Events {
     pub fn new(response: Response, limit: usize) -> Self {
         let meter = Arc::new(Meter::default());
-        let metered = Metered { response: Some(response), meter: Arc::clone(&meter), limit };
-        Self { stream: SseByteStream::new(metered), meter, limit }
+        let metered = Metered {
+            response: Some(response),
+            meter: Arc::clone(&meter),
+            limit,
+        };
+        Self {
+            stream: SseByteStream::new(metered),
+            meter,
+            limit,
+        }
     }
 
     /// The next event; `None` when the server has ended the stream. Cancel-safe.
@@ -87,7 +97,9 @@ impl Stream for Metered {
     type Item = Result<Bytes, MeterError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(response) = &mut self.response else { return Poll::Ready(None) };
+        let Some(response) = &mut self.response else {
+            return Poll::Ready(None);
+        };
         let polled = response.poll_data(context);
         if let Poll::Ready(Some(Ok(data))) = &polled {
             let length = data.len();

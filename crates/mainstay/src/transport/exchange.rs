@@ -49,16 +49,26 @@ pub enum InterruptionKind {
 }
 
 fn detail(body: &str) -> String {
-    if body.is_empty() { String::new() } else { format!(": {body}") }
+    if body.is_empty() {
+        String::new()
+    } else {
+        format!(": {body}")
+    }
 }
 
 impl Interruption {
     pub fn not_sent(kind: InterruptionKind) -> Self {
-        Self { state: CallState::NotSent, kind }
+        Self {
+            state: CallState::NotSent,
+            kind,
+        }
     }
 
     pub fn sent(kind: InterruptionKind) -> Self {
-        Self { state: CallState::Sent, kind }
+        Self {
+            state: CallState::Sent,
+            kind,
+        }
     }
 }
 
@@ -82,7 +92,11 @@ pub struct Exchange {
 
 #[derive(Debug)]
 pub(super) enum Way {
-    Piped { ticket: Ticket, writer: Arc<LineWriter>, mark: Mark },
+    Piped {
+        ticket: Ticket,
+        writer: Arc<LineWriter>,
+        mark: Mark,
+    },
     Http(Box<HttpExchange>),
     Posted(Box<Posted>),
 }
@@ -91,10 +105,21 @@ impl Exchange {
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Frame, Interruption> {
         match &mut self.way {
-            Way::Piped { ticket, writer, mark } => ticket.next().await.map_err(|broken| {
+            Way::Piped {
+                ticket,
+                writer,
+                mark,
+            } => ticket.next().await.map_err(|broken| {
                 let sent = writer.has_begun(*mark);
-                let state = if sent { CallState::Sent } else { CallState::NotSent };
-                Interruption { state, kind: broken.into() }
+                let state = if sent {
+                    CallState::Sent
+                } else {
+                    CallState::NotSent
+                };
+                Interruption {
+                    state,
+                    kind: broken.into(),
+                }
             }),
             Way::Http(exchange) => exchange.next().await,
             Way::Posted(posted) => posted.next().await,

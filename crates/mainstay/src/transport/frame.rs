@@ -48,13 +48,19 @@ impl Frame {
 
     /// The method's name on the wire, for messages whose [`Method`] is `Other`.
     pub fn method_name(&self) -> String {
-        message::text_member(&self.text, "method").unwrap_or_default().into_owned()
+        message::text_member(&self.text, "method")
+            .unwrap_or_default()
+            .into_owned()
     }
 
     /// The value of `result`, if this is a successful response.
     pub fn result(&self) -> Option<&str> {
         match self.envelope.kind {
-            Kind::Response { body, is_error: false, .. } => Some(self.get(body)),
+            Kind::Response {
+                body,
+                is_error: false,
+                ..
+            } => Some(self.get(body)),
             _ => None,
         }
     }
@@ -62,7 +68,11 @@ impl Frame {
     /// The value of `error`, if this is an error response.
     pub fn error(&self) -> Option<&str> {
         match self.envelope.kind {
-            Kind::Response { body, is_error: true, .. } => Some(self.get(body)),
+            Kind::Response {
+                body,
+                is_error: true,
+                ..
+            } => Some(self.get(body)),
             _ => None,
         }
     }

@@ -44,22 +44,35 @@ pub struct Template(Arc<[u8]>);
 
 impl Target {
     pub fn new(launch: &HttpLaunch) -> Result<Self, Unusable> {
-        let uri: Uri = launch.url.parse().map_err(|_| Unusable("the URL cannot be parsed"))?;
+        let uri: Uri = launch
+            .url
+            .parse()
+            .map_err(|_| Unusable("the URL cannot be parsed"))?;
         let mut headers = String::new();
         for (name, value) in &launch.headers {
             // Names and values were checked when the configuration was read.
             let _ = write!(headers, "{name}: {}\r\n", value.expose());
         }
-        Ok(Self { client: Client::new(&uri)?, uri, headers: Arc::new(Secrets(headers)) })
+        Ok(Self {
+            client: Client::new(&uri)?,
+            uri,
+            headers: Arc::new(Secrets(headers)),
+        })
     }
 
     /// The same origin under another URL.
     pub fn at(&self, uri: Uri) -> Self {
-        Self { uri, ..self.clone() }
+        Self {
+            uri,
+            ..self.clone()
+        }
     }
 
     pub fn template(&self, method: &str, headers: &[(&str, &str)]) -> Template {
-        let path = self.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        let path = self
+            .uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nuser-agent: mainstay/{}\r\n{}",
             self.client.authority(),
@@ -98,7 +111,10 @@ impl Target {
     ) -> Result<(Response, Self), Error> {
         for hop in 0.. {
             let template = self.template(method, headers);
-            let sent = body.map_or_else(|| self.send(&template), |body| self.send_body(&template, body));
+            let sent = body.map_or_else(
+                || self.send(&template),
+                |body| self.send_body(&template, body),
+            );
             let response = sent.await?;
             match redirect(&response, &self.uri) {
                 Some(uri) if hop < MAX_REDIRECTS => self.uri = uri,
@@ -127,7 +143,10 @@ pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     } else if reference.starts_with('?') {
         format!("{}{reference}", base.path())
     } else {
-        let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let folder = base
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
         format!("{folder}/{reference}")
     };
     let mut parts = base.clone().into_parts();
@@ -136,13 +155,23 @@ pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
 }
 
 pub fn same_origin(one: &Uri, other: &Uri) -> bool {
-    let port = |uri: &Uri| uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    let port = |uri: &Uri| {
+        uri.port_u16()
+            .unwrap_or(if uri.scheme_str() == Some("https") {
+                443
+            } else {
+                80
+            })
+    };
     one.scheme() == other.scheme() && one.host() == other.host() && port(one) == port(other)
 }
 
 /// The body of an unsuccessful answer, as far as a person reads.
 pub async fn error_text(mut response: Response) -> String {
-    let body = response.collect(&mut BytesMut::new(), SHOWN_ERROR).await.unwrap_or_default();
+    let body = response
+        .collect(&mut BytesMut::new(), SHOWN_ERROR)
+        .await
+        .unwrap_or_default();
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
@@ -153,7 +182,10 @@ pub async fn deliver(target: &Target, template: &Template, text: &str) {
         let mut response = target.send_body(template, text).await?;
         let status = response.head.status;
         // Read to its end, so that its connection can be used again.
-        response.collect(&mut BytesMut::new(), SHOWN_ERROR).await.ok();
+        response
+            .collect(&mut BytesMut::new(), SHOWN_ERROR)
+            .await
+            .ok();
         Ok::<_, Error>(status)
     };
     match tokio::time::timeout(DELIVERY_LIMIT, delivering).await {
@@ -167,10 +199,14 @@ pub async fn deliver(target: &Target, template: &Template, text: &str) {
 /// What a failed request means for the call it carried (invariant 6).
 pub fn interruption(error: &Error) -> Interruption {
     match error {
-        Error::Connect(reason) => Interruption::not_sent(InterruptionKind::Unreachable(reason.to_string())),
+        Error::Connect(reason) => {
+            Interruption::not_sent(InterruptionKind::Unreachable(reason.to_string()))
+        }
         Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
         Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
-        Error::Malformed(reason) => Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned())),
+        Error::Malformed(reason) => {
+            Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))
+        }
     }
 }
 
@@ -187,7 +223,11 @@ mod tests {
             ("?session=2", "http://host:1/a/sse?session=2"),
             ("http://host:1/m", "http://host:1/m"),
         ] {
-            assert_eq!(resolve(&base, reference).expect("resolved").to_string(), expected, "{reference}");
+            assert_eq!(
+                resolve(&base, reference).expect("resolved").to_string(),
+                expected,
+                "{reference}"
+            );
         }
     }
 

@@ -33,18 +33,31 @@ enum State {
 
 impl std::fmt::Debug for HttpExchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpExchange").field("id", &self.id).field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("HttpExchange")
+            .field("id", &self.id)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 
 impl HttpExchange {
     pub fn new(link: Arc<HttpLink>, id: u64, response: Responding) -> Self {
-        Self { link, id, state: State::Head(response), stream: false }
+        Self {
+            link,
+            id,
+            state: State::Head(response),
+            stream: false,
+        }
     }
 
     /// An exchange whose response head has been read already.
     pub fn answered(link: Arc<HttpLink>, id: u64, response: Response) -> Self {
-        let mut exchange = Self { link, id, state: State::Done, stream: false };
+        let mut exchange = Self {
+            link,
+            id,
+            state: State::Done,
+            stream: false,
+        };
         exchange.head(response);
         exchange
     }
@@ -82,7 +95,9 @@ impl HttpExchange {
                     let whole = response.collect(read, limit).await;
                     self.state = State::Done;
                     let whole = whole.map_err(|error| match error {
-                        CollectError::TooLarge => Interruption::sent(InterruptionKind::TooLarge(limit)),
+                        CollectError::TooLarge => {
+                            Interruption::sent(InterruptionKind::TooLarge(limit))
+                        }
                         CollectError::Broken(error) => http_client::interruption(&error),
                     });
                     return self.body(status, whole?);
@@ -117,7 +132,10 @@ impl HttpExchange {
         self.state = if self.stream {
             State::Events(Events::new(response, self.link.max_message_bytes))
         } else {
-            State::Body { response, read: BytesMut::new() }
+            State::Body {
+                response,
+                read: BytesMut::new(),
+            }
         };
     }
 
@@ -131,15 +149,18 @@ impl HttpExchange {
         }
         match Frame::read(body.clone()) {
             Ok(frame) if self.is_answer(&frame) => Ok(frame),
-            Ok(_) if success => {
-                Err(Interruption::sent(InterruptionKind::Unreadable("it answers another request".to_owned())))
-            }
-            Err(error) if success => {
-                Err(Interruption::sent(InterruptionKind::Unreadable(error.to_string())))
-            }
+            Ok(_) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
+                "it answers another request".to_owned(),
+            ))),
+            Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
+                error.to_string(),
+            ))),
             // 401 and 429 are given before anything runs; of the others nobody knows (invariant 6).
             _ => {
-                let kind = InterruptionKind::Refused { status, body: shown(&body) };
+                let kind = InterruptionKind::Refused {
+                    status,
+                    body: shown(&body),
+                };
                 Err(match status {
                     401 | 429 => Interruption::not_sent(kind),
                     _ => Interruption::sent(kind),
@@ -176,7 +197,9 @@ impl HttpExchange {
                 tracing::warn!("received a JSON-RPC response with an unknown id");
                 None
             }
-            Kind::Notification { method: Method::Progress | Method::LogMessage } => Some(frame),
+            Kind::Notification {
+                method: Method::Progress | Method::LogMessage,
+            } => Some(frame),
             Kind::Notification { method } => {
                 self.link.unasked.notice(method, frame);
                 None

@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    sync::{Mutex, PoisonError, atomic::{AtomicBool, AtomicU64, Ordering}},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -25,7 +28,9 @@ const KEPT_HEAD: usize = 1024;
 pub enum Line {
     Whole(Bytes),
     /// Longer than allowed; only its beginning was kept.
-    TooLong { head: Bytes },
+    TooLong {
+        head: Bytes,
+    },
 }
 
 /// Splits a byte stream into lines without ever holding more than the limit.
@@ -42,7 +47,13 @@ pub struct LineReader<R> {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub fn new(input: R, max_line: usize) -> Self {
-        Self { input, buffer: BytesMut::new(), searched: 0, max_line, skipping: None }
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            searched: 0,
+            max_line,
+            skipping: None,
+        }
     }
 
     /// The next line; `None` at the end of input, whose unfinished last line is not a message.
@@ -225,7 +236,10 @@ mod tests {
 
     #[tokio::test]
     async fn lines_end_with_lf_or_crlf_and_an_unfinished_one_is_none() {
-        assert_eq!(lines(b"a\r\nb\n\nc", 10).await, [whole("a"), whole("b"), whole("")]);
+        assert_eq!(
+            lines(b"a\r\nb\n\nc", 10).await,
+            [whole("a"), whole("b"), whole("")]
+        );
     }
 
     /// Y6: an oversized message is skipped, and its head says whose it was.
@@ -235,7 +249,9 @@ mod tests {
         input.extend(vec![b'x'; 200_000]);
         input.extend(b"\n{}\n");
         let found = lines(&input, 1000).await;
-        let [Line::TooLong { head }, next] = found.as_slice() else { panic!("two lines, not {}", found.len()) };
+        let [Line::TooLong { head }, next] = found.as_slice() else {
+            panic!("two lines, not {}", found.len())
+        };
         assert!(head.starts_with(br#"{"id":7,"#));
         assert_eq!(*next, whole("{}"));
     }
@@ -248,7 +264,10 @@ mod tests {
         assert!(!writer.has_begun(first));
         writer.close();
         let mut output = Vec::new();
-        writer.run(&mut output).await.expect("memory can be written");
+        writer
+            .run(&mut output)
+            .await
+            .expect("memory can be written");
         assert_eq!(output, b"one\ntwo\n");
         assert!(writer.has_begun(first) && writer.has_begun(second));
         assert_eq!(writer.send("three").await, Err(WriterClosed));

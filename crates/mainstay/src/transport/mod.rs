@@ -113,6 +113,9 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
 fn greet(answer: &Frame) -> Result<Greeting, Loss> {
     match answer.result() {
         Some(result) => Greeting::read(result).map_err(|error| Loss::Rejected(error.to_string())),
-        None => Err(Loss::Rejected(format!("the server answered {}", answer.error().unwrap_or("nothing")))),
+        None => Err(Loss::Rejected(format!(
+            "the server answered {}",
+            answer.error().unwrap_or("nothing")
+        ))),
     }
 }

@@ -103,21 +103,31 @@ impl Pending {
             return Err(Broken::Ended);
         }
         calls.by_id.insert(id, Arc::clone(&inbox));
-        Ok(Ticket { id, inbox, pending: Arc::clone(self) })
+        Ok(Ticket {
+            id,
+            inbox,
+            pending: Arc::clone(self),
+        })
     }
 
     /// Hands an answer to its call; `false` if nobody waits for it (late, doubled or invented).
     pub fn answer(&self, id: &str, frame: Frame) -> bool {
-        let Ok(id) = id.parse::<u64>() else { return false };
+        let Ok(id) = id.parse::<u64>() else {
+            return false;
+        };
         let inbox = self.calls().by_id.remove(&id);
         inbox.inspect(|inbox| inbox.push_answer(frame)).is_some()
     }
 
     /// Hands a notification to the call whose progress token it carries.
     pub fn progress(&self, token: &str, frame: Frame) -> bool {
-        let Ok(id) = token.parse::<u64>() else { return false };
+        let Ok(id) = token.parse::<u64>() else {
+            return false;
+        };
         let inbox = self.calls().by_id.get(&id).cloned();
-        inbox.inspect(|inbox| inbox.push_notification(frame)).is_some()
+        inbox
+            .inspect(|inbox| inbox.push_notification(frame))
+            .is_some()
     }
 
     /// Hands a notification that names no call to the only one in flight; gives it back when there
@@ -171,14 +181,22 @@ impl Ticket {
     /// The next message for this call. Cancel-safe.
     pub async fn next(&mut self) -> Result<Frame, Broken> {
         poll_fn(|context| {
-            let mut state = self.inbox.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self
+                .inbox
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if let Some(frame) = state.unread.pop_front() {
                 return Poll::Ready(Ok(frame));
             }
             if let Some(why) = state.broken {
                 return Poll::Ready(Err(why));
             }
-            if !state.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
+            if !state
+                .reader
+                .as_ref()
+                .is_some_and(|reader| reader.will_wake(context.waker()))
+            {
                 state.reader = Some(context.waker().clone());
             }
             Poll::Pending
@@ -190,9 +208,17 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.pending.calls().by_id.remove(&self.id);
-        let dropped = self.inbox.state.lock().unwrap_or_else(PoisonError::into_inner).dropped;
+        let dropped = self
+            .inbox
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .dropped;
         if dropped > 0 {
-            tracing::warn!(dropped, "progress or log messages of a call were dropped: its client reads too slowly");
+            tracing::warn!(
+                dropped,
+                "progress or log messages of a call were dropped: its client reads too slowly"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Child processes on Unix: each in a process group of its own, ended as a group.
 
-use std::{process::ExitStatus, os::unix::process::ExitStatusExt};
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
@@ -24,7 +24,9 @@ pub fn kill(child: &Child) {
 /// The group still bears the child's id here: a child that has not been waited for keeps its id,
 /// and one that has been reports none.
 fn signal(child: &Child, signal: Signal) {
-    let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return };
+    let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
+        return;
+    };
     if let Err(error) = kill_process_group(pid, signal) {
         tracing::debug!(%error, ?signal, "the process group is gone already");
     }

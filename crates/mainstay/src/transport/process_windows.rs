@@ -29,7 +29,9 @@ impl Group {
     /// `taskkill /T` ends the tree below the process.
     pub fn kill_rest(self) {
         let Some(pid) = self.0 else { return };
-        let result = std::process::Command::new("taskkill").args(["/T", "/F", "/PID", &pid.to_string()]).status();
+        let result = std::process::Command::new("taskkill")
+            .args(["/T", "/F", "/PID", &pid.to_string()])
+            .status();
         if let Err(error) = result {
             tracing::debug!(%error, pid, "taskkill failed");
         }

@@ -32,22 +32,38 @@ pub struct Session {
 
 #[derive(Debug)]
 pub(super) enum Link {
-    Piped { pending: Arc<Pending>, writer: Arc<LineWriter> },
+    Piped {
+        pending: Arc<Pending>,
+        writer: Arc<LineWriter>,
+    },
     Http(Arc<HttpLink>),
     Sse(Arc<SseLink>),
 }
 
 impl Link {
     /// Sends the request that `render` writes for the id given to it.
-    pub(super) async fn start(&self, render: impl FnOnce(&str) -> String) -> Result<Exchange, Interruption> {
+    pub(super) async fn start(
+        &self,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
         let lost = |_| Interruption::not_sent(InterruptionKind::Lost);
         match self {
             Self::Piped { pending, writer } => {
                 let ticket = pending.register().map_err(lost)?;
                 let id = ticket.id;
                 let text = render(&id.to_string());
-                let mark = writer.send(&text).await.map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-                Ok(Exchange { id, way: Way::Piped { ticket, writer: Arc::clone(writer), mark } })
+                let mark = writer
+                    .send(&text)
+                    .await
+                    .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
+                Ok(Exchange {
+                    id,
+                    way: Way::Piped {
+                        ticket,
+                        writer: Arc::clone(writer),
+                        mark,
+                    },
+                })
             }
             Self::Http(link) => Ok(link.start(render)),
             Self::Sse(link) => link.start(render).map_err(lost),
@@ -71,7 +87,10 @@ impl Link {
 
 impl Session {
     /// Sends the request that `render` writes for the id (JSON text) given to it.
-    pub async fn start(&self, render: impl FnOnce(&str) -> String) -> Result<Exchange, Interruption> {
+    pub async fn start(
+        &self,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
         self.link.start(render).await
     }
 
@@ -79,8 +98,13 @@ impl Session {
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
         let exchange = self
             .start(|id| {
-                let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}"{params}}}"#, method.name())
+                let params = params
+                    .map(|params| format!(r#","params":{params}"#))
+                    .unwrap_or_default();
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"method":"{}"{params}}}"#,
+                    method.name()
+                )
             })
             .await?;
         exchange.response().await
@@ -100,7 +124,9 @@ impl Session {
 
     /// Says that the handshake is complete.
     pub(super) async fn initialized(&self) {
-        self.link.send(message::request(None, Method::Initialized.name(), None)).await;
+        self.link
+            .send(message::request(None, Method::Initialized.name(), None))
+            .await;
     }
 
     pub fn is_over(&self) -> bool {

@@ -33,7 +33,9 @@ pub struct SseLink {
 
 impl std::fmt::Debug for SseLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SseLink").field("endpoint", &self.endpoint.uri).finish_non_exhaustive()
+        f.debug_struct("SseLink")
+            .field("endpoint", &self.endpoint.uri)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,7 +54,11 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
     let post = endpoint.template("POST", &[("content-type", "application/json")]);
     let pending = Arc::new(Pending::default());
-    let link = Arc::new(SseLink { endpoint, post, pending: Arc::clone(&pending) });
+    let link = Arc::new(SseLink {
+        endpoint,
+        post,
+        pending: Arc::clone(&pending),
+    });
     let stream = Stream {
         events,
         link: Arc::clone(&link),
@@ -61,7 +67,9 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
     let running = tokio::spawn(stream.run(opening.stop.close.clone()));
     let ended = async move {
-        running.await.unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+        running
+            .await
+            .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
     let session_link = Link::Sse(Arc::clone(&link));
@@ -71,8 +79,13 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     };
     match greeted {
         Ok((greeting, initialize_answer)) => {
-            let session =
-                Session { greeting, initialize_answer, pid: None, server: opening.server.clone(), link: session_link };
+            let session = Session {
+                greeting,
+                initialize_answer,
+                pid: None,
+                server: opening.server.clone(),
+                link: session_link,
+            };
             session.initialized().await;
             Ok((session, Box::pin(ended)))
         }
@@ -86,7 +99,9 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
 async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
     let exchange = link
-        .start(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#))
+        .start(|id| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
+        })
         .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
     exchange.response().await
 }
@@ -97,9 +112,13 @@ async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Los
         .await
         .map_err(|error| Loss::ConnectFailed(error.to_string()))?;
     match response.head.status {
-        status @ (401 | 403) => Err(Loss::Unauthorized(format!("the server answered HTTP {status}"))),
+        status @ (401 | 403) => Err(Loss::Unauthorized(format!(
+            "the server answered HTTP {status}"
+        ))),
         200..300 if response.head.is_event_stream => Ok((Events::new(response, limit), target)),
-        200..300 => Err(Loss::ConnectFailed("the answer to GET is no event stream".to_owned())),
+        200..300 => Err(Loss::ConnectFailed(
+            "the answer to GET is no event stream".to_owned(),
+        )),
         status => Err(Loss::ConnectFailed(format!("HTTP {status} to GET"))),
     }
 }
@@ -111,19 +130,34 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
             let data = event.data.unwrap_or_default();
             return match http_client::resolve(stream, data.trim()) {
                 Some(uri) if http_client::same_origin(stream, &uri) => Ok(uri),
-                _ => Err(Loss::Rejected(format!("its endpoint {data:?} is no URL of the same origin"))),
+                _ => Err(Loss::Rejected(format!(
+                    "its endpoint {data:?} is no URL of the same origin"
+                ))),
             };
         }
     }
-    Err(Loss::ConnectFailed("the event stream ended before its endpoint event".to_owned()))
+    Err(Loss::ConnectFailed(
+        "the event stream ended before its endpoint event".to_owned(),
+    ))
 }
 
 impl SseLink {
-    pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Result<Exchange, Broken> {
+    pub fn start(
+        self: &Arc<Self>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Broken> {
         let ticket = self.pending.register()?;
         let id = ticket.id;
-        let post = self.endpoint.send_body(&self.post, &render(&id.to_string()));
-        Ok(Exchange { id, way: Way::Posted(Box::new(Posted { ticket, post: Some(post) })) })
+        let post = self
+            .endpoint
+            .send_body(&self.post, &render(&id.to_string()));
+        Ok(Exchange {
+            id,
+            way: Way::Posted(Box::new(Posted {
+                ticket,
+                post: Some(post),
+            })),
+        })
     }
 
     pub async fn send(&self, text: String) {
@@ -144,7 +178,9 @@ pub struct Posted {
 
 impl std::fmt::Debug for Posted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Posted").field("id", &self.ticket.id).finish_non_exhaustive()
+        f.debug_struct("Posted")
+            .field("id", &self.ticket.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -152,7 +188,9 @@ impl Posted {
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Frame, Interruption> {
         loop {
-            let Some(post) = &mut self.post else { return self.heard().await };
+            let Some(post) = &mut self.post else {
+                return self.heard().await;
+            };
             let answered = tokio::select! {
                 biased;
                 frame = self.ticket.next() => return frame.map_err(|broken| Interruption::sent(broken.into())),
@@ -164,7 +202,10 @@ impl Posted {
     }
 
     async fn heard(&mut self) -> Result<Frame, Interruption> {
-        self.ticket.next().await.map_err(|broken| Interruption::sent(broken.into()))
+        self.ticket
+            .next()
+            .await
+            .map_err(|broken| Interruption::sent(broken.into()))
     }
 }
 
@@ -220,7 +261,9 @@ impl Stream {
                 }
                 Some(Ok(event)) => event,
             };
-            let Some(data) = event.data.filter(|data| !data.is_empty()) else { continue };
+            let Some(data) = event.data.filter(|data| !data.is_empty()) else {
+                continue;
+            };
             match Frame::read(data.into()) {
                 Ok(frame) => {
                     if let Some(answer) = self.unasked.sort(frame, &self.link.pending)
@@ -229,7 +272,9 @@ impl Stream {
                         tracing::warn!("an answer to the server was dropped: too many are waiting");
                     }
                 }
-                Err(error) => tracing::warn!(%error, "an event that is no JSON-RPC message was skipped"),
+                Err(error) => {
+                    tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
+                }
             }
         }
     }

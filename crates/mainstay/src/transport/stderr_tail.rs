@@ -40,10 +40,18 @@ impl StderrTail {
 
     /// Forgets what an earlier process wrote.
     pub fn clear(&self) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     pub fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
 
-use std::{io, process::{ExitStatus, Stdio}, sync::Arc, time::Duration};
+use std::{
+    io,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
-use mainstay_core::{
-    config::StdioLaunch,
-    ids::ServerName,
-    lifecycle::Loss,
-    message,
-};
+use mainstay_core::{config::StdioLaunch, ids::ServerName, lifecycle::Loss, message};
 use tokio::{
     process::{Child, ChildStdout, Command},
     task::JoinHandle,
@@ -16,12 +16,8 @@ use tokio::{
 };
 
 use super::{
-    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop,
-    command, environment, greet,
-    pending::Pending,
-    process,
-    session::Link,
-    unasked::Unasked,
+    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
+    greet, pending::Pending, process, session::Link, unasked::Unasked,
 };
 
 /// After stdin was closed, a server has this long to end by itself (design section 12).
@@ -64,7 +60,9 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     };
     let running = tokio::spawn(run(child, pipes, stop.clone()));
     let ended = async move {
-        running.await.unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+        running
+            .await
+            .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
     let link = Link::Piped { pending, writer };
@@ -75,7 +73,13 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     };
     match greeted {
         Ok((greeting, initialize_answer)) => {
-            let session = Session { greeting, initialize_answer, pid, server: opening.server, link };
+            let session = Session {
+                greeting,
+                initialize_answer,
+                pid,
+                server: opening.server,
+                link,
+            };
             session.initialized().await;
             Ok((session, Box::pin(ended)))
         }
@@ -96,7 +100,10 @@ async fn handshake(link: &Link, params: &str) -> Option<Frame> {
 
 fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
     let environment = environment::of_child(launch);
-    let path = environment.get(std::ffi::OsStr::new("PATH")).cloned().unwrap_or_default();
+    let path = environment
+        .get(std::ffi::OsStr::new("PATH"))
+        .cloned()
+        .unwrap_or_default();
     let resolution = command::resolve(&launch.command, &path);
     let mut command = Command::new(resolution.program());
     command
@@ -119,7 +126,9 @@ fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
 fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
     let reason = match error.kind() {
         io::ErrorKind::NotFound => match &launch.cwd {
-            Some(cwd) if !cwd.is_dir() => format!("working directory {} does not exist", cwd.display()),
+            Some(cwd) if !cwd.is_dir() => {
+                format!("working directory {} does not exist", cwd.display())
+            }
             _ => format!("command not found: {}", launch.command),
         },
         _ => format!("{}: {error}", launch.command),
@@ -188,7 +197,10 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
 /// The stop sequence: stdin closed, 1 s, SIGTERM, 5 s, SIGKILL, reaped.
 async fn end(child: &mut Child, writer: &LineWriter, stop: &Stop) -> io::Result<ExitStatus> {
     writer.close();
-    for (grace, act) in [(EOF_GRACE, process::terminate as fn(&Child)), (TERM_GRACE, process::kill)] {
+    for (grace, act) in [
+        (EOF_GRACE, process::terminate as fn(&Child)),
+        (TERM_GRACE, process::kill),
+    ] {
         tokio::select! {
             status = child.wait() => return status,
             () = tokio::time::sleep(grace) => act(child),
@@ -242,14 +254,18 @@ impl Reader {
 
     /// A batch, as a server of revision 2025-03-26 may send it.
     fn batch(&self, line: &Bytes) {
-        let items = std::str::from_utf8(line).ok().and_then(|text| message::batch(text).ok());
+        let items = std::str::from_utf8(line)
+            .ok()
+            .and_then(|text| message::batch(text).ok());
         match items {
             Some(items) => {
                 for item in items {
                     self.line(line.slice_ref(item.as_bytes()));
                 }
             }
-            None => tracing::warn!(server = %self.server, "failed to parse a JSON-RPC batch from stdout"),
+            None => {
+                tracing::warn!(server = %self.server, "failed to parse a JSON-RPC batch from stdout")
+            }
         }
     }
 
@@ -275,10 +291,14 @@ impl Reader {
 /// The id of a response of which only the beginning is known, if it stands before the payload.
 fn id_in_head(head: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head);
-    let head = head.split_once("\"result\"").map_or(&*head, |(before, _)| before);
+    let head = head
+        .split_once("\"result\"")
+        .map_or(&*head, |(before, _)| before);
     let (_, after) = head.split_once("\"id\"")?;
     let digits = after.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().ok()
 }
 
@@ -288,7 +308,10 @@ mod tests {
 
     #[test]
     fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
-        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#), Some(17));
+        assert_eq!(
+            id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#),
+            Some(17)
+        );
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
     }

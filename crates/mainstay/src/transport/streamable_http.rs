@@ -2,7 +2,10 @@
 //! for what the server says unasked, and a session id that holds them together.
 
 use std::{
-    sync::{Arc, OnceLock, atomic::{AtomicU64, Ordering}},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,9 +17,10 @@ use super::{
     Exchange, Frame, Opening, Running, Session,
     events::Events,
     exchange::Way,
-    greet, http1,
+    greet,
     http_client::{self, Target, Template},
     http_exchange::HttpExchange,
+    http1,
     pending::Pending,
     session::Link,
     unasked::Unasked,
@@ -26,8 +30,10 @@ pub const SESSION_ID: &str = "mcp-session-id";
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-const POST_HEADERS: [(&str, &str); 2] =
-    [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+const POST_HEADERS: [(&str, &str); 2] = [
+    ("content-type", "application/json"),
+    ("accept", "application/json, text/event-stream"),
+];
 
 /// What the end of a session may take.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
@@ -63,7 +69,9 @@ struct Greeted {
 
 impl std::fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpLink").field("uri", &self.target.uri).finish_non_exhaustive()
+        f.debug_struct("HttpLink")
+            .field("uri", &self.target.uri)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,9 +106,15 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
     }
 }
 
-async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Refused> {
+async fn greet_server(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(Session, Running), Refused> {
     let target = Target::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
-    let body = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#, opening.initialize);
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
+        opening.initialize
+    );
     let (response, target) = target
         .follow("POST", &POST_HEADERS, Some(&body))
         .await
@@ -121,11 +135,15 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     });
     match status {
         200..300 => {}
-        401 | 403 => return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into()),
+        401 | 403 => {
+            return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
+        }
         400 | 404 | 405 | 406 | 415 | 501 => {
             let text = http_client::error_text(response).await;
             // A JSON-RPC error is said by someone who speaks MCP.
-            if let Ok(frame) = Frame::read(text.into()) && let Some(error) = frame.error() {
+            if let Ok(frame) = Frame::read(text.into())
+                && let Some(error) = frame.error()
+            {
                 return Err(Loss::Rejected(error.to_owned()).into());
             }
             return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
@@ -137,7 +155,13 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         .await
         .map_err(|interruption| Refused::NotSpoken(interruption.to_string()))?;
     let greeting = greet(&answer)?;
-    link.greeted(session_id, greeting.revision.sends_version_header().then(|| greeting.revision.as_str()));
+    link.greeted(
+        session_id,
+        greeting
+            .revision
+            .sends_version_header()
+            .then(|| greeting.revision.as_str()),
+    );
 
     let session = Session {
         greeting,
@@ -147,7 +171,10 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         link: Link::Http(Arc::clone(&link)),
     };
     session.initialized().await;
-    Ok((session, Box::pin(run(link, answers, opening.stop.close.clone()))))
+    Ok((
+        session,
+        Box::pin(run(link, answers, opening.stop.close.clone())),
+    ))
 }
 
 impl HttpExchange {
@@ -168,12 +195,21 @@ impl HttpLink {
         headers.extend(version.map(|version| (PROTOCOL_VERSION, version)));
         let post = self.target.template("POST", &headers);
         // Set once, right after the handshake.
-        self.greeted.set(Greeted { post, session_id, version }).ok();
+        self.greeted
+            .set(Greeted {
+                post,
+                session_id,
+                version,
+            })
+            .ok();
     }
 
     /// The head of every POST after the handshake.
     fn post(&self) -> Template {
-        self.greeted.get().map_or_else(|| self.target.template("POST", &POST_HEADERS), |greeted| greeted.post.clone())
+        self.greeted.get().map_or_else(
+            || self.target.template("POST", &POST_HEADERS),
+            |greeted| greeted.post.clone(),
+        )
     }
 
     /// The head of a request without a body.
@@ -186,13 +222,20 @@ impl HttpLink {
     }
 
     pub fn has_session(&self) -> bool {
-        self.greeted.get().is_some_and(|greeted| greeted.session_id.is_some())
+        self.greeted
+            .get()
+            .is_some_and(|greeted| greeted.session_id.is_some())
     }
 
     pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let response = self.target.send_body(&self.post(), &render(&id.to_string()));
-        Exchange { id, way: Way::Http(Box::new(HttpExchange::new(Arc::clone(self), id, response))) }
+        let response = self
+            .target
+            .send_body(&self.post(), &render(&id.to_string()));
+        Exchange {
+            id,
+            way: Way::Http(Box::new(HttpExchange::new(Arc::clone(self), id, response))),
+        }
     }
 
     /// Posts a notification or an answer.
@@ -226,7 +269,12 @@ impl HttpLink {
 
     async fn goodbye(&self) {
         if self.has_session() {
-            timeout(GOODBYE_LIMIT, self.target.send(&self.bare("DELETE", Vec::new()))).await.ok();
+            timeout(
+                GOODBYE_LIMIT,
+                self.target.send(&self.bare("DELETE", Vec::new())),
+            )
+            .await
+            .ok();
         }
     }
 
@@ -242,7 +290,10 @@ impl HttpLink {
                 Ok(response) if response.head.is_success() && response.head.is_event_stream => {
                     let mut events = Events::new(response, self.max_message_bytes);
                     while let Some(Ok(event)) = events.next().await {
-                        wait = event.retry.map_or(FIRST_RETRY, Duration::from_millis).min(LAST_RETRY);
+                        wait = event
+                            .retry
+                            .map_or(FIRST_RETRY, Duration::from_millis)
+                            .min(LAST_RETRY);
                         last_event = event.id.or(last_event);
                         if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                             self.heard(data, &nobody);
@@ -269,13 +320,19 @@ impl HttpLink {
                     self.send_later(answer);
                 }
             }
-            Err(error) => tracing::warn!(%error, "an event that is no JSON-RPC message was skipped"),
+            Err(error) => {
+                tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
+            }
         }
     }
 }
 
 /// Keeps a session until it is lost or closed.
-async fn run(link: Arc<HttpLink>, mut answers: mpsc::Receiver<String>, close: CancellationToken) -> Loss {
+async fn run(
+    link: Arc<HttpLink>,
+    mut answers: mpsc::Receiver<String>,
+    close: CancellationToken,
+) -> Loss {
     let posting = async {
         while let Some(text) = answers.recv().await {
             link.send(text).await;
@@ -295,5 +352,8 @@ async fn run(link: Arc<HttpLink>, mut answers: mpsc::Receiver<String>, close: Ca
         () = posting => {}
         () = listening => {}
     }
-    link.over.get().cloned().unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))
+    link.over
+        .get()
+        .cloned()
+        .unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))
 }

@@ -45,7 +45,9 @@ impl Unasked {
                 }
                 None
             }
-            Kind::Notification { method: Method::Progress } => {
+            Kind::Notification {
+                method: Method::Progress,
+            } => {
                 let token = frame.param("progressToken").unwrap_or_default().to_owned();
                 if !pending.progress(&token, frame) {
                     tracing::debug!(server = %self.server, token, "progress of no call in flight");
@@ -53,7 +55,9 @@ impl Unasked {
                 None
             }
             // Attributed where there is no doubt, so that it stays in order with the result.
-            Kind::Notification { method: Method::LogMessage } => {
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => {
                 if let Some(frame) = pending.to_only_call(frame) {
                     self.notice(Method::LogMessage, frame);
                 }
@@ -74,14 +78,21 @@ impl Unasked {
     /// The answer to a request of the server. Only `ping` can be answered here; everything else would
     /// need a client, and is refused so that the connection stays usable (E14).
     pub fn answer(&self, frame: &Frame) -> Option<String> {
-        let Kind::Request { id, method } = frame.envelope().kind else { return None };
+        let Kind::Request { id, method } = frame.envelope().kind else {
+            return None;
+        };
         let id = frame.get(id);
         Some(match method {
             Method::Ping => message::response(id, "{}"),
             _ => {
                 let name = frame.method_name();
                 tracing::debug!(server = %self.server, method = name, "refused a request of the server");
-                message::error_response(Some(id), -32601, &format!("{name} is not supported by this client"), None)
+                message::error_response(
+                    Some(id),
+                    -32601,
+                    &format!("{name} is not supported by this client"),
+                    None,
+                )
             }
         })
     }

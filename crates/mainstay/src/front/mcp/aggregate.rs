@@ -43,7 +43,14 @@ pub async fn answer(
     entry: Entry,
     outlet: Outlet,
 ) -> Reply {
-    let asked = Asked { hub, session, frame, address, entry, outlet };
+    let asked = Asked {
+        hub,
+        session,
+        frame,
+        address,
+        entry,
+        outlet,
+    };
     let id = asked.id();
     let Some(method) = frame.method() else {
         return Reply::error(id, METHOD_NOT_FOUND, "a request is expected");
@@ -90,7 +97,10 @@ impl<'a> Asked<'a> {
                 None => return Reply::error(self.id(), INVALID_PARAMS, "unknown cursor"),
             },
         };
-        let end = self.hub.page_size.map_or(items.len(), |size| items.len().min(start + size));
+        let end = self
+            .hub
+            .page_size
+            .map_or(items.len(), |size| items.len().min(start + size));
         let mut result = format!(r#"{{"{}":["#, kind.member());
         for (index, item) in items[start..end].iter().enumerate() {
             if index > 0 {
@@ -111,7 +121,10 @@ impl<'a> Asked<'a> {
         let Some(name) = &self.address.name else {
             return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
         };
-        let target = match self.named(name, FailureKind::ToolNotFound, Catalog::tool).await {
+        let target = match self
+            .named(name, FailureKind::ToolNotFound, Catalog::tool)
+            .await
+        {
             Ok(target) => target,
             Err(failure) => return Reply::failure(id, &failure),
         };
@@ -123,20 +136,27 @@ impl<'a> Asked<'a> {
 
     async fn get_prompt(self) -> Result<Answer, Failure> {
         let name = self.address.name.as_ref().ok_or_else(|| missing("name"))?;
-        let target = self.named(name, FailureKind::PromptNotFound, Catalog::prompt).await?;
+        let target = self
+            .named(name, FailureKind::PromptNotFound, Catalog::prompt)
+            .await?;
         self.forward(&target, name).await
     }
 
     async fn complete(self) -> Result<Answer, Failure> {
         match &self.address.reference {
             Some(Reference::Prompt(name)) => {
-                let target = self.named(name, FailureKind::PromptNotFound, Catalog::prompt).await?;
+                let target = self
+                    .named(name, FailureKind::PromptNotFound, Catalog::prompt)
+                    .await?;
                 self.forward(&target, name).await
             }
             Some(Reference::Resource(uri)) => {
                 self.hub.registry.settled().await;
                 let catalog = self.hub.registry.catalog();
-                let owner = catalog.template(&uri.value).cloned().or_else(|| catalog.resource(&uri.value));
+                let owner = catalog
+                    .template(&uri.value)
+                    .cloned()
+                    .or_else(|| catalog.resource(&uri.value));
                 let target = owner.ok_or_else(|| unknown_resource(&uri.value))?;
                 self.forward(&target, uri).await
             }
@@ -156,31 +176,49 @@ impl<'a> Asked<'a> {
             return Ok(target.clone());
         }
         registry.settled().await;
-        resolve(&registry.catalog(), &name.value).cloned().map_err(|unresolved| match unresolved {
-            Unresolved::Unknown => self.unknown_name(kind, &name.value),
-            Unresolved::Ambiguous(candidates) => {
-                let message = format!("{} is ambiguous: it may be {}", name.value, candidates.join(" or "));
-                Failure::new(kind, message).with("candidates", candidates)
-            }
-        })
+        resolve(&registry.catalog(), &name.value)
+            .cloned()
+            .map_err(|unresolved| match unresolved {
+                Unresolved::Unknown => self.unknown_name(kind, &name.value),
+                Unresolved::Ambiguous(candidates) => {
+                    let message = format!(
+                        "{} is ambiguous: it may be {}",
+                        name.value,
+                        candidates.join(" or ")
+                    );
+                    Failure::new(kind, message).with("candidates", candidates)
+                }
+            })
     }
 
     /// An unknown name that begins with a server's: what has become of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
-        let what = if kind == FailureKind::PromptNotFound { "prompt" } else { "tool" };
+        let what = if kind == FailureKind::PromptNotFound {
+            "prompt"
+        } else {
+            "tool"
+        };
         let owner = self.hub.registry.servers().iter().find(|server| {
-            let rest = name.strip_prefix("mcp__").unwrap_or(name).strip_prefix(server.name.as_str());
+            let rest = name
+                .strip_prefix("mcp__")
+                .unwrap_or(name)
+                .strip_prefix(server.name.as_str());
             rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'))
         });
         let failure = Failure::new(kind, format!("Unknown {what}: {name}")).with(what, name);
         let Some(server) = owner else { return failure };
         let state = server.view().status;
-        let mut message = format!("Unknown {what}: {name} (server '{}' is {}", server.name, state.state);
+        let mut message = format!(
+            "Unknown {what}: {name} (server '{}' is {}",
+            server.name, state.state
+        );
         if let Some(reason) = &state.reason {
             message = format!("{message}: {reason}");
         }
         message.push(')');
-        Failure { message, ..failure }.of_server(&server.name).with("status", state.state.as_str())
+        Failure { message, ..failure }
+            .of_server(&server.name)
+            .with("status", state.state.as_str())
     }
 
     /// Calls the target, with the exposed text replaced by its own.
@@ -188,7 +226,15 @@ impl<'a> Asked<'a> {
         let server = self.hub.registry.server(target.server.as_str())?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let cancel = self.entry.cancelled();
-        self.hub.calls.call(Upstream::Shared(Arc::clone(server)), request, self.outlet.clone(), cancel).await
+        self.hub
+            .calls
+            .call(
+                Upstream::Shared(Arc::clone(server)),
+                request,
+                self.outlet.clone(),
+                cancel,
+            )
+            .await
     }
 
     /// A request about a resource; `served` is told whose it was.
@@ -203,7 +249,10 @@ impl<'a> Asked<'a> {
         // Nobody lists it: the servers are asked in configuration order until one knows it (design
         // section 12).
         for server in self.hub.registry.servers() {
-            let target = Target { server: server.name.clone(), original: (*uri.value).into() };
+            let target = Target {
+                server: server.name.clone(),
+                original: (*uri.value).into(),
+            };
             if let Some(answer) = self.try_owner(server, uri).await {
                 self.hub.remember_owner(&uri.value, target.clone());
                 served(&target);
@@ -222,7 +271,12 @@ impl<'a> Asked<'a> {
         // The client's cancellation is heard by the owner's own call only; a search is short.
         let (_keep, cancel) = tokio::sync::oneshot::channel();
         let upstream = Upstream::Shared(Arc::clone(server));
-        let answer = self.hub.calls.call(upstream, request, self.outlet.clone(), cancel).await.ok()?;
+        let answer = self
+            .hub
+            .calls
+            .call(upstream, request, self.outlet.clone(), cancel)
+            .await
+            .ok()?;
         answer.frame.result().is_some().then_some(answer)
     }
 
@@ -231,7 +285,10 @@ impl<'a> Asked<'a> {
         let answer = self
             .resource(|target| {
                 if let Some(uri) = &address.uri {
-                    let resource = Resource { server: target.server.clone(), uri: target.original.clone() };
+                    let resource = Resource {
+                        server: target.server.clone(),
+                        uri: target.original.clone(),
+                    };
                     hub.subscriptions.add(resource, &session.id, &uri.value);
                 }
             })
@@ -240,7 +297,10 @@ impl<'a> Asked<'a> {
         if answer.frame.error().is_some()
             && let Some(target) = address.uri.as_ref().and_then(|uri| hub.owner(&uri.value))
         {
-            let resource = Resource { server: target.server, uri: target.original };
+            let resource = Resource {
+                server: target.server,
+                uri: target.original,
+            };
             hub.subscriptions.remove(&resource, &session.id);
         }
         Ok(answer)
@@ -252,15 +312,28 @@ impl<'a> Asked<'a> {
             return Reply::failure(self.id(), &missing("uri"));
         };
         if let Some(target) = self.hub.owner(&uri.value) {
-            self.hub.leave(&Resource { server: target.server, uri: target.original }, &self.session.id);
+            self.hub.leave(
+                &Resource {
+                    server: target.server,
+                    uri: target.original,
+                },
+                &self.session.id,
+            );
         }
         Reply::result(self.id(), "{}")
     }
 
     fn set_level(self) -> Reply {
-        let level = self.frame.text_param("level").and_then(|level| LogLevel::parse(&level));
+        let level = self
+            .frame
+            .text_param("level")
+            .and_then(|level| LogLevel::parse(&level));
         let Some(level) = level else {
-            return Reply::error(self.id(), INVALID_PARAMS, "\"level\" must be one of RFC 5424's severities");
+            return Reply::error(
+                self.id(),
+                INVALID_PARAMS,
+                "\"level\" must be one of RFC 5424's severities",
+            );
         };
         self.session.set_log_level(level);
         self.hub.set_log_levels();
@@ -268,14 +341,26 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn request(frame: &Frame, address: &Address<'_>, exposed: &Text<'_>, original: &str) -> Result<Request, Failure> {
+fn request(
+    frame: &Frame,
+    address: &Address<'_>,
+    exposed: &Text<'_>,
+    original: &str,
+) -> Result<Request, Failure> {
     let request = Request::new(frame.clone(), address.progress_token)
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))?;
-    Ok(if *exposed.value == *original { request } else { request.renamed(exposed.span, original) })
+    Ok(if *exposed.value == *original {
+        request
+    } else {
+        request.renamed(exposed.span, original)
+    })
 }
 
 fn missing(member: &str) -> Failure {
-    Failure::new(FailureKind::InvalidRequest, format!("\"{member}\" is missing"))
+    Failure::new(
+        FailureKind::InvalidRequest,
+        format!("\"{member}\" is missing"),
+    )
 }
 
 fn unknown_resource(uri: &str) -> Failure {

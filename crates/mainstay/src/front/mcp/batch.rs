@@ -7,13 +7,21 @@ use futures_util::future::join_all;
 use mainstay_core::message::{self, Kind};
 
 use super::{dispatch, hub::Hub, session::ClientSession};
-use crate::{calls::Outlet, transport::{Frame, Unreadable}};
+use crate::{
+    calls::Outlet,
+    transport::{Frame, Unreadable},
+};
 
 /// Messages in one batch; more are refused as a whole.
 const MAX_MESSAGES: usize = 100;
 
 /// Answers the requests of a batch, all at once. `None` if it held none.
-pub async fn answer(hub: Arc<Hub>, session: Arc<ClientSession>, body: Bytes, outlet: Outlet) -> Option<String> {
+pub async fn answer(
+    hub: Arc<Hub>,
+    session: Arc<ClientSession>,
+    body: Bytes,
+    outlet: Outlet,
+) -> Option<String> {
     let items = match items(&body) {
         Ok(items) => items,
         Err(error) => return Some(error),
@@ -22,11 +30,20 @@ pub async fn answer(hub: Arc<Hub>, session: Arc<ClientSession>, body: Bytes, out
     for item in items {
         match Frame::read(item) {
             Ok(frame) if matches!(frame.envelope().kind, Kind::Request { .. }) => {
-                let call = dispatch::answer(Arc::clone(&hub), Arc::clone(&session), frame, outlet.clone());
-                replies.push(futures_util::future::Either::Left(async move { call.await.text }));
+                let call = dispatch::answer(
+                    Arc::clone(&hub),
+                    Arc::clone(&session),
+                    frame,
+                    outlet.clone(),
+                );
+                replies.push(futures_util::future::Either::Left(async move {
+                    call.await.text
+                }));
             }
             Ok(frame) => dispatch::take(&hub, &session, frame),
-            Err(error) => replies.push(futures_util::future::Either::Right(std::future::ready(unreadable(&error)))),
+            Err(error) => replies.push(futures_util::future::Either::Right(std::future::ready(
+                unreadable(&error),
+            ))),
         }
     }
     if replies.is_empty() {
@@ -41,9 +58,14 @@ fn items(body: &Bytes) -> Result<Vec<Bytes>, String> {
     let text = std::str::from_utf8(body).map_err(|_| unreadable(&Unreadable::Utf8))?;
     let items = message::batch(text).map_err(|error| unreadable(&Unreadable::Malformed(error)))?;
     if items.len() > MAX_MESSAGES {
-        return Err(refused(&format!("a batch may hold {MAX_MESSAGES} messages")));
+        return Err(refused(&format!(
+            "a batch may hold {MAX_MESSAGES} messages"
+        )));
     }
-    Ok(items.into_iter().map(|item| body.slice_ref(item.as_bytes())).collect())
+    Ok(items
+        .into_iter()
+        .map(|item| body.slice_ref(item.as_bytes()))
+        .collect())
 }
 
 /// The JSON-RPC error that answers what could not be read.

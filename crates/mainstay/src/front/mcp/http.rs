@@ -35,13 +35,21 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 type Answer = Response<ResponseBody>;
 
 /// Serves one request to an MCP endpoint.
-pub async fn serve(hub: &Arc<Hub>, scope: Scope, max_body: usize, request: Request<Incoming>) -> Answer {
+pub async fn serve(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    max_body: usize,
+    request: Request<Incoming>,
+) -> Answer {
     let (head, body) = request.into_parts();
     let served = match head.method {
         Method::POST => post(hub, scope, &head.headers, body, max_body).await,
         Method::GET => get(hub, &scope, &head.headers),
         Method::DELETE => delete(hub, &scope, &head.headers),
-        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE is expected")),
+        _ => Err(Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "POST, GET or DELETE is expected",
+        )),
     };
     served.unwrap_or_else(Refusal::into_response)
 }
@@ -54,13 +62,18 @@ struct Refusal {
 
 impl Refusal {
     fn new(status: StatusCode, message: &str) -> Self {
-        Self { status, body: message::error_response(None, -32600, message, None) }
+        Self {
+            status,
+            body: message::error_response(None, -32600, message, None),
+        }
     }
 
     fn into_response(self) -> Answer {
         let mut response = json(self.status, self.body);
         if self.status == StatusCode::METHOD_NOT_ALLOWED {
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+            response
+                .headers_mut()
+                .insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
         }
         response
     }
@@ -76,16 +89,30 @@ struct Accepts {
 impl Accepts {
     fn of(headers: &HeaderMap) -> Self {
         // What every client sends.
-        if headers.get(header::ACCEPT).is_some_and(|value| value == "application/json, text/event-stream") {
-            return Self { json: true, events: true };
+        if headers
+            .get(header::ACCEPT)
+            .is_some_and(|value| value == "application/json, text/event-stream")
+        {
+            return Self {
+                json: true,
+                events: true,
+            };
         }
-        let mut accepts = Self { json: false, events: false };
+        let mut accepts = Self {
+            json: false,
+            events: false,
+        };
         let mut any = false;
         for value in headers.get_all(header::ACCEPT) {
             any = true;
             for range in value.to_str().unwrap_or_default().split(',') {
                 match range.split(';').next().unwrap_or_default().trim() {
-                    "*/*" => accepts = Self { json: true, events: true },
+                    "*/*" => {
+                        accepts = Self {
+                            json: true,
+                            events: true,
+                        }
+                    }
                     "application/json" | "application/*" => accepts.json = true,
                     "text/event-stream" | "text/*" => accepts.events = true,
                     _ => {}
@@ -93,7 +120,14 @@ impl Accepts {
             }
         }
         // No header accepts everything (RFC 9110), but a client that says nothing expects no stream.
-        if any { accepts } else { Self { json: true, events: false } }
+        if any {
+            accepts
+        } else {
+            Self {
+                json: true,
+                events: false,
+            }
+        }
     }
 }
 
@@ -104,9 +138,21 @@ async fn post(
     body: Incoming,
     max_body: usize,
 ) -> Result<Answer, Refusal> {
-    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
+    let media_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if !media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case("application/json")
+    {
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type must be application/json",
+        ));
     }
     let accepts = Accepts::of(headers);
     if !accepts.json && !accepts.events {
@@ -120,8 +166,10 @@ async fn post(
         let session = session(hub, &scope, headers)?;
         return answer_batch(hub, session, body).await;
     }
-    let frame = Frame::read(body)
-        .map_err(|error| Refusal { status: StatusCode::BAD_REQUEST, body: batch::unreadable(&error) })?;
+    let frame = Frame::read(body).map_err(|error| Refusal {
+        status: StatusCode::BAD_REQUEST,
+        body: batch::unreadable(&error),
+    })?;
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
         return Ok(initialize(hub, scope, &frame).await);
     }
@@ -138,15 +186,21 @@ async fn post(
 /// Reads a request's body, which mostly comes in one piece.
 async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, &format!("a message may have {limit} bytes (http.maxBodyBytes)"))
+        Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("a message may have {limit} bytes (http.maxBodyBytes)"),
+        )
     };
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
-        let Ok(data) = frame.into_data() else { continue };
+        let frame =
+            frame.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
         if read.len() + data.len() > limit {
             return Err(too_large());
         }
@@ -163,10 +217,16 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version.to_str().ok().and_then(Revision::parse).is_none()
     {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "MCP-Protocol-Version names no supported revision"));
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "MCP-Protocol-Version names no supported revision",
+        ));
     }
     let Some(id) = headers.get(SESSION_ID) else {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: initialize first"));
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "Mcp-Session-Id is missing: initialize first",
+        ));
     };
     let session = id.to_str().ok().and_then(|id| hub.session(id));
     session
@@ -176,10 +236,14 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 
 async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
     let Kind::Request { id, .. } = frame.envelope().kind else {
-        return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request").into_response();
+        return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request")
+            .into_response();
     };
     let id = frame.get(id);
-    let params = frame.envelope().params.map_or("{}", |params| frame.get(params));
+    let params = frame
+        .envelope()
+        .params
+        .map_or("{}", |params| frame.get(params));
     match hub.open(scope, params).await {
         Ok(opened) => {
             let mut response = json(StatusCode::OK, message::response(id, &opened.result));
@@ -189,16 +253,24 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
             response
         }
         Err(NoSession::Backend(failure)) => json(StatusCode::OK, Reply::failure(id, &failure).text),
-        Err(error) => {
-            json(StatusCode::SERVICE_UNAVAILABLE, message::error_response(Some(id), -32603, &error.to_string(), None))
-        }
+        Err(error) => json(
+            StatusCode::SERVICE_UNAVAILABLE,
+            message::error_response(Some(id), -32603, &error.to_string(), None),
+        ),
     }
 }
 
 /// Answers a request as JSON or as a stream, whichever turns out right: decided as late as possible.
-async fn answer(hub: &Arc<Hub>, session: Arc<ClientSession>, frame: Frame, accepts: Accepts) -> Answer {
+async fn answer(
+    hub: &Arc<Hub>,
+    session: Arc<ClientSession>,
+    frame: Frame,
+    accepts: Accepts,
+) -> Answer {
     let (outlet, mut messages) = Outlet::new(session.log_level());
-    let mut call = hub.calls.detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
+    let mut call = hub
+        .calls
+        .detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
     if !accepts.events {
         return json(StatusCode::OK, call.await.text);
     }
@@ -217,7 +289,11 @@ async fn answer(hub: &Arc<Hub>, session: Arc<ClientSession>, frame: Frame, accep
     events(Events::of_call(first, messages, Box::pin(call)))
 }
 
-async fn answer_batch(hub: &Arc<Hub>, session: Arc<ClientSession>, body: Bytes) -> Result<Answer, Refusal> {
+async fn answer_batch(
+    hub: &Arc<Hub>,
+    session: Arc<ClientSession>,
+    body: Bytes,
+) -> Result<Answer, Refusal> {
     if !session.revision.accepts_batches() {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
@@ -227,7 +303,9 @@ async fn answer_batch(hub: &Arc<Hub>, session: Arc<ClientSession>, body: Bytes) 
     let (outlet, messages) = Outlet::new(session.log_level());
     // A batch is answered in one piece; what is said before goes nowhere.
     drop(messages);
-    let call = hub.calls.detachable(batch::answer(Arc::clone(hub), session, body, outlet));
+    let call = hub
+        .calls
+        .detachable(batch::answer(Arc::clone(hub), session, body, outlet));
     Ok(match call.await {
         Some(text) => json(StatusCode::OK, text),
         None => status(StatusCode::ACCEPTED),
@@ -236,7 +314,10 @@ async fn answer_batch(hub: &Arc<Hub>, session: Arc<ClientSession>, body: Bytes) 
 
 fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {
     if !Accepts::of(headers).events {
-        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream"));
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name text/event-stream",
+        ));
     }
     let session = session(hub, scope, headers)?;
     Ok(events(Events::of_session(session)))

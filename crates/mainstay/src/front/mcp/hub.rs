@@ -76,12 +76,25 @@ pub struct Opened {
 
 impl Hub {
     pub fn new(registry: Arc<Registry>, calls: Calls, page_size: Option<usize>) -> Self {
-        Self { registry, calls, page_size, subscriptions: Subscriptions::default(), found: Mutex::default(), sessions: RwLock::default() }
+        Self {
+            registry,
+            calls,
+            page_size,
+            subscriptions: Subscriptions::default(),
+            found: Mutex::default(),
+            sessions: RwLock::default(),
+        }
     }
 
     /// Opens a session for a client that sent `initialize` with these params (JSON text).
     pub async fn open(&self, scope: Scope, params: &str) -> Result<Opened, NoSession> {
-        if self.sessions.read().unwrap_or_else(PoisonError::into_inner).len() >= MAX_SESSIONS {
+        if self
+            .sessions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+            >= MAX_SESSIONS
+        {
             return Err(NoSession::TooMany);
         }
         let id = session_id()?;
@@ -96,15 +109,29 @@ impl Hub {
             }
             Scope::One(server) => {
                 let (private, upstream) = self.open_private(server, params, &outbox).await?;
-                let result = upstream.initialize_answer.result().unwrap_or("{}").to_owned();
-                (Backend::Transparent(private), upstream.greeting.revision, result)
+                let result = upstream
+                    .initialize_answer
+                    .result()
+                    .unwrap_or("{}")
+                    .to_owned();
+                (
+                    Backend::Transparent(private),
+                    upstream.greeting.revision,
+                    result,
+                )
             }
         };
         let session = Arc::new(ClientSession::new(id, revision, scope, backend, outbox));
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self
+            .sessions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         sessions.insert(session.id.clone(), Arc::clone(&session));
         drop(sessions);
-        Ok(Opened { session, result: message::one_line(&result).into_owned() })
+        Ok(Opened {
+            session,
+            result: message::one_line(&result).into_owned(),
+        })
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -116,7 +143,9 @@ impl Hub {
     ) -> Result<(Arc<Private>, Arc<Session>), Failure> {
         let initialize = transparent::initialize_params(params);
         let private = Arc::new(server.private(initialize.into(), Arc::clone(outbox) as _));
-        let upstream = private.session(Instant::now() + server.config.connect_timeout).await?;
+        let upstream = private
+            .session(Instant::now() + server.config.connect_timeout)
+            .await?;
         Ok((private, upstream))
     }
 
@@ -150,20 +179,36 @@ impl Hub {
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
-        self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.sessions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .cloned()
     }
 
     pub fn session_count(&self) -> usize {
-        self.sessions.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.sessions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
     }
 
     fn all(&self) -> Vec<Arc<ClientSession>> {
-        self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.sessions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Ends a session; when this returns, its id is unknown.
     pub fn end(&self, id: &str, reason: &str) -> bool {
-        let session = self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let session = self
+            .sessions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id);
         let Some(session) = session else { return false };
         session.end(reason);
         for resource in self.subscriptions.remove_session(id) {
@@ -174,7 +219,13 @@ impl Hub {
 
     /// Whose resource this is, as far as is known.
     pub fn owner(&self, uri: &str) -> Option<Target> {
-        let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner).get(uri).cloned();
+        let found = || {
+            self.found
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(uri)
+                .cloned()
+        };
         self.registry.catalog().resource(uri).or_else(found)
     }
 
@@ -205,7 +256,11 @@ impl Hub {
     /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
     /// nobody.
     fn housekeep(&self, server: &ServerName, method: Method, params: String) {
-        let Some(session) = self.registry.server(server.as_str()).ok().and_then(|server| server.view().session)
+        let Some(session) = self
+            .registry
+            .server(server.as_str())
+            .ok()
+            .and_then(|server| server.view().session)
         else {
             return;
         };
@@ -226,10 +281,21 @@ impl Hub {
     }
 
     fn set_log_level(&self, server: &Arc<Server>) {
-        let level: Option<LogLevel> = self.all().iter().filter_map(|session| session.log_level()).min();
-        let logs = server.view().session.is_some_and(|session| session.greeting.capabilities.logging);
+        let level: Option<LogLevel> = self
+            .all()
+            .iter()
+            .filter_map(|session| session.log_level())
+            .min();
+        let logs = server
+            .view()
+            .session
+            .is_some_and(|session| session.greeting.capabilities.logging);
         if let (Some(level), true) = (level, logs) {
-            self.housekeep(&server.name, Method::SetLevel, format!(r#"{{"level":"{}"}}"#, level.as_str()));
+            self.housekeep(
+                &server.name,
+                Method::SetLevel,
+                format!(r#"{{"level":"{}"}}"#, level.as_str()),
+            );
         }
     }
 
@@ -272,13 +338,17 @@ impl Hub {
         let methods: HashSet<Method> = changed.iter().map(|kind| kind.changed()).collect();
         for session in self.aggregates() {
             for method in &methods {
-                session.outbox.push(message::request(None, method.name(), None));
+                session
+                    .outbox
+                    .push(message::request(None, method.name(), None));
             }
         }
     }
 
     fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
-        self.all().into_iter().filter(|session| matches!(session.backend, Backend::Aggregate))
+        self.all()
+            .into_iter()
+            .filter(|session| matches!(session.backend, Backend::Aggregate))
     }
 
     /// Tells a new shared session what the one before knew.
@@ -304,14 +374,19 @@ impl Hub {
         let level = calls::log_level(frame);
         for session in self.aggregates() {
             // Without a wish a client sees all (specification, logging: then the server decides).
-            if session.log_level().is_none_or(|wanted| level.is_none_or(|level| level >= wanted)) {
+            if session
+                .log_level()
+                .is_none_or(|wanted| level.is_none_or(|level| level >= wanted))
+            {
                 session.outbox.push(frame.one_line());
             }
         }
     }
 
     fn relay_update(&self, server: &ServerName, frame: &Frame) {
-        let Some(uri) = frame.text_param("uri") else { return };
+        let Some(uri) = frame.text_param("uri") else {
+            return;
+        };
         for (session, used) in self.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&session) {
                 session.outbox.push(frame.with_uri(&used));
@@ -324,7 +399,9 @@ impl Hub {
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
-            } else if let (true, Backend::Transparent(private)) = (idle >= UPSTREAM_IDLE, &session.backend) {
+            } else if let (true, Backend::Transparent(private)) =
+                (idle >= UPSTREAM_IDLE, &session.backend)
+            {
                 private.close();
             }
         }

@@ -48,7 +48,10 @@ impl Outbox {
             if state.waiting.len() >= MAX_WAITING {
                 state.dropped += 1;
                 if state.dropped.is_power_of_two() {
-                    tracing::warn!(dropped = state.dropped, "messages to a client that does not read were dropped");
+                    tracing::warn!(
+                        dropped = state.dropped,
+                        "messages to a client that does not read were dropped"
+                    );
                 }
                 return;
             }
@@ -69,7 +72,11 @@ impl Outbox {
         if state.closed {
             return Poll::Ready(None);
         }
-        if !state.readers.iter().any(|reader| reader.will_wake(context.waker())) {
+        if !state
+            .readers
+            .iter()
+            .any(|reader| reader.will_wake(context.waker()))
+        {
             state.readers.push(context.waker().clone());
         }
         Poll::Pending

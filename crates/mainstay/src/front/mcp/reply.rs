@@ -19,7 +19,11 @@ pub struct Reply {
 
 impl Reply {
     fn plain(text: String) -> Self {
-        Self { text, streamed: false, cancelled: false }
+        Self {
+            text,
+            streamed: false,
+            cancelled: false,
+        }
     }
 
     pub fn result(id: &str, result: &str) -> Self {
@@ -32,14 +36,26 @@ impl Reply {
 
     /// The server's own response under the client's id.
     pub fn answer(id: &str, answer: &Answer) -> Self {
-        Self { text: answer.frame.with_id(id), streamed: answer.streamed, cancelled: false }
+        Self {
+            text: answer.frame.with_id(id),
+            streamed: answer.streamed,
+            cancelled: false,
+        }
     }
 
     /// A failure as a JSON-RPC error with `data.kind`.
     pub fn failure(id: &str, failure: &Failure) -> Self {
-        let text =
-            message::error_response(Some(id), failure.kind.rpc_code(), &failure.message, Some(&failure.data()));
-        Self { text, streamed: false, cancelled: failure.kind == FailureKind::Cancelled }
+        let text = message::error_response(
+            Some(id),
+            failure.kind.rpc_code(),
+            &failure.message,
+            Some(&failure.data()),
+        );
+        Self {
+            text,
+            streamed: false,
+            cancelled: failure.kind == FailureKind::Cancelled,
+        }
     }
 
     /// The failure of a known tool's server: a result with `isError`, which models read (design

@@ -69,7 +69,13 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    pub fn new(id: Box<str>, revision: Revision, scope: Scope, backend: Backend, outbox: Arc<Outbox>) -> Self {
+    pub fn new(
+        id: Box<str>,
+        revision: Revision,
+        scope: Scope,
+        backend: Backend,
+        outbox: Arc<Outbox>,
+    ) -> Self {
         Self {
             id,
             revision,
@@ -89,16 +95,24 @@ impl ClientSession {
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .log_level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn set_log_level(&self, level: LogLevel) {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self
+            .log_level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
     fn in_flight(&self) -> std::sync::MutexGuard<'_, InFlight> {
         // Held for a map operation, never across an await.
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a call. `None` if its id is in flight already.
@@ -114,7 +128,11 @@ impl ClientSession {
             drop(cancel.send("the session has ended".to_owned()));
         }
         drop(in_flight);
-        Some(Entry { id: id.into(), cancelled: Some(cancelled), busy: self.busy() })
+        Some(Entry {
+            id: id.into(),
+            cancelled: Some(cancelled),
+            busy: self.busy(),
+        })
     }
 
     /// Cancels a call in flight; one that is over, or was never there, is nobody's error.
@@ -151,7 +169,8 @@ impl ClientSession {
 
     fn touch(&self) {
         let now = self.opened.elapsed().as_millis();
-        self.last_used.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.last_used
+            .store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// How long the session has been idle; `None` while a call or stream is open.
@@ -186,7 +205,9 @@ pub struct Entry {
 impl Entry {
     /// Resolves when the client cancels the call. Can be taken once.
     pub fn cancelled(&mut self) -> oneshot::Receiver<String> {
-        self.cancelled.take().unwrap_or_else(|| oneshot::channel().1)
+        self.cancelled
+            .take()
+            .unwrap_or_else(|| oneshot::channel().1)
     }
 }
 

@@ -53,7 +53,9 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match self.get_mut() {
             Self::Whole(body) => Poll::Ready(body.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Events(events) => events.poll(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Events(events) => events
+                .poll(context)
+                .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
             Self::Other(body) => Pin::new(body).poll_frame(context),
         }
     }
@@ -68,7 +70,9 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(body) => SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64)),
+            Self::Whole(body) => {
+                SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
+            }
             Self::Events(_) => SizeHint::default(),
             Self::Other(body) => body.size_hint(),
         }
@@ -91,23 +95,43 @@ enum Source {
         last: Option<String>,
     },
     /// What is said to a client outside of its calls.
-    Session { session: Arc<ClientSession>, _busy: Busy },
+    Session {
+        session: Arc<ClientSession>,
+        _busy: Busy,
+    },
 }
 
 impl Events {
     /// The stream of a call: messages first, the reply last.
-    pub fn of_call(first: Option<String>, messages: mpsc::Receiver<String>, reply: PendingReply) -> Self {
-        Self::new(Source::Call { first, messages, reply: Some(reply), last: None })
+    pub fn of_call(
+        first: Option<String>,
+        messages: mpsc::Receiver<String>,
+        reply: PendingReply,
+    ) -> Self {
+        Self::new(Source::Call {
+            first,
+            messages,
+            reply: Some(reply),
+            last: None,
+        })
     }
 
     /// The stream of a call that is over.
     pub fn of_reply(messages: mpsc::Receiver<String>, reply: Reply) -> Self {
-        Self::new(Source::Call { first: None, messages, reply: None, last: Some(reply.text) })
+        Self::new(Source::Call {
+            first: None,
+            messages,
+            reply: None,
+            last: Some(reply.text),
+        })
     }
 
     pub fn of_session(session: Arc<ClientSession>) -> Self {
         let busy = session.busy();
-        Self::new(Source::Session { session, _busy: busy })
+        Self::new(Source::Session {
+            session,
+            _busy: busy,
+        })
     }
 
     fn new(source: Source) -> Self {
@@ -131,7 +155,12 @@ impl Source {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<String>> {
         match self {
             Self::Session { session, .. } => session.outbox.poll_next(context),
-            Self::Call { first, messages, reply, last } => {
+            Self::Call {
+                first,
+                messages,
+                reply,
+                last,
+            } => {
                 if let Some(message) = first.take() {
                     return Poll::Ready(Some(message));
                 }

@@ -34,7 +34,12 @@ pub async fn serve(
         let writer = Arc::clone(&writer);
         async move { writer.run(output).await }
     });
-    let mut door = Door { hub, writer, session: None, tasks: JoinSet::new() };
+    let mut door = Door {
+        hub,
+        writer,
+        session: None,
+        tasks: JoinSet::new(),
+    };
     let mut lines = LineReader::new(input, max_message);
     loop {
         tokio::select! {
@@ -88,11 +93,23 @@ impl Door {
             Err(error) => return self.say(&batch::unreadable(&error)).await,
         };
         match (&self.session, frame.envelope().kind) {
-            (None, Kind::Request { id, method: Method::Initialize }) => {
+            (
+                None,
+                Kind::Request {
+                    id,
+                    method: Method::Initialize,
+                },
+            ) => {
                 let id = frame.get(id).to_owned();
                 self.initialize(&id, &frame).await;
             }
-            (None, Kind::Request { id, method: Method::Ping }) => {
+            (
+                None,
+                Kind::Request {
+                    id,
+                    method: Method::Ping,
+                },
+            ) => {
                 self.say(&Reply::result(frame.get(id), "{}").text).await;
             }
             (None, Kind::Request { id, .. }) => {
@@ -101,15 +118,23 @@ impl Door {
             }
             (None, _) => tracing::debug!("a notification before initialize was dropped"),
             (Some(session), Kind::Request { .. }) => {
-                let (hub, session, writer) = (Arc::clone(&self.hub), Arc::clone(session), Arc::clone(&self.writer));
-                self.tasks.spawn(async move { answer(hub, session, frame, &writer).await });
+                let (hub, session, writer) = (
+                    Arc::clone(&self.hub),
+                    Arc::clone(session),
+                    Arc::clone(&self.writer),
+                );
+                self.tasks
+                    .spawn(async move { answer(hub, session, frame, &writer).await });
             }
             (Some(session), _) => dispatch::take(&self.hub, session, frame),
         }
     }
 
     async fn initialize(&mut self, id: &str, frame: &Frame) {
-        let params = frame.envelope().params.map_or("{}", |params| frame.get(params));
+        let params = frame
+            .envelope()
+            .params
+            .map_or("{}", |params| frame.get(params));
         match self.hub.open(Scope::All, params).await {
             Ok(Opened { session, result }) => {
                 self.say(&message::response(id, &result)).await;
@@ -124,17 +149,37 @@ impl Door {
                 });
                 self.session = Some(session);
             }
-            Err(error) => self.say(&message::error_response(Some(id), -32603, &error.to_string(), None)).await,
+            Err(error) => {
+                self.say(&message::error_response(
+                    Some(id),
+                    -32603,
+                    &error.to_string(),
+                    None,
+                ))
+                .await
+            }
         }
     }
 
     async fn batch(&mut self, line: Bytes) {
-        let session = self.session.as_ref().filter(|session| session.revision.accepts_batches());
+        let session = self
+            .session
+            .as_ref()
+            .filter(|session| session.revision.accepts_batches());
         let Some(session) = session else {
-            let refusal = message::error_response(None, -32600, "batches are accepted at revision 2025-03-26 only", None);
+            let refusal = message::error_response(
+                None,
+                -32600,
+                "batches are accepted at revision 2025-03-26 only",
+                None,
+            );
             return self.say(&refusal).await;
         };
-        let (hub, session, writer) = (Arc::clone(&self.hub), Arc::clone(session), Arc::clone(&self.writer));
+        let (hub, session, writer) = (
+            Arc::clone(&self.hub),
+            Arc::clone(session),
+            Arc::clone(&self.writer),
+        );
         self.tasks.spawn(async move {
             let (outlet, mut messages) = Outlet::new(session.log_level());
             let relay = async {

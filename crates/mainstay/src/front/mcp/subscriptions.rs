@@ -27,12 +27,17 @@ impl Subscriptions {
     }
 
     pub fn add(&self, resource: Resource, session: &str, uri: &str) {
-        self.map().entry(resource).or_default().insert(session.into(), uri.into());
+        self.map()
+            .entry(resource)
+            .or_default()
+            .insert(session.into(), uri.into());
     }
 
     /// Whether anyone else but `session` is subscribed.
     pub fn has_others(&self, resource: &Resource, session: &str) -> bool {
-        self.map().get(resource).is_some_and(|subscribers| subscribers.keys().any(|id| **id != *session))
+        self.map()
+            .get(resource)
+            .is_some_and(|subscribers| subscribers.keys().any(|id| **id != *session))
     }
 
     pub fn remove(&self, resource: &Resource, session: &str) {
@@ -60,7 +65,11 @@ impl Subscriptions {
 
     /// The resources of one server that someone is subscribed to.
     pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
-        self.map().keys().filter(|resource| resource.server == *server).cloned().collect()
+        self.map()
+            .keys()
+            .filter(|resource| resource.server == *server)
+            .cloned()
+            .collect()
     }
 
     /// Who is to hear that `uri` changed: session and the URI it used. A server may name a part of what
@@ -68,9 +77,15 @@ impl Subscriptions {
     /// subscribed to what it begins with.
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let map = self.map();
-        let exact = Resource { server: server.clone(), uri: uri.into() };
+        let exact = Resource {
+            server: server.clone(),
+            uri: uri.into(),
+        };
         if let Some(subscribers) = map.get(&exact) {
-            return subscribers.iter().map(|(session, used)| (session.clone(), used.clone())).collect();
+            return subscribers
+                .iter()
+                .map(|(session, used)| (session.clone(), used.clone()))
+                .collect();
         }
         map.iter()
             .filter(|(resource, _)| resource.server == *server && uri.starts_with(&*resource.uri))
@@ -85,7 +100,10 @@ mod tests {
     use super::*;
 
     fn resource(uri: &str) -> Resource {
-        Resource { server: ServerName::new("s").expect("a legal name"), uri: uri.into() }
+        Resource {
+            server: ServerName::new("s").expect("a legal name"),
+            uri: uri.into(),
+        }
     }
 
     #[test]
@@ -106,8 +124,14 @@ mod tests {
         let subscriptions = Subscriptions::default();
         subscriptions.add(resource("x://a"), "one", "mainstay+s:x://a");
         let server = resource("").server;
-        assert_eq!(subscriptions.listeners(&server, "x://a"), [("one".into(), "mainstay+s:x://a".into())]);
-        assert_eq!(subscriptions.listeners(&server, "x://a/part"), [("one".into(), "x://a/part".into())]);
+        assert_eq!(
+            subscriptions.listeners(&server, "x://a"),
+            [("one".into(), "mainstay+s:x://a".into())]
+        );
+        assert_eq!(
+            subscriptions.listeners(&server, "x://a/part"),
+            [("one".into(), "x://a/part".into())]
+        );
         assert_eq!(subscriptions.listeners(&server, "x://b"), []);
     }
 }

@@ -19,12 +19,16 @@ const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 /// The client's own `initialize` params, less the capabilities that Mainstay cannot honour.
 pub fn initialize_params(params: &str) -> String {
     let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
-    let capabilities = declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
+    let capabilities =
+        declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
     let (Some(span), Some(mut capabilities)) = (declared, capabilities) else {
         return message::one_line(params).into_owned();
     };
     capabilities.retain(|name, _| !ASKING.contains(&name.as_str()));
-    message::splice(params, &mut [(span, &Value::Object(capabilities).to_string())])
+    message::splice(
+        params,
+        &mut [(span, &Value::Object(capabilities).to_string())],
+    )
 }
 
 /// Forwards a request as it is, under our id.
@@ -41,9 +45,14 @@ pub async fn answer(
         return Reply::error(id, -32600, "a request is expected");
     };
     let upstream = Upstream::Private(Arc::clone(private));
-    match calls.call(upstream, request, outlet, entry.cancelled()).await {
+    match calls
+        .call(upstream, request, outlet, entry.cancelled())
+        .await
+    {
         Ok(answer) => Reply::answer(id, &answer),
-        Err(failure) if frame.method() == Some(Method::ToolsCall) => Reply::tool_failure(id, &failure),
+        Err(failure) if frame.method() == Some(Method::ToolsCall) => {
+            Reply::tool_failure(id, &failure)
+        }
         Err(failure) => Reply::failure(id, &failure),
     }
 }

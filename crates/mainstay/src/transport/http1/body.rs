@@ -44,7 +44,9 @@ impl BodyDecoder {
                 Self::UntilClose => return Ok(Decoded::Data(buffer.split().freeze())),
                 Self::Length(left) => return Ok(take(buffer, left)),
                 Self::ChunkSize => {
-                    let Some(line) = line(buffer)? else { return Ok(Decoded::NeedsMore) };
+                    let Some(line) = line(buffer)? else {
+                        return Ok(Decoded::NeedsMore);
+                    };
                     *self = match size(&line)? {
                         0 => Self::Trailers,
                         size => Self::ChunkData(size),
@@ -84,7 +86,9 @@ fn take(buffer: &mut BytesMut, left: &mut u64) -> Decoded {
     if buffer.is_empty() {
         return Decoded::NeedsMore;
     }
-    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(buffer.len());
+    let length = usize::try_from(*left)
+        .unwrap_or(usize::MAX)
+        .min(buffer.len());
     *left -= length as u64;
     Decoded::Data(buffer.split_to(length).freeze())
 }
@@ -105,7 +109,11 @@ fn line(buffer: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
 }
 
 fn size(line: &[u8]) -> Result<u64, &'static str> {
-    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let digits = line
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     let text = std::str::from_utf8(digits).unwrap_or_default();
     // `from_str_radix` would take a sign.
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -121,7 +129,11 @@ mod tests {
     use super::*;
 
     /// Decodes `wire`, given in pieces of these lengths.
-    fn decode(mut decoder: BodyDecoder, wire: &[u8], pieces: &[usize]) -> Result<Vec<u8>, &'static str> {
+    fn decode(
+        mut decoder: BodyDecoder,
+        wire: &[u8],
+        pieces: &[usize],
+    ) -> Result<Vec<u8>, &'static str> {
         let (mut buffer, mut body, mut wire) = (BytesMut::new(), Vec::new(), wire);
         let mut pieces = pieces.iter().cycle();
         loop {
@@ -130,7 +142,8 @@ mod tests {
                 Decoded::End => return Ok(body),
                 Decoded::NeedsMore if wire.is_empty() => return Err("cut off"),
                 Decoded::NeedsMore => {
-                    let (piece, rest) = wire.split_at(wire.len().min(*pieces.next().expect("a cycle")));
+                    let (piece, rest) =
+                        wire.split_at(wire.len().min(*pieces.next().expect("a cycle")));
                     buffer.extend_from_slice(piece);
                     wire = rest;
                 }

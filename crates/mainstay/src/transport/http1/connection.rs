@@ -43,15 +43,32 @@ impl Endpoint {
             _ => return Err(Unusable("the URL's scheme must be http or https")),
         };
         let authority = uri.authority().ok_or(Unusable("the URL has no host"))?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let host = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
         let tls = match encrypted {
-            true => Some(ServerName::try_from(host.clone()).map_err(|_| Unusable("the URL's host is no name"))?),
+            true => Some(
+                ServerName::try_from(host.clone())
+                    .map_err(|_| Unusable("the URL's host is no name"))?,
+            ),
             false => None,
         };
-        let port = authority.port_u16().unwrap_or(if encrypted { 443 } else { 80 });
+        let port = authority
+            .port_u16()
+            .unwrap_or(if encrypted { 443 } else { 80 });
         // Credentials in a URL are not sent; `Host` never bears them.
-        let shown = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
-        Ok(Self { host, port, tls, authority: shown.to_owned() })
+        let shown = authority
+            .as_str()
+            .rsplit_once('@')
+            .map_or(authority.as_str(), |(_, host)| host);
+        Ok(Self {
+            host,
+            port,
+            tls,
+            authority: shown.to_owned(),
+        })
     }
 
     pub async fn connect(&self) -> io::Result<Connection> {
@@ -60,13 +77,25 @@ impl Endpoint {
             tcp.set_nodelay(true)?;
             Ok(match &self.tls {
                 None => Stream::Plain(tcp),
-                Some(name) => Stream::Tls(Box::new(TlsConnector::from(tls_config()).connect(name.clone(), tcp).await?)),
+                Some(name) => Stream::Tls(Box::new(
+                    TlsConnector::from(tls_config())
+                        .connect(name.clone(), tcp)
+                        .await?,
+                )),
             })
         };
         let stream = tokio::time::timeout(CONNECT_LIMIT, connecting)
             .await
-            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "connecting took too long")))?;
-        Ok(Connection { stream, buffer: BytesMut::new() })
+            .unwrap_or_else(|_| {
+                Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "connecting took too long",
+                ))
+            })?;
+        Ok(Connection {
+            stream,
+            buffer: BytesMut::new(),
+        })
     }
 }
 
@@ -80,11 +109,12 @@ fn tls_config() -> Arc<ClientConfig> {
         }
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(found.certs);
-        let config = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .expect("ring supports the default protocol versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config =
+            ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+                .with_safe_default_protocol_versions()
+                .expect("ring supports the default protocol versions")
+                .with_root_certificates(roots)
+                .with_no_client_auth();
         Arc::new(config)
     }))
 }
@@ -121,7 +151,11 @@ impl Connection {
         }
     }
 
-    pub fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write(
+        &mut self,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_write(context, data),
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_write(context, data),
@@ -137,6 +171,10 @@ impl Connection {
     }
 }
 
-fn poll_into(stream: Pin<&mut impl AsyncRead>, context: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+fn poll_into(
+    stream: Pin<&mut impl AsyncRead>,
+    context: &mut Context<'_>,
+    buffer: &mut BytesMut,
+) -> Poll<io::Result<usize>> {
     tokio_util::io::poll_read_buf(stream, context, buffer)
 }

@@ -31,7 +31,9 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
         let mut response = httparse::Response::new(&mut fields);
         let length = match response.parse(buffer) {
             Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if buffer.len() > MAX_HEAD => return Err("its head is too long"),
+            Ok(httparse::Status::Partial) if buffer.len() > MAX_HEAD => {
+                return Err("its head is too long");
+            }
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(_) => return Err("its head cannot be parsed"),
         };
@@ -65,7 +67,10 @@ impl Head {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         if is("content-length") {
             let text = std::str::from_utf8(field.value).unwrap_or_default();
-            let length = text.trim().parse().map_err(|_| "its Content-Length is no number")?;
+            let length = text
+                .trim()
+                .parse()
+                .map_err(|_| "its Content-Length is no number")?;
             if self.length.is_some_and(|before| before != length) {
                 return Err("it has two lengths");
             }
@@ -76,11 +81,20 @@ impl Head {
             }
             self.chunked = true;
         } else if is("content-type") {
-            let media_type = field.value.split(|byte| *byte == b';').next().unwrap_or_default();
-            self.is_event_stream = media_type.trim_ascii().eq_ignore_ascii_case(b"text/event-stream");
+            let media_type = field
+                .value
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default();
+            self.is_event_stream = media_type
+                .trim_ascii()
+                .eq_ignore_ascii_case(b"text/event-stream");
         } else if is("connection") {
             let has = |token: &[u8]| {
-                field.value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+                field
+                    .value
+                    .split(|byte| *byte == b',')
+                    .any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
             };
             self.keeps_alive = has(b"keep-alive") || self.keeps_alive && !has(b"close");
         }
@@ -92,7 +106,10 @@ impl Head {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut fields);
         response.parse(&self.raw).ok()?;
-        let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+        let field = response
+            .headers
+            .iter()
+            .find(|field| field.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(field.value).ok()
     }
 

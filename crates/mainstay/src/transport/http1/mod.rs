@@ -66,7 +66,11 @@ pub struct Client {
 
 impl Client {
     pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
-        Ok(Arc::new(Self { endpoint: Endpoint::new(uri)?, idle: Mutex::default(), lingering: Mutex::default() }))
+        Ok(Arc::new(Self {
+            endpoint: Endpoint::new(uri)?,
+            idle: Mutex::default(),
+            lingering: Mutex::default(),
+        }))
     }
 
     /// The value of `Host`.
@@ -77,13 +81,20 @@ impl Client {
     /// Sends a request, given as the bytes of its head and body.
     pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
         let phase = match self.take() {
-            Some(connection) => Phase::Writing { connection, written: 0 },
+            Some(connection) => Phase::Writing {
+                connection,
+                written: 0,
+            },
             None => {
                 let client = Arc::clone(self);
                 Phase::Connecting(Box::pin(async move { client.endpoint.connect().await }))
             }
         };
-        Responding { client: Arc::clone(self), request, phase }
+        Responding {
+            client: Arc::clone(self),
+            request,
+            phase,
+        }
     }
 
     fn take(&self) -> Option<Connection> {
@@ -105,7 +116,10 @@ impl Client {
     /// Keeps a response whose last piece is still on its way; its connection is used again once that
     /// has come.
     pub fn linger(&self, response: Response) {
-        let mut lingering = self.lingering.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lingering = self
+            .lingering
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if lingering.len() < MAX_LINGERING {
             lingering.push(response);
         }
@@ -113,7 +127,12 @@ impl Client {
 
     /// Gives back the connections of lingering responses that have ended; drops those that say more.
     fn collect_lingering(&self) {
-        let lingering = std::mem::take(&mut *self.lingering.lock().unwrap_or_else(PoisonError::into_inner));
+        let lingering = std::mem::take(
+            &mut *self
+                .lingering
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         let mut context = Context::from_waker(std::task::Waker::noop());
         for mut response in lingering {
             // Nobody is woken for it: it is looked at again before the next connection is opened.
@@ -142,8 +161,13 @@ pub struct Responding {
 
 enum Phase {
     Connecting(Connecting),
-    Writing { connection: Connection, written: usize },
-    Reading { connection: Connection },
+    Writing {
+        connection: Connection,
+        written: usize,
+    },
+    Reading {
+        connection: Connection,
+    },
     Over,
 }
 
@@ -162,30 +186,52 @@ impl Future for Responding {
             // Each arm puts back the phase it leaves: on an error that is `Over`.
             match std::mem::replace(&mut this.phase, Phase::Over) {
                 Phase::Connecting(mut connecting) => match connecting.as_mut().poll(context) {
-                    Poll::Ready(Ok(connection)) => this.phase = Phase::Writing { connection, written: 0 },
+                    Poll::Ready(Ok(connection)) => {
+                        this.phase = Phase::Writing {
+                            connection,
+                            written: 0,
+                        }
+                    }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Connect(error))),
                     Poll::Pending => {
                         this.phase = Phase::Connecting(connecting);
                         return Poll::Pending;
                     }
                 },
-                Phase::Writing { mut connection, written } if written < this.request.len() => {
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } if written < this.request.len() => {
                     let polled = connection.poll_write(context, &this.request[written..]);
                     let written = match polled {
                         Poll::Ready(Ok(taken)) if taken > 0 => written + taken,
-                        Poll::Ready(Err(error)) if written == 0 => return Poll::Ready(Err(Error::NotWritten(error))),
+                        Poll::Ready(Err(error)) if written == 0 => {
+                            return Poll::Ready(Err(Error::NotWritten(error)));
+                        }
                         // It may have answered before it hung up: 413 to a large body, say.
                         Poll::Ready(_) => this.request.len(),
                         Poll::Pending => {
-                            this.phase = Phase::Writing { connection, written };
+                            this.phase = Phase::Writing {
+                                connection,
+                                written,
+                            };
                             return Poll::Pending;
                         }
                     };
-                    this.phase = Phase::Writing { connection, written };
+                    this.phase = Phase::Writing {
+                        connection,
+                        written,
+                    };
                 }
-                Phase::Writing { mut connection, written } => {
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } => {
                     if connection.poll_flush(context).is_pending() {
-                        this.phase = Phase::Writing { connection, written };
+                        this.phase = Phase::Writing {
+                            connection,
+                            written,
+                        };
                         return Poll::Pending;
                     }
                     this.request = Vec::new();
@@ -193,14 +239,18 @@ impl Future for Responding {
                 }
                 Phase::Reading { mut connection } => {
                     match head::take(&mut connection.buffer) {
-                        Ok(Some(head)) => return Poll::Ready(Response::new(&this.client, connection, head)),
+                        Ok(Some(head)) => {
+                            return Poll::Ready(Response::new(&this.client, connection, head));
+                        }
                         Ok(None) => {}
                         Err(reason) => return Poll::Ready(Err(Error::Malformed(reason))),
                     }
                     let polled = connection.poll_read(context);
                     match polled {
                         Poll::Ready(Ok(0)) => {
-                            return Poll::Ready(Err(Error::Broken(io::ErrorKind::UnexpectedEof.into())));
+                            return Poll::Ready(Err(Error::Broken(
+                                io::ErrorKind::UnexpectedEof.into(),
+                            )));
                         }
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
                         Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },
@@ -228,13 +278,20 @@ pub struct Response {
 impl Response {
     fn new(client: &Arc<Client>, connection: Connection, head: Head) -> Result<Self, Error> {
         let body = BodyDecoder::of(&head).map_err(Error::Malformed)?;
-        Ok(Self { head, client: Arc::clone(client), connection: Some(connection), body })
+        Ok(Self {
+            head,
+            client: Arc::clone(client),
+            connection: Some(connection),
+            body,
+        })
     }
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         loop {
-            let Some(connection) = &mut self.connection else { return Poll::Ready(None) };
+            let Some(connection) = &mut self.connection else {
+                return Poll::Ready(None);
+            };
             match self.body.decode(&mut connection.buffer) {
                 Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(data))),
                 Ok(Decoded::End) => {
@@ -273,7 +330,11 @@ impl Response {
     }
 
     /// Reads the body to its end into `read`, at most `limit` bytes. Cancel-safe.
-    pub async fn collect(&mut self, read: &mut BytesMut, limit: usize) -> Result<Bytes, CollectError> {
+    pub async fn collect(
+        &mut self,
+        read: &mut BytesMut,
+        limit: usize,
+    ) -> Result<Bytes, CollectError> {
         while let Some(data) = self.data().await {
             let data = data?;
             if read.len() + data.len() > limit {
@@ -296,7 +357,9 @@ impl Response {
     }
 
     fn is_complete(&self) -> bool {
-        self.connection.as_ref().is_none_or(|connection| self.body.is_complete(&connection.buffer))
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| self.body.is_complete(&connection.buffer))
     }
 }
 
@@ -319,7 +382,9 @@ mod tests {
 
     /// Answers each request on one connection after the other with the next of `answers`; an answer
     /// of `None` closes the connection instead.
-    async fn server(answers: Vec<Option<&'static str>>) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
+    async fn server(
+        answers: Vec<Option<&'static str>>,
+    ) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let uri = format!("http://{}", listener.local_addr().expect("an address"));
         let serving = tokio::spawn(async move {
@@ -346,15 +411,24 @@ mod tests {
                 }
             }
         });
-        (Client::new(&uri.parse().expect("a URI")).expect("usable"), serving)
+        (
+            Client::new(&uri.parse().expect("a URI")).expect("usable"),
+            serving,
+        )
     }
 
     async fn ask(client: &Arc<Client>) -> Result<(u16, Bytes), Error> {
-        let mut response = client.send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n".to_vec()).await?;
-        let body = response.collect(&mut BytesMut::new(), 1024).await.map_err(|error| match error {
-            CollectError::Broken(error) => error,
-            CollectError::TooLarge => Error::Malformed("too large"),
-        })?;
+        let mut response = client
+            .send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n".to_vec())
+            .await?;
+        let body =
+            response
+                .collect(&mut BytesMut::new(), 1024)
+                .await
+                .map_err(|error| match error {
+                    CollectError::Broken(error) => error,
+                    CollectError::TooLarge => Error::Malformed("too large"),
+                })?;
         Ok((response.head.status, body))
     }
 
@@ -367,8 +441,14 @@ mod tests {
             Some("HTTP/1.1 204 No Content\r\n\r\n"),
         ])
         .await;
-        assert_eq!(ask(&client).await.expect("answered"), (200, Bytes::from("hi")));
-        assert_eq!(ask(&client).await.expect("answered"), (200, Bytes::from("hello")));
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hi"))
+        );
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hello"))
+        );
         assert_eq!(ask(&client).await.expect("answered"), (202, Bytes::new()));
         assert_eq!(ask(&client).await.expect("answered"), (204, Bytes::new()));
         assert_eq!(serving.await.expect("served"), 1);
@@ -376,10 +456,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_closes_without_an_answer_is_a_broken_call() {
-        let (client, _serving) =
-            server(vec![None, Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"), None]).await;
+        let (client, _serving) = server(vec![
+            None,
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            None,
+        ])
+        .await;
         assert!(matches!(ask(&client).await, Err(Error::Broken(_))));
-        assert_eq!(ask(&client).await.expect("answered on a new connection").0, 200);
+        assert_eq!(
+            ask(&client).await.expect("answered on a new connection").0,
+            200
+        );
     }
 
     #[tokio::test]

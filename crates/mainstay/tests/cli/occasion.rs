@@ -1,0 +1,39 @@
+//! Commands that start their servers for the occasion.
+
+use insta::assert_snapshot;
+
+use crate::world::Home;
+
+#[tokio::test]
+async fn a_configuration_is_enough() {
+    let home = Home::new();
+    let config = home.fakes(&[
+        ("fake", &["--no-resources"]),
+        ("dead", &["--crash-at-start", "1"]),
+    ]);
+    assert_snapshot!(
+        home.transcript(&[
+            &["call", "fake/echo", "text=ünï", "--config", &config],
+            &["call", "fake/error", "--config", &config],
+            &["call", "dead/echo", "text=x", "--config", &config],
+            &["prompts", "--config", &config],
+            &["resources", "--config", &config],
+            &["resources", "--config", &config, "--json"],
+        ])
+        .await
+    );
+    assert!(!home.state().exists(), "the state directory is not touched");
+}
+
+/// It finds the servers of its file, whatever a daemon serves meanwhile.
+#[tokio::test]
+async fn a_daemon_is_left_alone() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let daemon = home.serve(&["--demo"]).await;
+    let list = home.run(&["list", "--config", &config, "--json"]).await;
+    assert_eq!(list.json()["servers"][0]["name"], "fake", "{list}");
+    let list = home.run(&["list", "--json"]).await;
+    assert_eq!(list.json()["servers"][0]["name"], "alpha", "{list}");
+    daemon.stop().await;
+}

@@ -1,0 +1,264 @@
+//! The daemon from outside: what it says, what it leaves, and how it ends.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+
+use crate::world::{Home, within};
+
+fn pid(text: &serde_json::Value) -> Pid {
+    let id = text.as_i64().and_then(|id| i32::try_from(id).ok());
+    id.and_then(Pid::from_raw).expect("a process id")
+}
+
+#[tokio::test]
+async fn the_demo_says_what_to_try_and_what_happens() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--demo"]).await;
+    daemon.says("ready: 3 of 3").await;
+    let tour = daemon.says("kill -9").await;
+    assert!(daemon.said.contains(&format!(
+        "claude mcp add --transport http mainstay {}/mcp",
+        daemon.url
+    )));
+
+    let alpha = &home.run(&["list", "--json"]).await.json()["servers"][0];
+    assert!(
+        tour.contains(&format!("kill -9 {} ", alpha["pid"])),
+        "{tour}"
+    );
+    kill_process(pid(&alpha["pid"]), Signal::KILL).expect("killed");
+    let loss = daemon.says("reconnecting").await;
+    let back = daemon.says("alpha  connected").await;
+    assert_snapshot!(home.redacted(&format!("{loss}\n{back}")), @r"
+    alpha  reconnecting  process exited unexpectedly (signal 9); attempt 1 in [TIME]
+    alpha  connected     6 tools, 1 resource, 1 prompt ([TIME])
+    ");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn each_server_has_its_line() {
+    let home = Home::new();
+    home.fakes(&[]);
+    let program = fake_server::binary();
+    let config = serde_json::json!({"mcpServers": {
+        "good": {"command": program},
+        "crashes": {"command": program, "args": ["--stderr", "about to", "--crash-at-start", "7"]},
+        "missing": {"command": "no-such-tool-anywhere"},
+        "off": {"command": program, "disabled": true},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready:").await;
+    let mut lines: Vec<String> = home
+        .redacted(&daemon.said)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    // A line of stderr belongs to the one above it; the log's own lines bear the time.
+    lines.retain(|line| !line.contains("WARN"));
+    let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
+    let mut servers: Vec<&str> = servers.map(String::as_str).collect();
+    servers.sort_unstable();
+    assert_snapshot!(servers.join("\n"));
+    assert!(daemon.said.contains("| about to\n"), "{}", daemon.said);
+    assert!(
+        daemon
+            .said
+            .contains("| the fake crashes at start with code 7\n"),
+        "{}",
+        daemon.said
+    );
+    daemon.stop().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_state_is_the_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| {
+        std::fs::metadata(path)
+            .expect("it exists")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    let home = Home::new();
+    let daemon = home.serve(&["--demo"]).await;
+    let state = home.state();
+    assert_eq!(mode(&state), 0o700);
+    for name in ["token", "daemon.json"] {
+        assert_eq!(mode(&state.join(name)), 0o600, "{name}");
+    }
+    let said: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(state.join("daemon.json")).expect("a file"))
+            .expect("JSON");
+    assert_eq!(said["url"], daemon.url.as_str());
+    let token = std::fs::read_to_string(state.join("token")).expect("a token");
+    assert!(
+        token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{token}"
+    );
+
+    daemon.stop().await;
+    assert!(!state.join("daemon.json").exists());
+    let again = home.serve(&["--demo"]).await;
+    assert_eq!(
+        std::fs::read_to_string(state.join("token")).expect("a token"),
+        token,
+        "it is kept"
+    );
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn one_directory_has_one_daemon() {
+    let home = Home::new();
+    let daemon = home.serve(&["--demo"]).await;
+    let second = home
+        .run(&["serve", "--demo", "--listen", "127.0.0.1:0"])
+        .await;
+    assert_eq!(second.code, Some(1), "{second}");
+    assert!(second.stderr.contains(&daemon.url), "{second}");
+    assert_snapshot!(home.redacted(&second.stderr));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_said_to_be() {
+    let (home, other) = (Home::new(), Home::new());
+    let daemon = home.serve(&["--demo"]).await;
+    let address = daemon.url.trim_start_matches("http://");
+    assert_snapshot!(
+        other
+            .transcript(&[&["serve", "--demo", "--listen", address]])
+            .await
+    );
+    daemon.stop().await;
+}
+
+/// A daemon that was killed leaves its file; commands must not follow it to whoever listens there.
+#[tokio::test]
+async fn what_a_killed_daemon_leaves_is_not_followed() {
+    let home = Home::new();
+    let daemon = home.serve(&["--demo"]).await;
+    daemon.signal(Signal::KILL);
+    assert_eq!(daemon.ended().await, None);
+    assert!(home.state().join("daemon.json").exists());
+    let list = home.run(&["list"]).await;
+    assert_eq!(list.code, Some(3), "{list}");
+    home.serve(&["--demo"]).await.stop().await;
+}
+
+#[tokio::test]
+async fn its_servers_end_with_it() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--demo"]).await;
+    daemon.says("ready: 3 of 3").await;
+    let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
+    let pids: Vec<Pid> = (0..3).map(|index| pid(&servers[index]["pid"])).collect();
+    daemon.stop().await;
+    for pid in pids {
+        test_kill_process(pid).expect_err("it is gone");
+    }
+}
+
+/// A server that ignores everything but SIGKILL takes its 6 s; another signal does not wait.
+#[tokio::test]
+async fn a_second_signal_stops_at_once() {
+    let home = Home::new();
+    let config = home.fakes(&[("stubborn", &["--ignore-sigterm", "--ignore-stdin-eof"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let stubborn = pid(&home.run(&["list", "--json"]).await.json()["servers"][0]["pid"]);
+    daemon.signal(Signal::TERM);
+    daemon.says("SIGTERM: stopping").await;
+    daemon.signal(Signal::INT);
+    assert_eq!(daemon.ended().await, Some(130));
+    // Killed, and reaped by whoever inherits it.
+    within(async {
+        while test_kill_process(stubborn).is_ok() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_and_a_right_one_is_found() {
+    let home = Home::new();
+    let daemon = home.serve(&["--demo"]).await;
+    let token = std::fs::read_to_string(home.state().join("token")).expect("a token");
+    let ask = |home: &Home, token: &str| {
+        let mut command = home.command(&["list"]);
+        command
+            .env("MAINSTAY_URL", &daemon.url)
+            .env("MAINSTAY_TOKEN", token);
+        command
+    };
+    let wrong = within(ask(&home, &token.replace(|_: char| true, "0")).output())
+        .await
+        .expect("it starts");
+    assert_eq!(wrong.status.code(), Some(1));
+    assert_snapshot!(home.redacted(&String::from_utf8_lossy(&wrong.stderr)));
+    // From elsewhere, with the token at hand.
+    let elsewhere = Home::new();
+    let right = within(ask(&elsewhere, &token).output())
+        .await
+        .expect("it starts");
+    assert_eq!(
+        right.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&right.stderr)
+    );
+    // Without one, the URL alone opens nothing.
+    let none = within(ask(&elsewhere, "").output())
+        .await
+        .expect("it starts");
+    assert_eq!(
+        none.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&none.stderr)
+    );
+    daemon.stop().await;
+}
+
+/// The whole of stdout is the protocol, and the end of stdin is the end.
+#[tokio::test]
+async fn mcp_speaks_on_stdio_until_its_client_leaves() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let mut command = home.command(&["mcp", "--config", &config]);
+    command.stdin(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"fake__echo","arguments":{"text":"through"}}}"#;
+    for (request, expected) in [(initialize, "\"serverInfo\""), (call, "through")] {
+        stdin
+            .write_all(format!("{request}\n").as_bytes())
+            .await
+            .expect("written");
+        let answer = within(stdout.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("an answer");
+        assert!(
+            answer.starts_with('{') && answer.contains(expected),
+            "{answer}"
+        );
+    }
+    drop(stdin);
+    assert_eq!(
+        within(child.wait()).await.expect("waited for").code(),
+        Some(0)
+    );
+    assert_eq!(within(stdout.next_line()).await.expect("UTF-8"), None);
+    assert!(!home.state().exists());
+}

@@ -1,0 +1,330 @@
+//! A raw client on Streamable HTTP: it keeps the bytes that came, and knows no MCP type.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json, value::RawValue};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinHandle,
+};
+
+use crate::gateway::soon;
+
+pub const LATEST: &str = "2025-11-25";
+
+const BOTH: &str = "application/json, text/event-stream";
+
+/// A client of one endpoint. Every request has its own connection.
+pub struct Http {
+    address: SocketAddr,
+    path: String,
+    pub session: Option<String>,
+    next_id: AtomicU64,
+}
+
+/// A whole answer.
+pub struct Response {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+/// An answer that is still coming. Dropped, its connection closes.
+pub struct Stream {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    body: Incoming,
+    unread: String,
+    connection: JoinHandle<()>,
+}
+
+impl Http {
+    pub fn new(address: SocketAddr, path: &str) -> Self {
+        Self {
+            address,
+            path: path.to_owned(),
+            session: None,
+            next_id: AtomicU64::new(100),
+        }
+    }
+
+    /// The headers of a proper request.
+    pub fn headers(&self, accept: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let host = HeaderValue::from_str(&self.address.to_string()).expect("an address");
+        headers.insert(header::HOST, host);
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(session) = &self.session {
+            headers.insert("mcp-session-id", HeaderValue::from_str(session).expect("ASCII"));
+            headers.insert("mcp-protocol-version", HeaderValue::from_static(LATEST));
+        }
+        headers
+    }
+
+    /// Sends anything, and waits for the head of the answer.
+    pub async fn send(&self, method: Method, headers: HeaderMap, body: impl Into<Bytes>) -> Stream {
+        let mut request = Request::new(Full::new(body.into()));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.path.parse().expect("a path");
+        *request.headers_mut() = headers;
+        let stream = TcpStream::connect(self.address).await.expect("it listens");
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .expect("a connection");
+        let connection = tokio::spawn(async move {
+            // A connection that breaks shows in the body.
+            connection.await.ok();
+        });
+        let response = soon("an answer's head", sender.send_request(request)).await;
+        let (head, body) = response.expect("an HTTP answer").into_parts();
+        Stream {
+            status: head.status,
+            headers: head.headers,
+            body,
+            unread: String::new(),
+            connection,
+        }
+    }
+
+    /// Posts a message, and waits for the head of the answer.
+    pub async fn begin(&self, body: impl Into<Bytes>) -> Stream {
+        self.send(Method::POST, self.headers(BOTH), body).await
+    }
+
+    /// Posts a message, and waits for the whole answer.
+    pub async fn post(&self, body: impl Into<Bytes>) -> Response {
+        self.begin(body).await.whole().await
+    }
+
+    /// Opens the stream of what is said unasked.
+    pub async fn listen(&self) -> Stream {
+        let headers = self.headers("text/event-stream");
+        let stream = self.send(Method::GET, headers, Bytes::new()).await;
+        assert_eq!(stream.status, StatusCode::OK);
+        stream
+    }
+
+    pub async fn delete(&self) -> StatusCode {
+        let stream = self.send(Method::DELETE, self.headers(BOTH), Bytes::new());
+        stream.await.status
+    }
+
+    /// Posts a message and closes its side of the connection once `ready`; returns when the gateway
+    /// has closed the other, having noticed.
+    pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
+        let mut head = format!("POST {} HTTP/1.1\r\ncontent-length: {}\r\n", self.path, body.len());
+        for (name, value) in &self.headers(BOTH) {
+            head.push_str(&format!("{name}: {}\r\n", value.to_str().expect("ASCII")));
+        }
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        let text = format!("{head}\r\n{body}");
+        stream.write_all(text.as_bytes()).await.expect("written");
+        ready.await;
+        stream.shutdown().await.expect("half closed");
+        let mut rest = Vec::new();
+        // Reset or closed in order: it has noticed.
+        soon("the gateway to notice", stream.read_to_end(&mut rest)).await.ok();
+    }
+
+    /// Greets, and keeps the session; returns the result.
+    pub async fn initialize(&mut self, revision: &str) -> Value {
+        let response = self.post(initialize(revision)).await;
+        assert_eq!(response.status, StatusCode::OK, "{}", response.text);
+        let session = response.headers.get("mcp-session-id").expect("a session id");
+        self.session = Some(session.to_str().expect("ASCII").to_owned());
+        let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert_eq!(self.post(initialized).await.status, StatusCode::ACCEPTED);
+        response.json()["result"].clone()
+    }
+
+    pub fn request_text(&self, method: &str, params: &str) -> String {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+    }
+
+    /// Everything that is said about a request, the response last.
+    pub async fn exchange(&self, method: &str, params: &str) -> Vec<String> {
+        let response = self.post(self.request_text(method, params)).await;
+        assert_eq!(response.status, StatusCode::OK, "{}", response.text);
+        response.messages()
+    }
+
+    /// The response to a request, as it came.
+    pub async fn ask(&self, method: &str, params: &str) -> String {
+        self.exchange(method, params).await.pop().expect("a response")
+    }
+
+    /// The response to a request.
+    pub async fn request(&self, method: &str, params: Value) -> Value {
+        value(&self.ask(method, &params.to_string()).await)
+    }
+
+    /// The result of a request.
+    pub async fn result(&self, method: &str, params: Value) -> Value {
+        let response = self.request(method, params).await;
+        assert!(response["result"].is_object(), "{response}");
+        response["result"].clone()
+    }
+
+    /// The error of a request.
+    pub async fn error(&self, method: &str, params: Value) -> Value {
+        let response = self.request(method, params).await;
+        assert!(response["error"].is_object(), "{response}");
+        response["error"].clone()
+    }
+
+    /// The result of a tool.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.result("tools/call", params).await
+    }
+
+    /// The text that a tool returns.
+    pub async fn say(&self, tool: &str, arguments: Value) -> String {
+        text(&self.call(tool, arguments).await)
+    }
+
+    /// Shows that a server works: its `echo` answers.
+    pub async fn hears(&self, tool: &str) {
+        assert_eq!(self.say(tool, json!({"text": "hello"})).await, "hello");
+    }
+
+    /// The names of all tools.
+    pub async fn tools(&self) -> Vec<String> {
+        let result = self.result("tools/list", json!({})).await;
+        names(&result["tools"])
+    }
+
+    pub async fn cancel(&self, id: &Value) {
+        let text = cancelled(id);
+        assert_eq!(self.post(text).await.status, StatusCode::ACCEPTED);
+    }
+}
+
+impl Stream {
+    /// The next message of an event stream; `None` at its end.
+    pub async fn next(&mut self) -> Option<String> {
+        soon("a message", async {
+            loop {
+                if let Some((event, rest)) = self.unread.split_once("\n\n") {
+                    let (event, rest) = (event.to_owned(), rest.to_owned());
+                    self.unread = rest;
+                    match data(&event) {
+                        Some(message) => return Some(message),
+                        // A comment that keeps the stream alive.
+                        None => continue,
+                    }
+                }
+                self.read().await?;
+            }
+        })
+        .await
+    }
+
+    /// The next message, which must come.
+    pub async fn message(&mut self) -> Value {
+        value(&self.next().await.expect("the stream goes on"))
+    }
+
+    async fn read(&mut self) -> Option<()> {
+        let frame = self.body.frame().await?.ok()?;
+        if let Some(data) = frame.data_ref() {
+            self.unread.push_str(std::str::from_utf8(data).expect("UTF-8 in whole characters"));
+        }
+        Some(())
+    }
+
+    pub async fn whole(mut self) -> Response {
+        let body = async { while self.read().await.is_some() {} };
+        soon("an answer's body", body).await;
+        Response {
+            status: self.status,
+            headers: std::mem::take(&mut self.headers),
+            text: std::mem::take(&mut self.unread),
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+impl Response {
+    pub fn is_stream(&self) -> bool {
+        let kind = self.headers.get(header::CONTENT_TYPE);
+        kind.is_some_and(|kind| kind == "text/event-stream")
+    }
+
+    /// The JSON-RPC messages, in order.
+    pub fn messages(&self) -> Vec<String> {
+        if self.is_stream() {
+            self.text.split("\n\n").filter_map(data).collect()
+        } else {
+            vec![self.text.clone()]
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        value(&self.messages().pop().expect("a message"))
+    }
+}
+
+/// What an event says, if it says anything.
+fn data(event: &str) -> Option<String> {
+    let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
+    let lines: Vec<&str> = lines.map(str::trim_start).collect();
+    let data = lines.join("\n");
+    (!data.is_empty()).then_some(data)
+}
+
+pub fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// A member of an object, as it stands.
+pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
+    let members: std::collections::HashMap<&str, &RawValue> =
+        serde_json::from_str(object).unwrap_or_else(|error| panic!("{error} in {object}"));
+    members.get(member).unwrap_or_else(|| panic!("no {member} in {object}")).get()
+}
+
+/// The text of a tool's result.
+pub fn text(result: &Value) -> String {
+    let text = result["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("no text in {result}")).to_owned()
+}
+
+/// The data of a result that says how a call failed (K9).
+pub fn failure(result: &Value) -> &Value {
+    assert_eq!(result["isError"], true, "{result}");
+    &result["_meta"]["mainstay/error"]
+}
+
+pub fn names(items: &Value) -> Vec<String> {
+    let items = items.as_array().expect("a list").iter();
+    items.map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+pub fn initialize(revision: &str) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"tests","version":"1"}}}}}}"#
+    )
+}
+
+pub fn cancelled(id: &Value) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"enough"}}}}"#
+    )
+}

@@ -1,0 +1,147 @@
+//! A Mainstay in this process, and the patience of these tests.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use mainstay::daemon::Daemon;
+use mainstay_core::config::{self, Config, Source, Surroundings, Syntax};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST},
+    pipe::Pipe,
+};
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often a condition is looked at that nobody announces.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// The future's value; fails the test if it takes too long.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("waited in vain for {what}"),
+    }
+}
+
+/// Waits for a condition that nobody announces.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    let mut glance = tokio::time::interval(GLANCE);
+    soon(what, async {
+        while !condition() {
+            glance.tick().await;
+        }
+    })
+    .await;
+}
+
+/// An environment without variables, files and home.
+struct Nothing;
+
+impl Surroundings for Nothing {
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, _: &Path) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+fn parse(text: &str) -> Config {
+    let source = Source {
+        syntax: Syntax::Json,
+        folder: Path::new("/"),
+        require_transport: false,
+    };
+    let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");
+    assert_eq!(parsed.config.problems().count(), 0, "{text}");
+    parsed.config
+}
+
+/// A running Mainstay with its HTTP door; it goes with the test's runtime.
+pub struct Gateway {
+    daemon: Arc<Daemon>,
+    door: JoinHandle<()>,
+    pub address: SocketAddr,
+}
+
+impl Gateway {
+    pub async fn start(config: &Value) -> Self {
+        let daemon = Daemon::start(&parse(&config.to_string()));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a free port");
+        let address = listener.local_addr().expect("a bound socket");
+        let door = daemon.serve_http(listener, address, axum::Router::new());
+        Self {
+            daemon: Arc::new(daemon),
+            door,
+            address,
+        }
+    }
+
+    /// In front of these servers, in this order.
+    pub async fn of(servers: &[(&str, &Backend)]) -> Self {
+        Self::with(servers, json!({})).await
+    }
+
+    /// The same with settings at the top of the configuration.
+    pub async fn with(servers: &[(&str, &Backend)], mut settings: Value) -> Self {
+        let entries = servers
+            .iter()
+            .map(|(name, backend)| ((*name).to_owned(), backend.entry.clone()));
+        settings["mcpServers"] = Value::Object(entries.collect());
+        Self::start(&settings).await
+    }
+
+    /// A client that has greeted at `/mcp`.
+    pub async fn client(&self) -> Http {
+        self.client_at("/mcp").await
+    }
+
+    /// A client that has greeted.
+    pub async fn client_at(&self, path: &str) -> Http {
+        let mut client = self.stranger(path);
+        client.initialize(LATEST).await;
+        client
+    }
+
+    /// A client that has not greeted.
+    pub fn stranger(&self, path: &str) -> Http {
+        Http::new(self.address, path)
+    }
+
+    /// A client on stdio that has greeted.
+    pub async fn pipe(&self) -> Pipe {
+        let mut pipe = self.silent_pipe();
+        pipe.initialize(LATEST).await;
+        pipe
+    }
+
+    /// A client on stdio that has not greeted.
+    pub fn silent_pipe(&self) -> Pipe {
+        Pipe::open(Arc::clone(&self.daemon))
+    }
+
+    /// Stops everything, in order. No pipe may be open any more.
+    pub async fn stop(self) {
+        let Ok(daemon) = Arc::try_unwrap(self.daemon) else {
+            panic!("a pipe is still open");
+        };
+        soon("the daemon to stop", daemon.stop(Some(self.door))).await;
+    }
+}

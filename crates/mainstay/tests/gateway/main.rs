@@ -1,0 +1,55 @@
+//! The gateway from outside: real clients in front of it, real servers behind it, over real sockets,
+//! pipes and processes.
+//!
+//! [`gateway`] starts a Mainstay in this process, [`backend`] a server behind it, [`client`] and
+//! [`pipe`] are the clients. Everything is waited for by a condition with a bound.
+
+/// One test per backend transport: `name::stdio`, `name::http` and `name::sse`.
+macro_rules! over_every_transport {
+    ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
+        $(#[$doc])*
+        mod $name {
+            use super::*;
+
+            async fn check($kind: Kind) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn stdio() {
+                check(Kind::Stdio).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn http() {
+                check(Kind::Http).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sse() {
+                check(Kind::Sse).await;
+            }
+        }
+    )*};
+}
+
+mod backend;
+mod client;
+mod gateway;
+mod pipe;
+mod rogue;
+
+mod bad_input;
+mod calls;
+mod cancellation;
+mod changes;
+mod doors;
+mod handshake;
+mod isolation;
+mod lists;
+mod loss;
+mod misbehaviour;
+mod names;
+mod pass_through;
+mod progress;
+mod requests;
+mod start;
+mod subscriptions;

@@ -1,0 +1,117 @@
+//! A raw client on stdio.
+
+use std::sync::Arc;
+
+use mainstay::daemon::Daemon;
+use serde_json::{Value, json};
+use tokio::{
+    io::{self, AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines},
+    task::JoinHandle,
+};
+
+use crate::{
+    client::{initialize, value},
+    gateway::soon,
+};
+
+pub struct Pipe {
+    input: DuplexStream,
+    output: Lines<BufReader<DuplexStream>>,
+    server: JoinHandle<()>,
+    next_id: u64,
+    /// What was said beside the answers that were waited for.
+    pub heard: Vec<Value>,
+}
+
+impl Pipe {
+    pub fn open(daemon: Arc<Daemon>) -> Self {
+        let (input, far_input) = io::duplex(64 * 1024);
+        let (far_output, output) = io::duplex(64 * 1024);
+        let server = tokio::spawn(async move { daemon.serve_stdio(far_input, far_output).await });
+        Self {
+            input,
+            output: BufReader::new(output).lines(),
+            server,
+            next_id: 100,
+            heard: Vec::new(),
+        }
+    }
+
+    pub async fn send(&mut self, line: impl AsRef<[u8]>) {
+        let line = [line.as_ref(), b"\n"].concat();
+        soon("room in the pipe", self.input.write_all(&line)).await.expect("it reads");
+    }
+
+    /// The next line, as it came; `None` at the end.
+    pub async fn line(&mut self) -> Option<String> {
+        soon("a line", self.output.next_line()).await.expect("UTF-8")
+    }
+
+    /// The next message, which must come.
+    pub async fn message(&mut self) -> Value {
+        value(&self.line().await.expect("the pipe is open"))
+    }
+
+    pub async fn initialize(&mut self, revision: &str) -> Value {
+        self.send(initialize(revision)).await;
+        let response = self.message().await;
+        assert_eq!(response["id"], "hello", "{response}");
+        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        response["result"].clone()
+    }
+
+    /// Sends a request without waiting; returns its id.
+    pub async fn begin(&mut self, method: &str, params: &str) -> Value {
+        self.next_id += 1;
+        let id = self.next_id;
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        self.send(text).await;
+        id.into()
+    }
+
+    /// The response to a request that was sent, as it came.
+    pub async fn answer(&mut self, id: &Value) -> String {
+        loop {
+            let line = self.line().await.expect("the pipe is open");
+            let message = value(&line);
+            if message["id"] == *id {
+                return line;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// The response to a request, as it came.
+    pub async fn ask(&mut self, method: &str, params: &str) -> String {
+        let id = self.begin(method, params).await;
+        self.answer(&id).await
+    }
+
+    pub async fn result(&mut self, method: &str, params: Value) -> Value {
+        let response = value(&self.ask(method, &params.to_string()).await);
+        assert!(response["result"].is_object(), "{response}");
+        response["result"].clone()
+    }
+
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.result("tools/call", params).await
+    }
+
+    /// Shows that a server works: its `echo` answers.
+    pub async fn hears(&mut self, tool: &str) {
+        let result = self.call(tool, json!({"text": "hello"})).await;
+        assert_eq!(result["content"][0]["text"], "hello");
+    }
+
+    /// Closes the input, and returns what was still said once the gateway has ended.
+    pub async fn close(mut self) -> Vec<Value> {
+        drop(self.input);
+        let mut rest = Vec::new();
+        while let Some(line) = soon("the end", self.output.next_line()).await.expect("UTF-8") {
+            rest.push(value(&line));
+        }
+        soon("the door to close", self.server).await.expect("no panic");
+        rest
+    }
+}

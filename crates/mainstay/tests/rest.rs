@@ -1,0 +1,376 @@
+//! The REST door: who may enter, what each route answers, and how it says no.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, body::Body};
+use fake_server::{Fake, Script, WEIRD_RESULT};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use insta::assert_snapshot;
+use mainstay::{daemon::Daemon, front::rest};
+use mainstay_core::{
+    config::{Config, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch},
+    ids::ServerName,
+};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+const MAX_BODY: usize = 4096;
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(40), work)
+        .await
+        .expect("within the time limit")
+}
+
+/// A daemon in front of `fake`, and of `down`, whose program does not exist.
+struct World {
+    daemon: Daemon,
+    router: Router,
+    fake: Fake,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+fn server(name: &str, launch: Launch) -> ServerConfig {
+    ServerConfig::new(ServerName::new(name).expect("a legal name"), launch)
+}
+
+impl World {
+    async fn new() -> Self {
+        let fake = Fake::http(Script::default()).await.expect("a fake");
+        let http = HttpLaunch {
+            url: fake.url(),
+            headers: Vec::new(),
+            transport: Default::default(),
+        };
+        let stdio = StdioLaunch {
+            command: "no-such-tool-anywhere".to_owned(),
+            ..StdioLaunch::default()
+        };
+        let mut reached = server("fake", Launch::Http(http));
+        reached.call_timeout = Duration::from_secs(1);
+        reached.disabled_tools = vec!["count".to_owned()];
+        let config = Config {
+            servers: vec![reached, server("down", Launch::Stdio(stdio))],
+            ..Config::default()
+        };
+        let daemon = Daemon::start(&config);
+        let router = rest::router(Arc::clone(&daemon.hub), Secret::new(TOKEN), MAX_BODY);
+        within(daemon.hub.registry.settled()).await;
+        Self {
+            daemon,
+            router,
+            fake,
+        }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = within(self.router.clone().call(request))
+            .await
+            .expect("infallible");
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            text: String::from_utf8(bytes.into()).expect("UTF-8"),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(
+            request(Method::GET, path)
+                .body(Body::empty())
+                .expect("a request"),
+        )
+        .await
+    }
+
+    async fn post(&self, path: &str, body: impl Into<String>) -> Answer {
+        let request = request(Method::POST, path)
+            .header(header::CONTENT_TYPE, "application/json; charset=utf-8");
+        self.send(request.body(Body::from(body.into())).expect("a request"))
+            .await
+    }
+
+    async fn end(self) {
+        within(self.daemon.stop(None)).await;
+    }
+}
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+}
+
+#[tokio::test]
+async fn nothing_under_api_opens_without_the_token() {
+    let world = World::new().await;
+    for (method, path) in [
+        (Method::GET, "/api/mcp-clients"),
+        (Method::GET, "/api/servers"),
+        (Method::POST, "/api/mcp-tools/call"),
+        (Method::DELETE, "/api/mcp-tools"),
+        (Method::GET, "/api/no-such-route"),
+        (Method::GET, "/api"),
+    ] {
+        for token in [
+            None,
+            Some("Bearer "),
+            Some("Bearer 0123"),
+            Some("Basic 0123456789abcdef0123456789abcdef"),
+        ] {
+            let mut request = Request::builder().method(method.clone()).uri(path);
+            if let Some(token) = token {
+                request = request.header(header::AUTHORIZATION, token);
+            }
+            let answer = world
+                .send(request.body(Body::empty()).expect("a request"))
+                .await;
+            assert_eq!(
+                answer.status,
+                StatusCode::UNAUTHORIZED,
+                "{method} {path} {token:?}"
+            );
+            assert_eq!(answer.headers[header::WWW_AUTHENTICATE], "Bearer");
+            assert_eq!(answer.json()["error"], "unauthorized");
+        }
+    }
+    for path in ["/healthz", "/readyz"] {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        assert_eq!(world.send(request).await.status, StatusCode::OK, "{path}");
+    }
+    world.end().await;
+}
+
+/// M1, Y3
+#[tokio::test]
+async fn clients_are_told_of_as_002_has_it() {
+    let world = World::new().await;
+    let clients = world.get("/api/mcp-clients").await.json()["clients"].clone();
+    let fake = &clients["fake"];
+    assert_eq!(
+        (&fake["status"], &fake["transport"]),
+        (&json!("connected"), &json!("http"))
+    );
+    assert!(
+        fake["connected_at"].is_f64() && fake.get("error").is_none(),
+        "{fake}"
+    );
+    let tools = fake["tools"].as_array().expect("tools");
+    assert!(
+        tools.contains(&json!("fake/echo")) && !tools.contains(&json!("fake/count")),
+        "{fake}"
+    );
+    let down = &clients["down"];
+    assert_eq!(
+        (&down["status"], &down["tools"]),
+        (&json!("error"), &json!([]))
+    );
+    assert!(
+        down.get("connected_at").is_none()
+            && down["error"].as_str().is_some_and(|why| !why.is_empty()),
+        "{down}"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_lists_have_their_members() {
+    let world = World::new().await;
+    let tools = world.get("/api/mcp-tools").await.json();
+    assert_eq!(
+        tools["tools"][0],
+        json!({
+            "name": "fake/echo",
+            "server": "fake",
+            "original_name": "echo",
+            "description": "returns its text, and its arguments as structured content",
+            "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        })
+    );
+    let lists = [
+        "/api/mcp-resources",
+        "/api/mcp-resource-templates",
+        "/api/mcp-prompts?server=fake",
+        "/api/mcp-tools?server=down",
+        "/api/mcp-tools?server=nobody",
+    ];
+    let mut seen = String::new();
+    for path in lists {
+        let answer = world.get(path).await;
+        seen += &format!("GET {path} -> {}\n{:#}\n", answer.status, answer.json());
+    }
+    assert_snapshot!(seen);
+    world.end().await;
+}
+
+/// M3, M5 and their like; K1, K3: arguments and results are passed as they are.
+#[tokio::test]
+async fn requests_get_the_servers_answers() {
+    let world = World::new().await;
+    let answer = world
+        .post("/api/mcp-tools/call", r#"{"tool":"fake/weird"}"#)
+        .await;
+    assert_eq!(
+        (answer.status, answer.text),
+        (StatusCode::OK, format!(r#"{{"result":{WEIRD_RESULT}}}"#))
+    );
+
+    let arguments =
+        r#"{"z":1e3,  "text":"caf\u00e9","a":12345678901234567890123,"n":{"x":[1.0,-0]}}"#;
+    let body = format!("{{\n  \"tool\": \"fake/echo\",\n  \"arguments\": {arguments}\n}}");
+    let answer = world.post("/api/mcp-tools/call", body).await;
+    assert!(answer.text.contains(arguments), "{}", answer.text);
+
+    let answer = world
+        .post("/api/mcp-tools/call", r#"{"tool":"fake/error"}"#)
+        .await;
+    assert_eq!(
+        (answer.status, &answer.json()["result"]["isError"]),
+        (StatusCode::OK, &json!(true))
+    );
+
+    let mut seen = String::new();
+    for (path, body) in [
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://text"}"#,
+        ),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://blob"}"#,
+        ),
+        ("/api/resources/read", r#"{"uri":"fake://item/7"}"#),
+        (
+            "/api/mcp-prompts/get",
+            r#"{"prompt":"fake/greet","arguments":{"name":"Ada"}}"#,
+        ),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/plain"}"#),
+    ] {
+        let answer = world.post(path, body).await;
+        seen += &format!("POST {path} {body} -> {}\n{}\n", answer.status, answer.text);
+    }
+    assert_snapshot!(seen);
+    world.end().await;
+}
+
+/// M13: every refusal is `{"error": CODE, …}`.
+#[tokio::test]
+async fn refusals_have_one_shape() {
+    let world = World::new().await;
+    let mut seen = String::new();
+    for (path, body) in [
+        ("/api/mcp-tools/call", "{"),
+        ("/api/mcp-tools/call", "{}"),
+        ("/api/mcp-tools/call", r#"{"tool":7}"#),
+        (
+            "/api/mcp-tools/call",
+            r#"{"tool":"fake/echo","arguments":[]}"#,
+        ),
+        ("/api/mcp-tools/call", r#"{"tool":"no slash"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"nobody/echo"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/nothing"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/count"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/rpc_error"}"#),
+        ("/api/mcp-tools/call", r#"{"tool":"fake/hang"}"#),
+        ("/api/mcp-resources/read", r#"{"uri":"fake://text"}"#),
+        ("/api/mcp-resources/read", r#"{"server":"fake"}"#),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"nobody","uri":"fake://text"}"#,
+        ),
+        (
+            "/api/mcp-resources/read",
+            r#"{"server":"fake","uri":"fake://nothing"}"#,
+        ),
+        ("/api/resources/read", r#"{"uri":"other://nothing"}"#),
+        ("/api/mcp-prompts/get", "{}"),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/nothing"}"#),
+        ("/api/mcp-prompts/get", r#"{"prompt":"fake/greet"}"#),
+        ("/api/no-such-route", "{}"),
+        ("/api/servers", "{}"),
+    ] {
+        let answer = world.post(path, body).await;
+        seen += &format!(
+            "POST {path} {body} -> {}\n{}\n",
+            answer.status,
+            answer.json()
+        );
+    }
+    assert_snapshot!(seen);
+
+    let down = world
+        .post("/api/mcp-tools/call", r#"{"tool":"down/echo"}"#)
+        .await;
+    assert_eq!(down.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        (&down.json()["error"], &down.json()["server"]),
+        (&json!("server_not_connected"), &json!("down"))
+    );
+
+    let untyped = request(Method::POST, "/api/mcp-tools/call")
+        .body(Body::from("{}"))
+        .expect("a request");
+    let answer = world.send(untyped).await;
+    assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert_eq!(answer.json()["error"], "unsupported_media_type");
+
+    let large = format!(
+        r#"{{"tool":"fake/echo","arguments":{{"text":"{}"}}}}"#,
+        "x".repeat(MAX_BODY)
+    );
+    let answer = world.post("/api/mcp-tools/call", large).await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]),
+        (StatusCode::PAYLOAD_TOO_LARGE, &json!("request_too_large"))
+    );
+
+    let answer = world.get("/nowhere").await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]),
+        (StatusCode::NOT_FOUND, &json!("not_found"))
+    );
+    world.end().await;
+}
+
+/// A client that goes away does not cancel its call.
+#[tokio::test]
+async fn a_dropped_request_goes_on() {
+    let world = World::new().await;
+    let body = Body::from(r#"{"tool":"fake/sleep","arguments":{"ms":300}}"#);
+    let request = request(Method::POST, "/api/mcp-tools/call")
+        .header(header::CONTENT_TYPE, "application/json");
+    let call = world
+        .router
+        .clone()
+        .call(request.body(body).expect("a request"));
+    let asked = world.fake.until(|received| {
+        received
+            .iter()
+            .any(|it| it.method().as_deref() == Some("tools/call"))
+    });
+    tokio::select! {
+        _ = call => panic!("it was answered before it was dropped"),
+        _ = asked => {}
+    }
+    let World { daemon, fake, .. } = world;
+    // Stopping waits for it.
+    within(daemon.stop(None)).await;
+    assert_eq!(fake.runs("sleep"), 1);
+    assert_eq!(fake.count("notifications/cancelled"), 0);
+}
