@@ -320,8 +320,8 @@ struct AddressMembers<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow, default)]
     uri: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    _meta: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "ref")]
     reference: Option<&'a RawValue>,
 }
@@ -341,7 +341,7 @@ pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, In
     Ok(Address {
         name: word(members.name, "\"name\" must be a string")?,
         uri: word(members.uri, "\"uri\" must be a string")?,
-        progress_token: match members._meta {
+        progress_token: match members.meta {
             Some(meta) => progress_token(text, meta)?,
             None => None,
         },

@@ -122,7 +122,8 @@ fn expose(origin: &Origin<'_>, naming: Naming, max_length: usize) -> String {
 /// `name` shortened and closed with a hash of what it stands for.
 fn close_with_hash(name: &str, origin: &Origin<'_>, max_length: usize) -> String {
     let digest = Sha256::digest(format!("{}/{}", origin.server, origin.original));
-    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"));
+    let hash = format!("{hash:016x}");
     let room = max_length.saturating_sub(HASH_LENGTH + 1);
     let kept: String = name.chars().take(room).collect();
     format!("{kept}_{}", &hash[..HASH_LENGTH])

@@ -9,7 +9,7 @@ use mainstay::{
     demo,
 };
 
-/// A tenth of the hop's time went into allocation with the system's allocator (`bench/`).
+/// A tenth of the hop's user time went into the system's allocator (see ARCHITECTURE.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

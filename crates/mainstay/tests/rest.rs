@@ -1,6 +1,6 @@
 //! The REST door: who may enter, what each route answers, and how it says no.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body};
 use fake_server::{Fake, Script, WEIRD_RESULT};
@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use insta::assert_snapshot;
 use mainstay::{daemon::Daemon, front::rest};
 use mainstay_core::{
-    config::{Config, HttpLaunch, Launch, Secret, ServerConfig, StdioLaunch},
+    config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl World {
         let http = HttpLaunch {
             url: fake.url(),
             headers: Vec::new(),
-            transport: Default::default(),
+            transport: HttpTransport::Detect,
         };
         let stdio = StdioLaunch {
             command: "no-such-tool-anywhere".to_owned(),
@@ -213,7 +213,7 @@ async fn the_lists_have_their_members() {
     let mut seen = String::new();
     for path in lists {
         let answer = world.get(path).await;
-        seen += &format!("GET {path} -> {}\n{:#}\n", answer.status, answer.json());
+        let _ = writeln!(seen, "GET {path} -> {}\n{:#}", answer.status, answer.json());
     }
     assert_snapshot!(seen);
     world.end().await;
@@ -263,7 +263,11 @@ async fn requests_get_the_servers_answers() {
         ("/api/mcp-prompts/get", r#"{"prompt":"fake/plain"}"#),
     ] {
         let answer = world.post(path, body).await;
-        seen += &format!("POST {path} {body} -> {}\n{}\n", answer.status, answer.text);
+        let _ = writeln!(
+            seen,
+            "POST {path} {body} -> {}\n{}",
+            answer.status, answer.text
+        );
     }
     assert_snapshot!(seen);
     world.end().await;
@@ -306,8 +310,9 @@ async fn refusals_have_one_shape() {
         ("/api/servers", "{}"),
     ] {
         let answer = world.post(path, body).await;
-        seen += &format!(
-            "POST {path} {body} -> {}\n{}\n",
+        let _ = writeln!(
+            seen,
+            "POST {path} {body} -> {}\n{}",
             answer.status,
             answer.json()
         );
@@ -366,7 +371,7 @@ async fn a_dropped_request_goes_on() {
     });
     tokio::select! {
         _ = call => panic!("it was answered before it was dropped"),
-        _ = asked => {}
+        () = asked => {}
     }
     let World { daemon, fake, .. } = world;
     // Stopping waits for it.

@@ -25,7 +25,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub struct Client {
     url: String,
     authority: String,
-    token: Secret,
+    /// Without one, only somebody else's door opens.
+    token: Option<Secret>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -34,15 +35,13 @@ pub enum ClientError {
     BadUrl { url: String, reason: &'static str },
     #[error("no daemon is running (state directory {})", dir.display())]
     NotRunning { dir: PathBuf },
-    #[error("no token for {url}")]
-    NoToken { url: String },
     #[error("cannot reach the daemon at {url}")]
     Unreachable {
         url: String,
         source: Box<dyn Error + Send + Sync>,
     },
-    #[error("the daemon at {url} refuses the token")]
-    Unauthorized { url: String },
+    #[error("the daemon at {url} {}", if *had_token { "refuses the token" } else { "needs a token" })]
+    Unauthorized { url: String, had_token: bool },
     /// The daemon said no, in its own words (M13).
     #[error("{}", words(body))]
     Refused {
@@ -65,7 +64,7 @@ impl ClientError {
     /// The word that programs compare.
     pub fn code(&self) -> &str {
         match self {
-            Self::BadUrl { .. } | Self::NoToken { .. } => "invalid_arguments",
+            Self::BadUrl { .. } => "invalid_arguments",
             Self::NotRunning { .. } | Self::Unreachable { .. } => "unreachable",
             Self::Unauthorized { .. } => "unauthorized",
             Self::Refused { body, .. } => body
@@ -86,7 +85,7 @@ impl ClientError {
 }
 
 impl Client {
-    pub fn new(url: &str, token: Secret) -> Result<Self, ClientError> {
+    pub fn new(url: &str, token: Option<Secret>) -> Result<Self, ClientError> {
         let bad = |reason| ClientError::BadUrl {
             url: url.to_owned(),
             reason,
@@ -172,6 +171,7 @@ impl Client {
             StatusCode::OK => serde_json::from_slice(&body).map_err(|_| foreign()),
             StatusCode::UNAUTHORIZED => Err(ClientError::Unauthorized {
                 url: self.url.clone(),
+                had_token: self.token.is_some(),
             }),
             _ => {
                 let body: Map<String, Value> =
@@ -193,15 +193,15 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, &self.authority)
-            .header(
-                header::AUTHORIZATION,
-                format!("Bearer {}", self.token.expose()),
-            )
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        let request = request
             .body(Full::new(body))
             .map_err(|error| self.unreachable(error))?;
         let (mut sender, connection) =
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn only_a_daemons_own_url_will_do() {
-        let client = |url| Client::new(url, Secret::new("t"));
+        let client = |url| Client::new(url, None);
         for url in [
             "http://127.0.0.1:7420",
             "http://localhost:1/",

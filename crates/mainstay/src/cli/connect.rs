@@ -65,9 +65,9 @@ impl DaemonArgs {
             }
         };
         let token = match (var("MAINSTAY_TOKEN"), token_file) {
-            (Some(token), _) => Secret::new(token),
-            (None, Some(path)) => state::read_token(&path)?,
-            (None, None) => return Err(ClientError::NoToken { url }.into()),
+            (Some(token), _) => Some(Secret::new(token)),
+            (None, Some(path)) => Some(state::read_token(&path)?),
+            (None, None) => None,
         };
         Ok(Client::new(&url, token)?)
     }
@@ -90,7 +90,7 @@ async fn for_the_occasion<T>(
     let listener = TcpListener::bind(any).await.map_err(unbound)?;
     let address = listener.local_addr().map_err(unbound)?;
     let token = state::random_token()?;
-    let client = Client::new(&format!("http://{address}"), token.clone())?;
+    let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
 
     let daemon = Daemon::start(&loaded.config);
     let rest = rest::router(daemon.hub.clone(), token, loaded.config.max_body_bytes);

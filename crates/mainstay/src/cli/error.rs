@@ -57,13 +57,12 @@ pub enum CommandError {
 impl CommandError {
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Load(_) | Self::Usage { .. } => Exit::USAGE,
+            Self::Load(_) | Self::Usage { .. } | Self::Read { .. } => Exit::USAGE,
             Self::Client(error) => client_exit(error),
             Self::NotFound { .. } => Exit::NOT_FOUND,
             Self::Interrupted { exit, .. } => Exit(*exit),
             Self::State(_)
             | Self::Listen { .. }
-            | Self::Read { .. }
             | Self::Signals(_)
             | Self::Output(_)
             | Self::StillRunning { .. } => Exit::FAILED,
@@ -189,7 +188,7 @@ impl CommandError {
 /// M13's statuses as exit codes (design section 8).
 fn client_exit(error: &ClientError) -> Exit {
     match error {
-        ClientError::BadUrl { .. } | ClientError::NoToken { .. } => Exit::USAGE,
+        ClientError::BadUrl { .. } => Exit::USAGE,
         ClientError::NotRunning { .. } | ClientError::Unreachable { .. } => Exit::UNREACHABLE,
         ClientError::Unauthorized { .. } | ClientError::Foreign { .. } => Exit::FAILED,
         ClientError::Refused { status, .. } => match *status {
@@ -208,11 +207,8 @@ fn client_hint(error: &ClientError) -> Option<&'static str> {
             "start one with `mainstay serve`, or name a configuration with --config to do without"
         }
         ClientError::Unreachable { .. } => "start it with `mainstay serve`, or check --url",
-        ClientError::NoToken { .. } => {
-            "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
-        }
         ClientError::Unauthorized { .. } => {
-            "check MAINSTAY_TOKEN, or that MAINSTAY_HOME is that daemon's"
+            "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
         }
         ClientError::Refused { body, .. } => match body.get("error")?.as_str()? {
             "server_not_found" | "server_not_connected" => {

@@ -29,7 +29,7 @@ pub use self::error::{CommandError, Exit};
 const EXAMPLES: &str = "\
 Examples:
   mainstay serve --demo                          three small servers to play with
-  mainstay serve                                 serve your configuration at http://127.0.0.1:7420/mcp
+  mainstay serve                                 your servers, at http://127.0.0.1:7420/mcp
   mainstay list                                  how the servers are
   mainstay call alpha/echo text=hello            call a tool
   mainstay tools --config servers.json           ask without a daemon

@@ -162,32 +162,47 @@ impl Server {
             .filter(|session| !session.is_over())
     }
 
-    /// The shared session. If the server is on its way up, waits for it until `deadline`; a
-    /// scheduled attempt is brought forward (G8).
+    /// The shared session. If the server is on its way up, waits until `deadline` for one attempt,
+    /// which is shared by all callers; a scheduled one is brought forward (G8, K9).
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
-        let mut view = self.view.clone();
-        self.tell(Command::CallWaiting);
-        let waiting = async {
-            loop {
-                if let Some(session) = self.live_session() {
-                    return Ok(session);
-                }
-                // A session that is over has not been noticed yet: the next view tells.
-                let settled = {
-                    let view = view.borrow_and_update();
-                    view.session.is_none() && !view.status.state.is_hopeful()
-                };
-                if settled || view.changed().await.is_err() {
-                    return Err(self.not_connected());
-                }
-            }
-        };
+        let waiting = self.next_session();
         timeout_at(deadline, waiting)
             .await
             .unwrap_or_else(|_| Err(self.not_connected()))
+    }
+
+    async fn next_session(&self) -> Result<Arc<Session>, Failure> {
+        let mut view = self.view.clone();
+        // A session whose loss has not been noticed yet counts one loss more before the attempt.
+        let last_loss = {
+            let view = view.borrow_and_update();
+            view.status.attempt + u32::from(view.session.is_some())
+        };
+        let mut told = false;
+        loop {
+            if let Some(session) = self.live_session() {
+                return Ok(session);
+            }
+            let (over, status) = {
+                let view = view.borrow_and_update();
+                (view.session.is_none(), view.status.clone())
+            };
+            let waits = status.next_retry.is_some();
+            let attempt_failed = waits && status.attempt > last_loss;
+            if over && (attempt_failed || !status.state.is_hopeful()) {
+                return Err(self.not_connected());
+            }
+            if waits && !told {
+                told = true;
+                self.tell(Command::CallWaiting);
+            }
+            if view.changed().await.is_err() {
+                return Err(self.not_connected());
+            }
+        }
     }
 
     /// K2, K9: why a call cannot be made, in words and as data.
@@ -198,7 +213,13 @@ impl Server {
         } else {
             State::Disconnected
         };
-        let mut message = format!("Server '{}' is {state}", self.name);
+        // K2, K9: read as sentences.
+        let words = match state {
+            State::Error => "not connected",
+            State::Failed => "down after repeated crashes",
+            other => other.as_str(),
+        };
+        let mut message = format!("Server '{}' is {words}", self.name);
         if let Some(reason) = &status.reason {
             message = format!("{message}: {reason}");
         }

@@ -68,10 +68,15 @@ impl Listener for Inbox {
 
 struct PrivateSession {
     stop: Stop,
+    /// What it takes to open it again.
+    initialize: Arc<str>,
+    listener: Arc<dyn Listener>,
     session: Option<Arc<Session>>,
     /// Calls that wait for the session to open.
     waiting: Vec<oneshot::Sender<Result<Arc<Session>, Failure>>>,
 }
+
+type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
     config: Arc<ServerConfig>,
@@ -86,11 +91,8 @@ pub struct Task {
     /// Every connection, opening, open or closing, and which session's it is.
     connections: JoinSet<Loss>,
     carries: HashMap<task::Id, Which>,
-    opened: (
-        mpsc::Sender<(Which, Session)>,
-        mpsc::Receiver<(Which, Session)>,
-    ),
-    notices: (mpsc::Sender<Notice>, mpsc::Receiver<Notice>),
+    opened: Channel<(Which, Session)>,
+    notices: Channel<Notice>,
     listings: JoinSet<(Epoch, Box<ServerCatalog>, Vec<ListKind>)>,
     /// Lists that the server said have changed, to be read at `list_at`.
     stale: Vec<ListKind>,
@@ -192,7 +194,7 @@ impl Task {
             // Nobody holds the server any more: the same as being told to stop.
             Happening::Command(Some(Command::Stop) | None) => self.stop(),
             Happening::Opened(Which::Shared(epoch), session) => {
-                self.shared_opened(epoch, session).await
+                self.shared_opened(epoch, session).await;
             }
             Happening::Opened(Which::Private(id), session) => self.private_opened(id, session),
             Happening::Ended(Which::Shared(epoch), loss) => {
@@ -206,7 +208,7 @@ impl Task {
             }
             Happening::Ended(Which::Private(id), loss) => self.private_ended(id, &loss),
             Happening::Listed(epoch, catalog, announced) => {
-                self.listed(epoch, *catalog, announced).await
+                self.listed(epoch, *catalog, announced).await;
             }
             Happening::Notice(notice) => self.notice(notice).await,
             Happening::Deadline => {
@@ -264,8 +266,14 @@ impl Task {
 
     fn connect(&mut self, which: Which, opening: Opening) {
         let opened = self.opened.0.clone();
+        let limit = self.config.connect_timeout;
         let connection = self.connections.spawn(async move {
-            match transport::open(opening).await {
+            let open = match which {
+                // Its lifecycle watches the time.
+                Which::Shared(_) => transport::open(opening).await,
+                Which::Private(_) => transport::open_within(limit, opening).await,
+            };
+            match open {
                 Ok((session, running)) => {
                     // Its reader ends after all connections.
                     opened.send((which, session)).await.ok();
@@ -340,10 +348,10 @@ impl Task {
         if changed.is_empty() {
             match notice.method {
                 Method::LogMessage | Method::ResourceUpdated => {
-                    self.report(Report::Notice(notice)).await
+                    self.report(Report::Notice(notice)).await;
                 }
                 other => {
-                    tracing::debug!(server = %self.config.name, ?other, "a notification was ignored")
+                    tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
                 }
             }
             return;
@@ -398,16 +406,25 @@ impl Task {
             )));
             return;
         }
-        let stop = Stop::default();
-        let opening = self.opening(initialize, listener, stop.clone());
-        self.privates.insert(
-            id,
-            PrivateSession {
-                stop: stop.clone(),
-                session: None,
-                waiting: vec![reply],
-            },
+        let private = PrivateSession {
+            stop: Stop::default(),
+            initialize,
+            listener,
+            session: None,
+            waiting: vec![reply],
+        };
+        self.connect_private(id, private);
+    }
+
+    fn connect_private(&mut self, id: PrivateId, mut private: PrivateSession) {
+        private.stop = Stop::default();
+        private.session = None;
+        let opening = self.opening(
+            Arc::clone(&private.initialize),
+            Arc::clone(&private.listener),
+            private.stop.clone(),
         );
+        self.privates.insert(id, private);
         self.connect(Which::Private(id), opening);
     }
 
@@ -432,6 +449,10 @@ impl Task {
         let Some(private) = self.privates.remove(&id) else {
             return;
         };
+        // It had been open, and someone asked for it while it went.
+        if private.session.is_some() && !private.waiting.is_empty() && !self.stopping {
+            return self.connect_private(id, private);
+        }
         for reply in private.waiting {
             let message = format!(
                 "Server '{}' could not open a session: {loss}",

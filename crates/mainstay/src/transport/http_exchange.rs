@@ -100,7 +100,7 @@ impl HttpExchange {
                         }
                         CollectError::Broken(error) => http_client::interruption(&error),
                     });
-                    return self.body(status, whole?);
+                    return self.body(status, &whole?);
                 }
                 State::Events(events) => match events.next().await {
                     None => {
@@ -140,7 +140,7 @@ impl HttpExchange {
     }
 
     /// An answer in one piece: the response itself, or an HTTP error.
-    fn body(&self, status: u16, body: Bytes) -> Result<Frame, Interruption> {
+    fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
         let success = (200..300).contains(&status);
         // Before the body is looked at: what a server says with its 404 is not the point.
         if status == 404 && self.link.has_session() {
@@ -159,7 +159,7 @@ impl HttpExchange {
             _ => {
                 let kind = InterruptionKind::Refused {
                     status,
-                    body: shown(&body),
+                    body: shown(body),
                 };
                 Err(match status {
                     401 | 429 => Interruption::not_sent(kind),

@@ -28,7 +28,11 @@ mod stdio;
 mod streamable_http;
 mod unasked;
 
-use std::{pin::Pin, sync::Arc};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use mainstay_core::{
     config::{HttpTransport, Launch},
@@ -107,6 +111,21 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
         },
         Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string())),
     }
+}
+
+/// Opens a connection, and gives it up when the handshake takes longer than `limit`.
+pub async fn open_within(limit: Duration, opening: Opening) -> Result<(Session, Running), Loss> {
+    let close = opening.stop.close.clone();
+    let mut opening = pin!(open(opening));
+    tokio::select! {
+        opened = &mut opening => return opened,
+        () = tokio::time::sleep(limit) => close.cancel(),
+    }
+    // Not dropped: it ends what it has started.
+    if let Ok((_, running)) = opening.await {
+        running.await;
+    }
+    Err(Loss::ConnectTimeout(limit))
 }
 
 /// Reads the answer to `initialize`.

@@ -224,7 +224,7 @@ impl Reader {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
             match lines.next().await {
-                Ok(Some(Line::Whole(line))) => self.line(line),
+                Ok(Some(Line::Whole(line))) => self.line(&line),
                 Ok(Some(Line::TooLong { head })) => self.too_long(&head),
                 Ok(None) => return,
                 Err(error) => {
@@ -235,7 +235,7 @@ impl Reader {
         }
     }
 
-    fn line(&self, line: Bytes) {
+    fn line(&self, line: &Bytes) {
         match Frame::read(line.clone()) {
             Ok(frame) => {
                 if let Some(answer) = self.unasked.sort(frame, &self.pending) {
@@ -244,7 +244,7 @@ impl Reader {
             }
             // A blank line is no message, and no noise either.
             Err(_) if line.trim_ascii().is_empty() => {}
-            Err(_) if line.trim_ascii_start().starts_with(b"[") => self.batch(&line),
+            Err(_) if line.trim_ascii_start().starts_with(b"[") => self.batch(line),
             // E17: noise never stops the messages.
             Err(error) => {
                 tracing::warn!(server = %self.server, %error, "failed to parse JSON-RPC message from stdout");
@@ -260,7 +260,7 @@ impl Reader {
         match items {
             Some(items) => {
                 for item in items {
-                    self.line(line.slice_ref(item.as_bytes()));
+                    self.line(&line.slice_ref(item.as_bytes()));
                 }
             }
             None => {

@@ -1,5 +1,8 @@
 //! The command line as people and scripts meet it: the real program, its exit codes and its output.
 
+// Signals and process ids are asked about in the words of Unix.
+#![cfg(unix)]
+
 mod commands;
 mod failures;
 mod occasion;

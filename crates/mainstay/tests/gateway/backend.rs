@@ -136,9 +136,7 @@ impl Backend {
     /// The ids that `notifications/cancelled` named.
     pub fn cancelled(&self) -> Vec<Value> {
         let cancelled = self.of_method("notifications/cancelled");
-        let ids = cancelled
-            .iter()
-            .map(|it| it["params"]["requestId"].clone());
+        let ids = cancelled.iter().map(|it| it["params"]["requestId"].clone());
         ids.collect()
     }
 

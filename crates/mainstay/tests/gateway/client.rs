@@ -63,9 +63,15 @@ impl Http {
         let host = HeaderValue::from_str(&self.address.to_string()).expect("an address");
         headers.insert(header::HOST, host);
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
         if let Some(session) = &self.session {
-            headers.insert("mcp-session-id", HeaderValue::from_str(session).expect("ASCII"));
+            headers.insert(
+                "mcp-session-id",
+                HeaderValue::from_str(session).expect("ASCII"),
+            );
             headers.insert("mcp-protocol-version", HeaderValue::from_static(LATEST));
         }
         headers
@@ -122,7 +128,11 @@ impl Http {
     /// Posts a message and closes its side of the connection once `ready`; returns when the gateway
     /// has closed the other, having noticed.
     pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
-        let mut head = format!("POST {} HTTP/1.1\r\ncontent-length: {}\r\n", self.path, body.len());
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\ncontent-length: {}\r\n",
+            self.path,
+            body.len()
+        );
         for (name, value) in &self.headers(BOTH) {
             head.push_str(&format!("{name}: {}\r\n", value.to_str().expect("ASCII")));
         }
@@ -133,14 +143,19 @@ impl Http {
         stream.shutdown().await.expect("half closed");
         let mut rest = Vec::new();
         // Reset or closed in order: it has noticed.
-        soon("the gateway to notice", stream.read_to_end(&mut rest)).await.ok();
+        soon("the gateway to notice", stream.read_to_end(&mut rest))
+            .await
+            .ok();
     }
 
     /// Greets, and keeps the session; returns the result.
     pub async fn initialize(&mut self, revision: &str) -> Value {
         let response = self.post(initialize(revision)).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
-        let session = response.headers.get("mcp-session-id").expect("a session id");
+        let session = response
+            .headers
+            .get("mcp-session-id")
+            .expect("a session id");
         self.session = Some(session.to_str().expect("ASCII").to_owned());
         let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert_eq!(self.post(initialized).await.status, StatusCode::ACCEPTED);
@@ -161,7 +176,10 @@ impl Http {
 
     /// The response to a request, as it came.
     pub async fn ask(&self, method: &str, params: &str) -> String {
-        self.exchange(method, params).await.pop().expect("a response")
+        self.exchange(method, params)
+            .await
+            .pop()
+            .expect("a response")
     }
 
     /// The response to a request.
@@ -239,7 +257,8 @@ impl Stream {
     async fn read(&mut self) -> Option<()> {
         let frame = self.body.frame().await?.ok()?;
         if let Some(data) = frame.data_ref() {
-            self.unread.push_str(std::str::from_utf8(data).expect("UTF-8 in whole characters"));
+            self.unread
+                .push_str(std::str::from_utf8(data).expect("UTF-8 in whole characters"));
         }
         Some(())
     }
@@ -297,13 +316,17 @@ pub fn value(text: &str) -> Value {
 pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
     let members: std::collections::HashMap<&str, &RawValue> =
         serde_json::from_str(object).unwrap_or_else(|error| panic!("{error} in {object}"));
-    members.get(member).unwrap_or_else(|| panic!("no {member} in {object}")).get()
+    members
+        .get(member)
+        .unwrap_or_else(|| panic!("no {member} in {object}"))
+        .get()
 }
 
 /// The text of a tool's result.
 pub fn text(result: &Value) -> String {
     let text = result["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("no text in {result}")).to_owned()
+    text.unwrap_or_else(|| panic!("no text in {result}"))
+        .to_owned()
 }
 
 /// The data of a result that says how a call failed (K9).
@@ -314,7 +337,9 @@ pub fn failure(result: &Value) -> &Value {
 
 pub fn names(items: &Value) -> Vec<String> {
     let items = items.as_array().expect("a list").iter();
-    items.map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
+    items
+        .map(|item| item["name"].as_str().expect("a name").to_owned())
+        .collect()
 }
 
 pub fn initialize(revision: &str) -> String {

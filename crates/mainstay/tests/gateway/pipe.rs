@@ -39,12 +39,16 @@ impl Pipe {
 
     pub async fn send(&mut self, line: impl AsRef<[u8]>) {
         let line = [line.as_ref(), b"\n"].concat();
-        soon("room in the pipe", self.input.write_all(&line)).await.expect("it reads");
+        soon("room in the pipe", self.input.write_all(&line))
+            .await
+            .expect("it reads");
     }
 
     /// The next line, as it came; `None` at the end.
     pub async fn line(&mut self) -> Option<String> {
-        soon("a line", self.output.next_line()).await.expect("UTF-8")
+        soon("a line", self.output.next_line())
+            .await
+            .expect("UTF-8")
     }
 
     /// The next message, which must come.
@@ -56,7 +60,8 @@ impl Pipe {
         self.send(initialize(revision)).await;
         let response = self.message().await;
         assert_eq!(response["id"], "hello", "{response}");
-        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+            .await;
         response["result"].clone()
     }
 
@@ -64,7 +69,8 @@ impl Pipe {
     pub async fn begin(&mut self, method: &str, params: &str) -> Value {
         self.next_id += 1;
         let id = self.next_id;
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         self.send(text).await;
         id.into()
     }
@@ -108,10 +114,15 @@ impl Pipe {
     pub async fn close(mut self) -> Vec<Value> {
         drop(self.input);
         let mut rest = Vec::new();
-        while let Some(line) = soon("the end", self.output.next_line()).await.expect("UTF-8") {
+        while let Some(line) = soon("the end", self.output.next_line())
+            .await
+            .expect("UTF-8")
+        {
             rest.push(value(&line));
         }
-        soon("the door to close", self.server).await.expect("no panic");
+        soon("the door to close", self.server)
+            .await
+            .expect("no panic");
         rest
     }
 }

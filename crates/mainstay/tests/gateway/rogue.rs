@@ -13,7 +13,9 @@ use crate::client::value;
 /// The entry of a server with one tool, `act`, whose calls `answer` answers: it gets the call's id,
 /// and returns an HTTP response, which ends with its connection.
 pub async fn start(answer: fn(&Value) -> String) -> Value {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -41,7 +43,8 @@ async fn serve(stream: TcpStream, answer: fn(&Value) -> String) -> Option<()> {
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
     let response = if body.is_empty() {
-        "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned()
+        "HTTP/1.1 405 Method Not Allowed\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            .to_owned()
     } else {
         respond(&value(std::str::from_utf8(&body).expect("UTF-8")), answer)
     };
@@ -57,11 +60,19 @@ fn respond(message: &Value, answer: fn(&Value) -> String) -> String {
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "rogue", "version": "1"},
         }),
-        Some("tools/list") => json!({"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}),
+        Some("tools/list") => {
+            json!({"tools": [{"name": "act", "inputSchema": {"type": "object"}}]})
+        }
         Some("tools/call") => return answer(id),
-        _ => return "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        _ => {
+            return "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+                .to_owned();
+        }
     };
-    http("application/json", &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string())
+    http(
+        "application/json",
+        &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
+    )
 }
 
 /// A response whose body ends with its connection.

@@ -1,6 +1,6 @@
 //! All servers as one: names resolved by the catalog, lists answered from it.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
@@ -110,7 +110,7 @@ impl<'a> Asked<'a> {
         }
         result.push(']');
         if end < items.len() {
-            result.push_str(&format!(r#","nextCursor":"{end}""#));
+            let _ = write!(result, r#","nextCursor":"{end}""#);
         }
         result.push('}');
         Reply::result(self.id(), &result)

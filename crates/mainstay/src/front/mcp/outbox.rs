@@ -12,6 +12,9 @@ use crate::transport::{Listener, Notice};
 /// Messages that wait for a client that does not read; more are dropped and counted.
 const MAX_WAITING: usize = 256;
 
+/// And their bytes: one log message may be large.
+const MAX_WAITING_BYTES: usize = 4 * 1024 * 1024;
+
 /// A bounded queue of messages. Each is taken by one reader, however many listen (specification,
 /// transports: a message goes to one stream only).
 #[derive(Debug, Default)]
@@ -20,6 +23,7 @@ pub struct Outbox(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<String>,
+    bytes: usize,
     readers: Vec<Waker>,
     closed: bool,
     dropped: u64,
@@ -45,7 +49,7 @@ impl Outbox {
             if state.closed || state.waiting.contains(&message) {
                 return;
             }
-            if state.waiting.len() >= MAX_WAITING {
+            if state.waiting.len() >= MAX_WAITING || state.bytes >= MAX_WAITING_BYTES {
                 state.dropped += 1;
                 if state.dropped.is_power_of_two() {
                     tracing::warn!(
@@ -55,6 +59,7 @@ impl Outbox {
                 }
                 return;
             }
+            state.bytes += message.len();
             state.waiting.push_back(message);
         });
     }
@@ -67,6 +72,7 @@ impl Outbox {
     pub fn poll_next(&self, context: &Context<'_>) -> Poll<Option<String>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(message) = state.waiting.pop_front() {
+            state.bytes -= message.len();
             return Poll::Ready(Some(message));
         }
         if state.closed {

@@ -122,10 +122,10 @@ impl ClientSession {
         if in_flight.cancels.contains_key(id) {
             return None;
         }
-        if !in_flight.ended {
-            in_flight.cancels.insert(id.into(), cancel);
-        } else {
+        if in_flight.ended {
             drop(cancel.send("the session has ended".to_owned()));
+        } else {
+            in_flight.cancels.insert(id.into(), cancel);
         }
         drop(in_flight);
         Some(Entry {

@@ -156,7 +156,7 @@ impl Door {
                     &error.to_string(),
                     None,
                 ))
-                .await
+                .await;
             }
         }
     }

@@ -48,12 +48,11 @@ impl Endpoint {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
-        let tls = match encrypted {
-            true => Some(
-                ServerName::try_from(host.clone())
-                    .map_err(|_| Unusable("the URL's host is no name"))?,
-            ),
-            false => None,
+        let tls = if encrypted {
+            let name = ServerName::try_from(host.clone());
+            Some(name.map_err(|_| Unusable("the URL's host is no name"))?)
+        } else {
+            None
         };
         let port = authority
             .port_u16()

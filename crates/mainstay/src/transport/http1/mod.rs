@@ -80,15 +80,14 @@ impl Client {
 
     /// Sends a request, given as the bytes of its head and body.
     pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
-        let phase = match self.take() {
-            Some(connection) => Phase::Writing {
+        let phase = if let Some(connection) = self.take() {
+            Phase::Writing {
                 connection,
                 written: 0,
-            },
-            None => {
-                let client = Arc::clone(self);
-                Phase::Connecting(Box::pin(async move { client.endpoint.connect().await }))
             }
+        } else {
+            let client = Arc::clone(self);
+            Phase::Connecting(Box::pin(async move { client.endpoint.connect().await }))
         };
         Responding {
             client: Arc::clone(self),
@@ -306,10 +305,9 @@ impl Response {
                 Ok(Decoded::NeedsMore) => match ready!(connection.poll_read(context)) {
                     Ok(0) => {
                         self.connection = None;
-                        return Poll::Ready(match self.body.ends_with_connection() {
-                            true => None,
-                            false => Some(Err(Error::Broken(io::ErrorKind::UnexpectedEof.into()))),
-                        });
+                        let whole = self.body.ends_with_connection();
+                        let cut_off = || Err(Error::Broken(io::ErrorKind::UnexpectedEof.into()));
+                        return Poll::Ready((!whole).then(cut_off));
                     }
                     Ok(_) => {}
                     Err(error) => {

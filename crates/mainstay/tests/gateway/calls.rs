@@ -1,0 +1,270 @@
+//! How calls end that do not end well: in time, with the truth, and without others noticing (K2,
+//! K7, K9, K10, K16; invariant 6).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, raw},
+    gateway::Gateway,
+    rogue,
+};
+
+/// Far below any time limit in these tests.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+const BOTH: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
+
+over_every_transport! {
+    /// K6, K7: the server's own limit, a result that says so, and the server is told.
+    async fn a_call_has_a_time_limit(kind) {
+        for (path, prefix) in BOTH {
+            let backend = Backend::start(kind, &[]).await.option("timeout_s", 0.3);
+            let calm = Backend::http().await;
+            let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+            let client = gateway.client_at(path).await;
+            let result = client.call(&format!("{prefix}hang"), json!({})).await;
+            assert_eq!(failure(&result), &json!({"kind": "call_timeout", "server": "x"}));
+            let text = crate::client::value(&crate::client::text(&result));
+            assert_eq!(text["error"], "timeout after 300ms", "{text}");
+            let id = backend.until_called("hang").await;
+            backend.until_cancelled(&id).await;
+            client.hears(&format!("{prefix}echo")).await;
+            gateway.client().await.hears("calm__echo").await;
+        }
+    }
+
+    /// K16: progress extends the limit, and only up to the hard one.
+    async fn progress_extends_the_time_limit_up_to_the_hard_one(kind) {
+        let backend = Backend::start(kind, &[]).await.option("timeout_s", 1);
+        let backend = backend.option("maxTimeoutMs", 3000);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let call = async |steps: u64| {
+            let params = json!({
+                "name": "x__progress",
+                "arguments": {"steps": steps, "intervalMs": 150},
+                "_meta": {"progressToken": 1},
+            });
+            client.result("tools/call", params).await
+        };
+        assert_eq!(call(10).await["content"][0]["text"], "10 steps done");
+        assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
+    }
+
+    /// K7: a late answer finds nobody, least of all the next call.
+    async fn a_late_answer_is_dropped(kind) {
+        let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let late = client.call("x__out_of_order", json!({})).await;
+        assert_eq!(failure(&late)["kind"], "call_timeout");
+        // Sets the first one free, whose answer follows this one's.
+        assert_eq!(client.say("x__out_of_order", json!({})).await, "called second");
+        client.hears("x__echo").await;
+        let mut stream = client.listen().await;
+        client.call("x__change_tools", json!({})).await;
+        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+    }
+
+    /// K9, K10, invariant 6: it may have run, and that is what the client hears, at once.
+    async fn a_crash_during_a_call_is_an_unknown_outcome(kind) {
+        for (path, prefix) in BOTH {
+            let backend = Backend::start(kind, &[]).await;
+            let calm = Backend::http().await;
+            let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+            let (client, other) = (gateway.client_at(path).await, gateway.client().await);
+            let since = Instant::now();
+            let hang = format!("{prefix}hang");
+            let (hanging, crashed) = tokio::join!(client.call(&hang, json!({})), async {
+                backend.until_called("hang").await;
+                client.call(&format!("{prefix}crash"), json!({})).await
+            });
+            assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+            for result in [hanging, crashed] {
+                assert_eq!(failure(&result), &json!({"kind": "outcome_unknown", "server": "x"}));
+                let text = crate::client::text(&result);
+                assert!(text.contains("'x'") && text.contains("may or may not have run"), "{text}");
+            }
+            other.hears("calm__echo").await;
+            client.hears(&format!("{prefix}echo")).await;
+            assert_eq!(backend.calls_of("crash").len(), 1);
+        }
+    }
+
+    /// K2, K3: what the server says of its own failures passes as it is.
+    async fn the_servers_own_errors_pass_verbatim(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in BOTH {
+            let client = gateway.client_at(path).await;
+            let error = client.ask("tools/call", &json!({"name": format!("{prefix}rpc_error")}).to_string()).await;
+            assert_eq!(
+                raw(&error, "error"),
+                r#"{"code":-32050,"message":"the request failed","data":{"reason":"asked for"}}"#
+            );
+            let result = client.ask("tools/call", &json!({"name": format!("{prefix}error")}).to_string()).await;
+            assert_eq!(
+                raw(&result, "result"),
+                r#"{"content":[{"type":"text","text":"the tool failed"}],"isError":true}"#
+            );
+        }
+    }
+
+    /// Y6: an answer beyond `maxMessageBytes` fails its own call, and nobody else's.
+    async fn an_oversize_answer_fails_its_own_call(kind) {
+        for (path, prefix) in BOTH {
+            let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let client = gateway.client_at(path).await;
+            let (waiting, big) = tokio::join!(client.say(&format!("{prefix}out_of_order"), json!({})), async {
+                backend.until_called("out_of_order").await;
+                let big = client.call(&format!("{prefix}big"), json!({"bytes": 1_000_000})).await;
+                client.hears(&format!("{prefix}echo")).await;
+                client.say(&format!("{prefix}out_of_order"), json!({})).await;
+                big
+            });
+            assert_eq!(failure(&big)["kind"], "message_too_large", "{big}");
+            assert_eq!(waiting, "called first");
+            let large = client.say(&format!("{prefix}big"), json!({"bytes": 90_000})).await;
+            assert_eq!(large.len(), 90_000);
+        }
+    }
+}
+
+/// E11: a server that forgot the session is greeted anew, once, and the call goes on.
+#[tokio::test]
+async fn a_forgotten_session_is_renewed_and_the_call_answered() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    for round in 1..=3 {
+        backend.fake().expire_sessions();
+        client.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), 1 + round);
+    }
+    assert_eq!(backend.fake().runs("echo"), 4);
+}
+
+/// Many calls that find the session forgotten share one new one.
+#[tokio::test]
+async fn a_forgotten_session_is_renewed_once_for_all() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    backend.fake().expire_sessions();
+    futures_util::future::join_all((0..20).map(|_| client.hears("x__echo"))).await;
+    assert_eq!(backend.count("initialize"), 2);
+    assert_eq!(backend.fake().runs("echo"), 21);
+}
+
+/// K9: the answer of one attempt is waited for, not the whole time limit.
+#[tokio::test]
+async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, calm) = (Backend::start(kind, &[]).await, Backend::http().await);
+        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        backend.fake().refuse(true).await.expect("the fake runs");
+        let since = Instant::now();
+        let mut result = client.call("x__echo", json!({})).await;
+        if failure(&result)["kind"] == "outcome_unknown" {
+            // Written into the connection that was just closing.
+            result = client.call("x__echo", json!({})).await;
+        }
+        assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+        let failure = failure(&result);
+        assert_eq!(failure["kind"], "server_not_connected", "{failure}");
+        assert_eq!(failure["status"], "reconnecting", "{failure}");
+        assert!(failure["lastError"].as_str().is_some_and(|it| it.contains("refused")), "{failure}");
+        assert!(failure["nextRetryMs"].is_u64(), "{failure}");
+        client.hears("calm__echo").await;
+        // Its tools stay listed (design section 12).
+        assert!(client.tools().await.contains(&"x__echo".to_owned()));
+
+        backend.fake().refuse(false).await.expect("the fake runs");
+        client.hears("x__echo").await;
+    }
+}
+
+/// The HTTP statuses that a server may answer a call with.
+#[tokio::test]
+async fn an_http_error_is_the_calls_error() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        for (status, expected) in [(500, "call_failed"), (400, "call_failed"), (503, "outcome_unknown"), (429, "call_failed")] {
+            backend.fake().edit(|script| script.status = Some(status));
+            let result = client.call("x__echo", json!({})).await;
+            assert_eq!(failure(&result)["kind"], expected, "{result}");
+            assert!(result.to_string().contains(&format!("HTTP {status}")), "{result}");
+            backend.fake().edit(|script| script.status = None);
+            client.hears("x__echo").await;
+        }
+    }
+}
+
+/// Answers that are none. Each fails its own call at once, with the reason, and the next is asked.
+#[tokio::test]
+async fn answers_that_are_none_are_errors() {
+    let cases: [(&str, fn(&Value) -> String, &str); 8] = [
+        ("an empty body", |_| rogue::http("application/json", ""), "call_failed"),
+        ("no JSON", |_| rogue::http("application/json", "<html>hello"), "call_failed"),
+        ("invalid UTF-8 aside, another's id", |_| rogue::http("application/json", r#"{"jsonrpc":"2.0","id":"x","result":{}}"#), "call_failed"),
+        ("202 and nothing", |_| "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned(), "call_failed"),
+        ("a stream that ends", |_| rogue::http("text/event-stream", ": hello\n\n"), "outcome_unknown"),
+        ("a stream with another's answer", |_| {
+            rogue::http("text/event-stream", &rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}})))
+        }, "outcome_unknown"),
+        ("a connection that breaks in the body", |_| {
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"jsonrpc\"".to_owned()
+        }, "outcome_unknown"),
+        ("nothing at all", |_| String::new(), "outcome_unknown"),
+    ];
+    let calm = Backend::http().await;
+    for (what, answer, kind) in cases {
+        let entry = rogue::start(answer).await;
+        let config = json!({"mcpServers": {"x": entry, "calm": calm.entry}});
+        let gateway = Gateway::start(&config).await;
+        let client = gateway.client().await;
+        for _ in 0..2 {
+            let result = client.call("x__act", json!({})).await;
+            assert_eq!(failure(&result)["kind"], kind, "{what}: {result}");
+            assert_eq!(failure(&result)["server"], "x", "{what}");
+        }
+        client.hears("calm__echo").await;
+    }
+}
+
+/// Events that are noise do not hide the answer.
+#[tokio::test]
+async fn noise_in_an_event_stream_is_skipped() {
+    let entry = rogue::start(|id| {
+        let answer = rogue::event(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "here"}]}}));
+        let stranger = rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}}));
+        let noise = "id: 1\ndata:\n\nretry: 50\n\ndata: no JSON\n\n: a comment\n\nevent: other\ndata: [1]\n\n";
+        rogue::http("text/event-stream; charset=utf-8", &format!("{noise}{stranger}{answer}{answer}"))
+    })
+    .await;
+    let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
+    let client: Http = gateway.client().await;
+    assert_eq!(client.say("x__act", json!({})).await, "here");
+    assert_eq!(client.say("x__act", json!({})).await, "here");
+}
+
+/// A small limit on calls does not limit the lists and handshakes of a server (K6).
+#[tokio::test]
+async fn the_time_limit_of_calls_is_for_calls() {
+    let backend = Backend::start(Kind::Stdio, &["--slow-start", "600"]).await.option("timeout_s", 0.2);
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    assert_eq!(failure(&client.call("x__sleep", json!({"ms": 60_000})).await)["kind"], "call_timeout");
+}

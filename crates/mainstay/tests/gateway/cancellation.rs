@@ -1,0 +1,146 @@
+//! Who cancels, and who does not (design section 12; specification, "Cancellation").
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{cancelled, value},
+    gateway::Gateway,
+};
+
+/// A `tools/call` that never ends, and its id.
+const HANG: [(&str, &str); 2] = [("/mcp", "x__hang"), ("/servers/x/mcp", "hang")];
+
+fn hang(id: &Value, tool: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}})
+        .to_string()
+}
+
+over_every_transport! {
+    /// The client's cancellation ends its call and reaches the server under the server's id.
+    async fn a_clients_cancellation_reaches_the_server(kind) {
+        let (path, tool) = HANG[0];
+        cancel_by_client(kind, path, tool).await;
+        let (path, tool) = HANG[1];
+        cancel_by_client(kind, path, tool).await;
+    }
+
+    async fn the_end_of_a_session_cancels_its_calls(kind) {
+        for (path, tool) in HANG {
+            let backend = Backend::start(kind, &[]).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let (client, other) = (gateway.client_at(path).await, gateway.client().await);
+            let (response, ()) = tokio::join!(client.post(hang(&json!(1), tool)), async {
+                let id = backend.until_called("hang").await;
+                assert!(client.delete().await.is_success());
+                backend.until_cancelled(&id).await;
+            });
+            assert_eq!(response.json()["id"], 1);
+            assert!(response.text.contains("cancelled"), "{}", response.text);
+            other.hears("x__echo").await;
+        }
+    }
+
+    async fn a_closed_stdio_cancels_its_calls(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let other = gateway.client().await;
+        let mut pipe = gateway.pipe().await;
+        pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
+        let id = backend.until_called("hang").await;
+        pipe.close().await;
+        backend.until_cancelled(&id).await;
+        other.hears("x__echo").await;
+    }
+
+    /// Specification, transports: a dropped connection is no cancellation; the call goes on.
+    async fn a_dropped_stream_does_not_cancel(kind) {
+        for (path, tool) in [("/mcp", "x__out_of_order"), ("/servers/x/mcp", "out_of_order")] {
+            let backend = Backend::start(kind, &[]).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let client = gateway.client_at(path).await;
+            let ready = async { drop(backend.until_called("out_of_order").await) };
+            client.abandon(&hang(&json!(1), tool), ready).await;
+            // The second call is answered first only if the first one still waits for it.
+            assert_eq!(client.say(tool, json!({})).await, "called second");
+            assert_eq!(backend.cancelled(), Vec::<Value>::new());
+        }
+    }
+
+    /// A cancellation of nothing, of what is over, or of another's call does nothing.
+    async fn stray_cancellations_do_nothing(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other) = (gateway.client().await, gateway.client().await);
+        client.hears("x__echo").await;
+        for id in [json!(1), json!("1"), json!(null), json!({"a": 1}), json!(100)] {
+            client.cancel(&id).await;
+        }
+        let bare = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
+        assert_eq!(client.post(bare).await.status, StatusCode::ACCEPTED);
+        let (answer, ()) = tokio::join!(client.post(hang(&json!(5), "x__out_of_order")), async {
+            let upstream = backend.until_called("out_of_order").await;
+            // Another client's, the same number as text, and the server's own number.
+            other.cancel(&json!(5)).await;
+            client.cancel(&json!("5")).await;
+            client.cancel(&upstream).await;
+            other.say("x__out_of_order", json!({})).await;
+        });
+        assert_eq!(answer.json()["result"]["content"][0]["text"], "called first");
+        assert_eq!(backend.cancelled(), Vec::<Value>::new());
+    }
+}
+
+async fn cancel_by_client(kind: Kind, path: &str, tool: &str) {
+    let backend = Backend::start(kind, &[]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client_at(path).await;
+    let own = json!("an id of its own");
+    let (response, ()) = tokio::join!(client.post(hang(&own, tool)), async {
+        let id = backend.until_called("hang").await;
+        client.cancel(&own).await;
+        backend.until_cancelled(&id).await;
+    });
+    // HTTP owes every request an answer, so it says what became of it.
+    assert_eq!(response.json()["id"], own);
+    assert_eq!(response.json()["error"]["data"]["kind"], "cancelled");
+    let echo = if path == "/mcp" { "x__echo" } else { "echo" };
+    client.hears(echo).await;
+    // The id is free again.
+    let again = client.post(hang(&own, echo)).await;
+    assert_eq!(again.json()["id"], own);
+    assert!(again.json()["result"].is_object(), "{}", again.text);
+}
+
+/// On stdio nothing is answered to who has cancelled (specification, "Cancellation").
+#[tokio::test]
+async fn a_cancelled_call_on_stdio_is_not_answered() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut pipe = gateway.pipe().await;
+    let id = pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
+    let upstream = backend.until_called("hang").await;
+    pipe.send(cancelled(&id)).await;
+    backend.until_cancelled(&upstream).await;
+    pipe.hears("x__echo").await;
+    assert_eq!(pipe.heard, Vec::<Value>::new());
+    assert_eq!(pipe.close().await, Vec::<Value>::new());
+}
+
+/// A message that was cancelled while the call waited for its server is never sent.
+#[tokio::test]
+async fn a_call_that_waits_for_its_server_can_be_cancelled() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut pipe = gateway.pipe().await;
+    pipe.hears("x__echo").await;
+    backend.fake().refuse(true).await.expect("the fake runs");
+    let id = pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
+    pipe.send(cancelled(&id)).await;
+    let ping = value(&pipe.ask("ping", "{}").await);
+    assert_eq!(ping["result"], json!({}));
+    backend.fake().refuse(false).await.expect("the fake runs");
+    pipe.hears("x__echo").await;
+    assert_eq!(backend.fake().runs("hang"), 0);
+}

@@ -1,0 +1,307 @@
+//! What the HTTP doors let in: sessions, methods, headers, sizes (specification, "Transports";
+//! design section 8).
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, until},
+};
+
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+const BOTH: &str = "application/json, text/event-stream";
+
+async fn gateway() -> (Gateway, Backend) {
+    let backend = Backend::http().await;
+    (Gateway::of(&[("x", &backend)]).await, backend)
+}
+
+const PATHS: [&str; 2] = ["/mcp", "/servers/x/mcp"];
+
+/// The status that a POST of a ping gets with its headers changed.
+async fn status(client: &Http, change: impl FnOnce(&mut HeaderMap)) -> StatusCode {
+    let mut headers = client.headers(BOTH);
+    change(&mut headers);
+    client.send(Method::POST, headers, PING).await.status
+}
+
+fn set(name: &'static str, value: &'static str) -> impl FnOnce(&mut HeaderMap) {
+    move |headers| drop(headers.insert(name, HeaderValue::from_static(value)))
+}
+
+#[tokio::test]
+async fn a_session_lives_from_initialize_to_delete() {
+    let (gateway, _backend) = gateway().await;
+    for path in PATHS {
+        let (one, two) = (gateway.client_at(path).await, gateway.client_at(path).await);
+        assert_ne!(one.session, two.session);
+        let id = one.session.clone().expect("a session id");
+        assert!(
+            id.len() >= 32 && id.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{id}"
+        );
+
+        assert_eq!(one.post(PING).await.status, StatusCode::OK);
+        assert!(one.delete().await.is_success());
+        for _ in 0..2 {
+            assert_eq!(one.post(PING).await.status, StatusCode::NOT_FOUND);
+            assert_eq!(one.delete().await, StatusCode::NOT_FOUND);
+        }
+        let get = one.send(Method::GET, one.headers(BOTH), "").await;
+        assert_eq!(get.status, StatusCode::NOT_FOUND);
+        assert_eq!(two.post(PING).await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_request_names_a_session_of_its_endpoint() {
+    let (one, two) = (Backend::http().await, Backend::http().await);
+    let gateway = Gateway::of(&[("x", &one), ("y", &two)]).await;
+    let everywhere = ["/mcp", "/servers/x/mcp", "/servers/y/mcp"];
+    for path in everywhere {
+        let client = gateway.client_at(path).await;
+        for other in everywhere {
+            let mut elsewhere = gateway.stranger(other);
+            assert_eq!(
+                elsewhere.post(PING).await.status,
+                StatusCode::BAD_REQUEST,
+                "{other}"
+            );
+            elsewhere.session = Some("0123456789abcdef".to_owned());
+            assert_eq!(
+                elsewhere.post(PING).await.status,
+                StatusCode::NOT_FOUND,
+                "{other}"
+            );
+            elsewhere.session.clone_from(&client.session);
+            let expected = if path == other {
+                StatusCode::OK
+            } else {
+                StatusCode::NOT_FOUND
+            };
+            assert_eq!(
+                elsewhere.post(PING).await.status,
+                expected,
+                "{path} at {other}"
+            );
+            let get = elsewhere
+                .send(Method::GET, elsewhere.headers(BOTH), "")
+                .await;
+            assert_eq!(get.status, expected, "{path} at {other}");
+        }
+    }
+}
+
+/// The stream of what is said unasked opens at once, ends with its session, and a second one may be
+/// opened (each message goes to one of them).
+#[tokio::test]
+async fn the_stream_of_a_session_ends_with_it() {
+    let (gateway, _backend) = gateway().await;
+    for path in PATHS {
+        let client = gateway.client_at(path).await;
+        let (mut one, mut two) = (client.listen().await, client.listen().await);
+        assert_eq!(one.headers[header::CONTENT_TYPE], "text/event-stream");
+        assert!(client.delete().await.is_success());
+        assert_eq!(one.next().await, None);
+        assert_eq!(two.next().await, None);
+    }
+}
+
+#[tokio::test]
+async fn headers_are_checked() {
+    let (gateway, _backend) = gateway().await;
+    for path in PATHS {
+        let client = gateway.client_at(path).await;
+        for (name, value, expected) in [
+            ("accept", "text/html", StatusCode::NOT_ACCEPTABLE),
+            ("accept", "application/json", StatusCode::OK),
+            ("accept", "text/event-stream", StatusCode::OK),
+            ("accept", "*/*", StatusCode::OK),
+            (
+                "accept",
+                "text/html;q=0.9, application/json;q=0.1",
+                StatusCode::OK,
+            ),
+            (
+                "content-type",
+                "text/plain",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ),
+            (
+                "content-type",
+                "application/json; charset=utf-8",
+                StatusCode::OK,
+            ),
+            (
+                "mcp-protocol-version",
+                "1999-12-31",
+                StatusCode::BAD_REQUEST,
+            ),
+            ("mcp-protocol-version", "", StatusCode::BAD_REQUEST),
+            ("mcp-protocol-version", "2025-06-18", StatusCode::OK),
+            ("host", "evil.example", StatusCode::FORBIDDEN),
+            ("host", "localhost:1", StatusCode::OK),
+            ("origin", "https://evil.example", StatusCode::FORBIDDEN),
+            ("origin", "null", StatusCode::FORBIDDEN),
+            ("origin", "http://localhost:6274", StatusCode::OK),
+        ] {
+            assert_eq!(
+                status(&client, set(name, value)).await,
+                expected,
+                "{name}: {value}"
+            );
+        }
+        for name in ["mcp-protocol-version", "accept"] {
+            let without = status(&client, |headers| drop(headers.remove(name))).await;
+            assert_eq!(without, StatusCode::OK, "without {name}");
+        }
+        let get = client
+            .send(Method::GET, client.headers("application/json"), "")
+            .await;
+        assert_eq!(get.status, StatusCode::NOT_ACCEPTABLE);
+    }
+}
+
+/// `Host` and `Origin` are checked on every path, known or not.
+#[tokio::test]
+async fn strangers_are_kept_out_of_every_path() {
+    let (gateway, _backend) = gateway().await;
+    for path in [
+        "/",
+        "/mcp",
+        "/servers/none/mcp",
+        "/servers/x/mcp",
+        "/healthz",
+        "/api/servers",
+    ] {
+        let client = gateway.stranger(path);
+        for (name, value) in [("host", "evil.example"), ("origin", "http://evil.example")] {
+            let found = status(&client, set(name, value)).await;
+            assert_eq!(found, StatusCode::FORBIDDEN, "{name} at {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_answer_takes_the_form_that_the_client_accepts() {
+    let (gateway, _backend) = gateway().await;
+    let client = gateway.client().await;
+    for (accept, streamed) in [
+        ("application/json", false),
+        ("text/event-stream", true),
+        (BOTH, false),
+    ] {
+        let text = client.request_text(
+            "tools/call",
+            r#"{"name":"x__echo","arguments":{"text":"a"}}"#,
+        );
+        let response = client
+            .send(Method::POST, client.headers(accept), text)
+            .await
+            .whole()
+            .await;
+        assert_eq!(response.is_stream(), streamed, "{accept}");
+        assert_eq!(response.json()["result"]["content"][0]["text"], "a");
+    }
+}
+
+/// Design section 12: on the transparent path the upstream's form is mirrored.
+#[tokio::test]
+async fn a_transparent_answer_has_the_servers_form() {
+    for (form, streamed) in [("json", false), ("sse", true)] {
+        let backend = Backend::start(Kind::Http, &["--answer", form]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client_at("/servers/x/mcp").await;
+        let response = client.post(client.request_text("tools/list", "{}")).await;
+        assert_eq!(response.is_stream(), streamed, "{form}");
+    }
+}
+
+#[tokio::test]
+async fn other_methods_and_unknown_servers_are_refused() {
+    let (gateway, _backend) = gateway().await;
+    for path in PATHS {
+        let client = gateway.client_at(path).await;
+        for method in [Method::PUT, Method::PATCH] {
+            let answer = client.send(method, client.headers(BOTH), PING).await;
+            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+            let allowed = answer.headers[header::ALLOW].to_str().expect("ASCII");
+            assert!(
+                ["GET", "POST", "DELETE"]
+                    .iter()
+                    .all(|it| allowed.contains(it)),
+                "{allowed}"
+            );
+        }
+    }
+    let nobody = gateway
+        .stranger("/servers/none/mcp")
+        .post(initialize(LATEST))
+        .await;
+    assert_eq!(nobody.status, StatusCode::NOT_FOUND);
+    assert!(nobody.text.contains("none"), "{}", nobody.text);
+}
+
+#[tokio::test]
+async fn notifications_and_answers_are_accepted_without_a_body() {
+    let (gateway, _backend) = gateway().await;
+    for path in PATHS {
+        let client = gateway.client_at(path).await;
+        for text in [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/unheard-of","params":{"a":1}}"#,
+            r#"{"jsonrpc":"2.0","id":"nobody-asked","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":17,"error":{"code":1,"message":"no"}}"#,
+        ] {
+            let response = client.post(text).await;
+            assert_eq!(response.status, StatusCode::ACCEPTED, "{text}");
+            assert_eq!(response.text, "");
+        }
+        assert_eq!(client.post(PING).await.status, StatusCode::OK);
+    }
+}
+
+/// A body beyond `http.maxBodyBytes` is refused as a whole (413); the next one is read.
+#[tokio::test]
+async fn the_size_of_a_body_is_limited() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::with(&[("x", &backend)], json!({"http": {"maxBodyBytes": 4096}})).await;
+    let client = gateway.client().await;
+    for (size, expected) in [
+        (1000, StatusCode::OK),
+        (5000, StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let arguments = json!({"name": "x__echo", "arguments": {"text": "x".repeat(size)}});
+        let text = client.request_text("tools/call", &arguments.to_string());
+        assert_eq!(client.post(text).await.status, expected);
+    }
+    client.hears("x__echo").await;
+    assert_eq!(backend.fake().runs("echo"), 2);
+}
+
+/// T1: stopping ends sessions, doors and servers, and waits for no call.
+#[tokio::test]
+async fn stopping_ends_everything_even_with_a_call_in_flight() {
+    let (http, stdio) = (Backend::http().await, Backend::stdio().await);
+    let gateway = Gateway::of(&[("x", &http), ("y", &stdio)]).await;
+    let client = gateway.client().await;
+    let mut stream = client.listen().await;
+    let hang = |tool| client.request_text("tools/call", &json!({"name": tool}).to_string());
+    let (one, two, ()) = tokio::join!(
+        client.post(hang("x__hang")),
+        client.post(hang("y__hang")),
+        async {
+            http.until_called("hang").await;
+            stdio.until_called("hang").await;
+            gateway.stop().await;
+        }
+    );
+    assert!(one.text.contains("shutting down") && two.text.contains("shutting down"));
+    assert_eq!(stream.next().await, None);
+    until("the upstream sessions to end", || {
+        http.fake().sessions() == 0
+    })
+    .await;
+}

@@ -1,0 +1,170 @@
+//! `/servers/<name>/mcp`: one upstream session per client session, nothing renamed (design sections
+//! 8 and 9).
+
+use http::StatusCode;
+use rustix::process::{Pid, test_kill_process};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, initialize, raw, value},
+    gateway::{Gateway, until},
+};
+
+const PATH: &str = "/servers/x/mcp";
+
+fn is_alive(pid: &str) -> bool {
+    let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a process id");
+    test_kill_process(pid).is_ok()
+}
+
+#[tokio::test]
+async fn each_client_of_a_stdio_server_has_its_own_process() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let shared = gateway.client().await.say("x__pid", json!({})).await;
+    let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+    let pids = [one.say("pid", json!({})).await, two.say("pid", json!({})).await];
+    assert!(pids[0] != pids[1] && !pids.contains(&shared));
+    assert_eq!(one.say("pid", json!({})).await, pids[0]);
+
+    assert!(one.delete().await.is_success());
+    until("the process to end", || !is_alive(&pids[0])).await;
+    assert_eq!(two.say("pid", json!({})).await, pids[1]);
+    assert!(is_alive(&shared));
+}
+
+#[tokio::test]
+async fn each_client_of_a_remote_server_has_its_own_session() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(backend.fake().sessions(), 1);
+        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        assert_eq!(backend.fake().sessions(), 3);
+        one.hears("echo").await;
+        assert!(one.delete().await.is_success());
+        // HTTP+SSE has no DELETE: the session goes with its stream, which a fake sees at the next
+        // message at the latest.
+        until("the session upstream to end", || match kind {
+            Kind::Http => backend.fake().sessions() == 2,
+            _ => backend.fake().streams() == 2,
+        })
+        .await;
+        two.hears("echo").await;
+    }
+}
+
+over_every_transport! {
+    /// Lists and their pages, cursors included, are the server's own bytes.
+    async fn lists_are_the_servers_own_bytes(kind) {
+        let flags = ["--tools", "20", "--page-size", "7"];
+        let reference = Backend::start(Kind::Http, &flags).await;
+        let mut direct = Http::new(reference.fake().address(), "/mcp");
+        direct.initialize(LATEST).await;
+        let backend = Backend::start(kind, &flags).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client_at(PATH).await;
+        for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+            let mut params = "{}".to_owned();
+            loop {
+                let expected = direct.ask(method, &params).await;
+                let found = client.ask(method, &params).await;
+                assert_eq!(raw(&found, "result"), raw(&expected, "result"));
+                let cursor = value(&found)["result"]["nextCursor"].clone();
+                if cursor == Value::Null {
+                    break;
+                }
+                params = json!({"cursor": cursor}).to_string();
+            }
+        }
+        let error = client.error("tools/list", json!({"cursor": "foreign"})).await;
+        assert_eq!(error["message"], "invalid cursor");
+    }
+
+    /// Unknown methods, notifications and tools are the server's own matter.
+    async fn what_we_do_not_know_is_forwarded(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client_at(PATH).await;
+        let error = client.error("vendor/method", json!({"deep": {"er": 1}})).await;
+        assert_eq!(error, json!({"code": -32601, "message": "method not found: vendor/method"}));
+        let error = client.error("tools/call", json!({"name": "x__echo"})).await;
+        assert_eq!(error["message"], "unknown tool: x__echo");
+        let notification = r#"{"jsonrpc":"2.0","method":"notifications/vendor","params":{"a":1}}"#;
+        assert_eq!(client.post(notification).await.status, StatusCode::ACCEPTED);
+        backend.until_count("notifications/vendor", 1).await;
+        assert_eq!(backend.of_method("notifications/vendor")[0]["params"], json!({"a": 1}));
+    }
+
+    /// Design section 9: a bound with a clear error, and room again when a session has ended.
+    async fn sessions_of_a_server_are_limited(kind) {
+        let backend = Backend::start(kind, &[]).await.option("maxSessions", 2);
+        let calm = Backend::http().await;
+        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        let refused = gateway.stranger(PATH).post(initialize(LATEST)).await;
+        let error = &refused.json()["error"];
+        assert_eq!(error["data"]["kind"], "too_many_sessions", "{error}");
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("'x'") && message.contains("maxSessions"), "{message}");
+        assert!(!refused.headers.contains_key("mcp-session-id"));
+        gateway.client_at("/servers/calm/mcp").await.hears("echo").await;
+        gateway.client().await.hears("x__echo").await;
+
+        assert!(one.delete().await.is_success());
+        let third = async {
+            loop {
+                let client = gateway.stranger(PATH);
+                if client.post(initialize(LATEST)).await.headers.contains_key("mcp-session-id") {
+                    break;
+                }
+            }
+        };
+        crate::gateway::soon("room for a third", third).await;
+        two.hears("echo").await;
+    }
+
+    /// A session that the server has lost is opened anew at its next use.
+    async fn a_lost_session_is_opened_anew(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other) = (gateway.client_at(PATH).await, gateway.client().await);
+        let crashed = client.call("crash", json!({})).await;
+        assert_eq!(crate::client::failure(&crashed)["kind"], "outcome_unknown", "{crashed}");
+        client.hears("echo").await;
+        other.hears("x__echo").await;
+    }
+}
+
+/// E11 on the transparent path: the server forgot the session, the client need not know.
+#[tokio::test]
+async fn a_forgotten_session_is_opened_anew() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client_at(PATH).await;
+    client.hears("echo").await;
+    backend.fake().expire_sessions();
+    client.hears("echo").await;
+    assert_eq!(backend.fake().runs("echo"), 2);
+}
+
+/// What the client declares is declared upstream, less what cannot be honoured.
+#[tokio::test]
+async fn capabilities_are_declared_as_far_as_they_are_honoured() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let params = json!({
+        "protocolVersion": LATEST,
+        "capabilities": {"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}},
+        "clientInfo": {"name": "declares", "version": "3", "title": "Much"},
+    });
+    let text = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    gateway.stranger(PATH).post(text.to_string()).await;
+    let greetings = backend.of_method("initialize");
+    let own = greetings.iter().find(|it| it["params"]["clientInfo"]["name"] == "declares");
+    let own = &own.expect("an initialize of the client")["params"];
+    assert_eq!(own["capabilities"], json!({"experimental": {"v": {}}}));
+    assert_eq!(own["clientInfo"], params["clientInfo"]);
+}

@@ -1,0 +1,95 @@
+//! Paged lists: the servers' are followed, ours are cut as configured (J17; design section 12).
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::names,
+    gateway::Gateway,
+};
+
+over_every_transport! {
+    async fn a_servers_pages_are_followed_to_the_end(kind) {
+        let backend = Backend::start(kind, &["--tools", "50", "--page-size", "7"]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let listed = client.result("tools/list", json!({})).await;
+        assert_eq!(listed["nextCursor"], Value::Null);
+        let tools = names(&listed["tools"]);
+        let numbered: Vec<_> = (1..=50).map(|n| format!("x__tool_{n}")).collect();
+        assert!(tools.ends_with(&numbered), "{tools:?}");
+        assert!(tools.contains(&"x__echo".to_owned()));
+        assert_eq!(client.say("x__tool_50", json!({})).await, "tool_50");
+        let resources = client.result("resources/list", json!({})).await;
+        assert_eq!(resources["resources"].as_array().map(Vec::len), Some(2));
+    }
+
+    /// J17: pages without an end are cut off, and what was read is served.
+    async fn endless_pages_hang_nobody(kind) {
+        let endless = Backend::start(kind, &["--page-size", "10", "--endless-pages"]).await;
+        let calm = Backend::http().await;
+        let gateway = Gateway::of(&[("endless", &endless), ("calm", &calm)]).await;
+        let client = gateway.client().await;
+        let tools = client.tools().await;
+        let distinct: std::collections::HashSet<_> = tools.iter().collect();
+        assert_eq!(distinct.len(), tools.len());
+        client.hears("endless__echo").await;
+        client.hears("calm__echo").await;
+        assert!(endless.count("tools/list") < 10);
+    }
+}
+
+/// `pageSize` turns paging of our own lists on.
+#[tokio::test]
+async fn our_lists_are_paged_where_configured() {
+    let (one, two) = (Backend::http().await, Backend::http().await);
+    let servers = [("one", &one), ("two", &two)];
+    let gateway = Gateway::with(&servers, json!({"pageSize": 5})).await;
+    let whole = Gateway::of(&servers).await.client().await.tools().await;
+    let client = gateway.client().await;
+    let (mut found, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = client.result("tools/list", params).await;
+        let tools = names(&page["tools"]);
+        assert!(tools.len() <= 5 && !tools.is_empty());
+        found.extend(tools);
+        if page["nextCursor"] == Value::Null {
+            break;
+        }
+        params = json!({"cursor": page["nextCursor"]});
+    }
+    assert_eq!(found, whole);
+    for cursor in [json!("foreign"), json!(""), json!("-1"), json!("999999"), json!(5), json!({})] {
+        let error = client.error("tools/list", json!({"cursor": cursor})).await;
+        assert_eq!(error["code"], -32602, "{cursor}");
+    }
+}
+
+/// J9: a server without tools, prompts or resources is a server.
+#[tokio::test]
+async fn a_server_that_offers_nothing_is_served() {
+    let bare =
+        Backend::start(Kind::Http, &["--no-tools", "--no-resources", "--no-prompts"]).await;
+    let calm = Backend::http().await;
+    let gateway = Gateway::of(&[("bare", &bare), ("calm", &calm)]).await;
+    let client = gateway.client().await;
+    assert!(client.tools().await.iter().all(|tool| tool.starts_with("calm__")));
+    let error = client.error("tools/call", json!({"name": "bare__echo"})).await;
+    assert_eq!(error["data"]["kind"], "tool_not_found");
+    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+        assert_eq!(bare.count(method), 0, "{method}");
+    }
+}
+
+/// Lists of servers without any server are empty, not errors.
+#[tokio::test]
+async fn no_server_at_all_is_an_empty_catalog() {
+    let gateway = Gateway::of(&[]).await;
+    let client = gateway.client().await;
+    assert_eq!(client.result("tools/list", json!({})).await, json!({"tools": []}));
+    assert_eq!(client.result("prompts/list", json!({})).await, json!({"prompts": []}));
+    assert_eq!(client.result("resources/list", json!({})).await, json!({"resources": []}));
+    let templates = client.result("resources/templates/list", json!({})).await;
+    assert_eq!(templates, json!({"resourceTemplates": []}));
+    client.error("tools/call", json!({"name": "echo"})).await;
+}

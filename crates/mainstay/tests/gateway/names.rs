@@ -1,0 +1,174 @@
+//! How tools, prompts and resources of several servers are told apart (design section 7; J4, Y4).
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, names},
+    gateway::Gateway,
+};
+
+async fn two(settings: Value) -> (Gateway, [Backend; 2]) {
+    let backends = [Backend::http().await, Backend::start(Kind::Sse, &[]).await];
+    let gateway = Gateway::with(&[("one", &backends[0]), ("two", &backends[1])], settings).await;
+    (gateway, backends)
+}
+
+/// How often the echo of each has run.
+fn echoes(backends: &[Backend; 2]) -> [u64; 2] {
+    [0, 1].map(|index| backends[index].fake().runs("echo"))
+}
+
+async fn unknown_tool(client: &Http, tool: &str) -> Value {
+    let error = client.error("tools/call", json!({"name": tool, "arguments": {}})).await;
+    assert_eq!(error["code"], -32602, "{error}");
+    error
+}
+
+/// J4: the same tool of two servers is two tools, and each call reaches its own.
+#[tokio::test]
+async fn the_same_tool_of_two_servers_is_two_tools() {
+    let (gateway, backends) = two(json!({})).await;
+    let client = gateway.client().await;
+    let tools = client.tools().await;
+    assert!(tools.contains(&"one__echo".to_owned()) && tools.contains(&"two__echo".to_owned()));
+    client.hears("one__echo").await;
+    assert_eq!(echoes(&backends), [1, 0]);
+    client.hears("two__echo").await;
+    assert_eq!(echoes(&backends), [1, 1]);
+    let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
+    assert_eq!(prompts, ["one__greet", "one__plain", "two__greet", "two__plain"]);
+}
+
+/// Y4: another spelling is accepted where it is unique.
+#[tokio::test]
+async fn other_spellings_lead_to_the_same_tool() {
+    let (gateway, backends) = two(json!({})).await;
+    let client = gateway.client().await;
+    for tool in ["two__echo", "two/echo", "mcp__two__echo"] {
+        client.hears(tool).await;
+    }
+    assert_eq!(echoes(&backends), [0, 3]);
+    let error = unknown_tool(&client, "echo").await;
+    assert_eq!(error["data"]["candidates"], json!(["one__echo", "two__echo"]), "{error}");
+}
+
+/// Each `naming` has its form; a contested bare name is exposed by neither (design section 7).
+#[tokio::test]
+async fn naming_is_a_choice() {
+    for (naming, echo, extra) in [
+        ("slash", "one/echo", "one/tool_1"),
+        ("mcp_prefix", "mcp__one__echo", "mcp__one__tool_1"),
+        ("none", "one__echo", "tool_1"),
+    ] {
+        let one = Backend::start(Kind::Http, &["--tools", "1"]).await;
+        let two = Backend::http().await;
+        let settings = json!({"naming": naming});
+        let gateway = Gateway::with(&[("one", &one), ("two", &two)], settings).await;
+        let client = gateway.client().await;
+        let tools = client.tools().await;
+        assert!(tools.contains(&echo.to_owned()) && tools.contains(&extra.to_owned()), "{tools:?}");
+        assert!(!tools.contains(&"echo".to_owned()));
+        client.hears(echo).await;
+        assert_eq!(client.say(extra, json!({})).await, "tool_1");
+        let error = unknown_tool(&client, "echo").await;
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("one") && message.contains("two"), "{message}");
+    }
+}
+
+/// Design section 7: the first server by configuration order answers for a URI, and
+/// `mainstay+<server>:<uri>` addresses each.
+#[tokio::test]
+async fn the_same_uri_of_two_servers_is_two_resources() {
+    let (gateway, backends) = two(json!({})).await;
+    let client = gateway.client().await;
+    let listed = client.result("resources/list", json!({})).await;
+    let uris: Vec<_> = listed["resources"].as_array().expect("a list").iter().map(|it| &it["uri"]).collect();
+    assert_eq!(uris, ["fake://text", "fake://blob", "mainstay+two:fake://text", "mainstay+two:fake://blob"]);
+    for (uri, reads) in [
+        ("fake://text", [1, 0]),
+        ("mainstay+two:fake://text", [1, 1]),
+        ("mainstay+one:fake://text", [2, 1]),
+        ("mainstay+two:fake://item/7", [2, 2]),
+        ("fake://item/7", [3, 2]),
+    ] {
+        client.result("resources/read", json!({"uri": uri})).await;
+        assert_eq!([0, 1].map(|index| backends[index].count("resources/read")), reads, "{uri}");
+    }
+    for backend in &backends {
+        for read in backend.of_method("resources/read") {
+            assert!(read["params"]["uri"].as_str().expect("a URI").starts_with("fake://"), "{read}");
+        }
+    }
+}
+
+/// Design section 12: the listing says whose a URI is, else the templates, else the servers are asked.
+#[tokio::test]
+async fn an_unlisted_resource_is_looked_for() {
+    let bare = Backend::start(Kind::Http, &["--no-resources"]).await;
+    let other = Backend::http().await;
+    let gateway = Gateway::of(&[("bare", &bare), ("other", &other)]).await;
+    let client = gateway.client().await;
+    client.result("resources/read", json!({"uri": "fake://item/1"})).await;
+    assert_eq!((bare.count("resources/read"), other.count("resources/read")), (0, 1));
+    let error = client.error("resources/read", json!({"uri": "nobody://knows"})).await;
+    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32002), &json!("nobody://knows")));
+    assert_eq!(other.count("resources/read"), 2);
+}
+
+/// K2 and design section 12: an unknown tool is −32602, and the state of its server is named.
+#[tokio::test]
+async fn an_unknown_tool_names_the_state_of_its_server() {
+    let (gateway, _backends) = two(json!({})).await;
+    let client = gateway.client().await;
+    let error = unknown_tool(&client, "one__nothing").await;
+    let message = error["message"].as_str().expect("words");
+    assert!(message.contains("one__nothing") && message.contains("'one' is connected"), "{message}");
+    assert_eq!(error["data"]["kind"], "tool_not_found");
+    assert_eq!(error["data"]["server"], "one");
+    let error = unknown_tool(&client, "three__nothing").await;
+    assert_eq!(error["data"]["kind"], "tool_not_found");
+    let error = client.error("prompts/get", json!({"name": "one__nothing"})).await;
+    assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32602), &json!("prompt_not_found")));
+    for params in [json!({}), json!({"name": 7}), json!({"name": null})] {
+        let error = client.error("tools/call", params.clone()).await;
+        assert_eq!(error["code"], -32602, "{params}");
+    }
+}
+
+/// What the entry disables is neither listed nor callable, by any spelling.
+#[tokio::test]
+async fn a_disabled_tool_is_not_there() {
+    let backend = Backend::http().await.option("disabledTools", json!(["echo", "weird"]));
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let tools = client.tools().await;
+    assert!(!tools.contains(&"x__echo".to_owned()) && !tools.contains(&"x__weird".to_owned()));
+    for tool in ["x__echo", "x/echo", "mcp__x__echo", "echo"] {
+        unknown_tool(&client, tool).await;
+    }
+    let transparent = gateway.client_at("/servers/x/mcp").await;
+    assert!(!transparent.tools().await.contains(&"echo".to_owned()));
+    transparent.error("tools/call", json!({"name": "echo"})).await;
+    assert_eq!(backend.fake().runs("echo"), 0);
+    assert_eq!(client.say("x__add", json!({"a": 1, "b": 1})).await, "2");
+}
+
+/// J12: what clients would refuse is replaced and closed with a hash, and still leads home.
+#[tokio::test]
+async fn long_names_are_shortened_and_found() {
+    let backend = Backend::start(Kind::Http, &["--tools", "3"]).await;
+    let settings = json!({"maxNameLength": 16});
+    let gateway = Gateway::with(&[("a-rather-long-name", &backend)], settings).await;
+    let client = gateway.client().await;
+    let tools = client.tools().await;
+    assert!(tools.iter().all(|tool| tool.len() <= 16), "{tools:?}");
+    let distinct: std::collections::HashSet<_> = tools.iter().collect();
+    assert_eq!(distinct.len(), tools.len());
+    let mut found = Vec::new();
+    for tool in &tools[tools.len() - 3..] {
+        found.push(client.say(tool, json!({})).await);
+    }
+    assert_eq!(found, ["tool_1", "tool_2", "tool_3"]);
+}

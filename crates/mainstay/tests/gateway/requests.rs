@@ -1,0 +1,229 @@
+//! Every kind of request, through both endpoints to a server over each transport (J1, J15, K1–K3).
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, names, text},
+    gateway::{Gateway, until},
+};
+
+over_every_transport! {
+    async fn tools_are_listed_and_called(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+            let client = gateway.client_at(path).await;
+            let tools = client.tools().await;
+            for tool in ["echo", "add", "weird"] {
+                assert!(tools.contains(&format!("{prefix}{tool}")), "{tool} in {tools:?}");
+            }
+            assert_eq!(tools.iter().filter(|tool| tool.starts_with(prefix)).count(), tools.len());
+            client.hears(&format!("{prefix}echo")).await;
+            let sum = client.say(&format!("{prefix}add"), json!({"a": 2, "b": 40})).await;
+            assert_eq!(sum, "42");
+            // K1: no arguments at all are fine, too.
+            let pid = client.result("tools/call", json!({"name": format!("{prefix}pid")})).await;
+            assert!(text(&pid).parse::<u32>().is_ok());
+        }
+    }
+
+    async fn resources_are_listed_and_read(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for path in ["/mcp", "/servers/x/mcp"] {
+            let client = gateway.client_at(path).await;
+            let listed = client.result("resources/list", json!({})).await;
+            assert_eq!(uris(&listed["resources"]), ["fake://text", "fake://blob"]);
+            let templates = client.result("resources/templates/list", json!({})).await;
+            assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "fake://item/{id}");
+            for (uri, member, content) in [
+                ("fake://text", "text", "the text of the fake"),
+                ("fake://blob", "blob", "AAECAwQ="),
+                ("fake://item/7", "text", "item 7"),
+            ] {
+                let read = client.result("resources/read", json!({"uri": uri})).await;
+                assert_eq!(read["contents"][0][member], content, "{uri}");
+                assert_eq!(read["contents"][0]["uri"], uri);
+            }
+            let error = client.error("resources/read", json!({"uri": "fake://nothing"})).await;
+            assert_eq!(error["code"], -32002, "{error}");
+            assert_eq!(error["data"]["uri"], "fake://nothing", "{error}");
+        }
+    }
+
+    async fn prompts_are_listed_and_got(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+            let client = gateway.client_at(path).await;
+            let listed = client.result("prompts/list", json!({})).await;
+            let [greet, plain] = ["greet", "plain"].map(|name| format!("{prefix}{name}"));
+            assert_eq!(names(&listed["prompts"]), [greet.as_str(), plain.as_str()]);
+            let params = json!({"name": greet, "arguments": {"name": "Ada"}});
+            let prompt = client.result("prompts/get", params).await;
+            assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
+            // The server's own error, as it is.
+            let error = client.error("prompts/get", json!({"name": greet})).await;
+            assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("missing argument: name")));
+        }
+    }
+
+    async fn arguments_are_completed(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+            let client = gateway.client_at(path).await;
+            let prompt = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
+            let template = json!({"type": "ref/resource", "uri": "fake://item/{id}"});
+            assert_eq!(complete(&client, prompt, "name", "A").await, json!(["Ada", "Alan"]));
+            assert_eq!(complete(&client, template, "id", "1").await, json!(["1", "10"]));
+        }
+    }
+
+    /// Specification, logging: each client sees what it asked for, the server sends the most
+    /// verbose of it.
+    async fn log_messages_are_filtered_by_the_level_of_each_client(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (terse, verbose) = (gateway.client().await, gateway.client().await);
+        for (client, level, upstream) in [(&terse, "error", "error"), (&verbose, "info", "info")] {
+            client.result("logging/setLevel", json!({"level": level})).await;
+            until("the level upstream", || {
+                let told = backend.of_method("logging/setLevel");
+                told.last().is_some_and(|it| it["params"]["level"] == upstream)
+            })
+            .await;
+        }
+        assert_eq!(logged(&terse, "info").await, 0);
+        assert_eq!(logged(&terse, "error").await, 2);
+        assert_eq!(logged(&verbose, "info").await, 2);
+        // The most verbose is asked for, and no more than that.
+        assert_eq!(logged(&verbose, "debug").await, 0);
+
+        let error = terse.error("logging/setLevel", json!({"level": "loud"})).await;
+        assert_eq!(error["code"], -32602);
+    }
+
+    /// A transparent client's level is its own session's.
+    async fn a_transparent_client_sets_its_own_level(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client_at("/servers/x/mcp").await;
+        let other = gateway.client_at("/servers/x/mcp").await;
+        client.result("logging/setLevel", json!({"level": "error"})).await;
+        let count = async |client: &Http| {
+            let params = json!({"name": "log", "arguments": {"n": 2, "level": "info"}});
+            client.exchange("tools/call", &params.to_string()).await.len() - 1
+        };
+        assert_eq!((count(&client).await, count(&other).await), (0, 2));
+    }
+
+    /// Invariant 7 of the design and the protocol brief, section 4: pings are answered where they
+    /// arrive, in both directions.
+    async fn pings_are_answered_locally(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, tool) in [("/mcp", "x__ping_client"), ("/servers/x/mcp", "ping_client")] {
+            let client = gateway.client_at(path).await;
+            assert_eq!(client.result("ping", json!({})).await, json!({}));
+            assert_eq!(client.say(tool, json!({})).await, r#"{"result":{}}"#);
+        }
+        let mut pipe = gateway.pipe().await;
+        assert_eq!(pipe.result("ping", json!({})).await, json!({}));
+        assert_eq!(backend.count("ping"), 0);
+    }
+
+    /// E14: a request that needs a person is refused, and the connection stays usable.
+    async fn a_servers_request_is_refused_and_the_connection_lives_on(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in [("/mcp", "x__"), ("/servers/x/mcp", "")] {
+            let client = gateway.client_at(path).await;
+            for method in ["sampling/createMessage", "roots/list", "elicitation/create"] {
+                let answer = client.say(&format!("{prefix}ask"), json!({"method": method})).await;
+                assert!(answer.contains("-32601"), "{answer}");
+            }
+            client.hears(&format!("{prefix}echo")).await;
+        }
+    }
+
+    /// E15, K13: calls are multiplexed, and answered in whatever order the server answers them.
+    async fn answers_out_of_order_reach_their_calls(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other) = (gateway.client().await, gateway.client().await);
+        let (first, second) = tokio::join!(client.say("x__out_of_order", json!({})), async {
+            backend.until_called("out_of_order").await;
+            other.say("x__out_of_order", json!({})).await
+        });
+        assert_eq!((first.as_str(), second.as_str()), ("called first", "called second"));
+        let calls = (0..50).map(|n| {
+            let client = &client;
+            async move { client.say("x__echo", json!({"text": n.to_string()})).await }
+        });
+        let answers = futures_util::future::join_all(calls).await;
+        assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
+    }
+
+    /// K15: large arguments and results pass whole.
+    async fn large_messages_pass_whole(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let text = "ü🦀".repeat(300_000);
+        assert_eq!(client.say("x__echo", json!({"text": text})).await, text);
+        assert_eq!(client.say("x__big", json!({"bytes": 3_000_000})).await.len(), 3_000_000);
+        let mut pipe = gateway.pipe().await;
+        let result = pipe.call("x__big", json!({"bytes": 3_000_000})).await;
+        assert_eq!(text_length(&result), 3_000_000);
+    }
+}
+
+fn uris(items: &Value) -> Vec<&str> {
+    let items = items.as_array().expect("a list").iter();
+    items
+        .map(|item| item["uri"].as_str().expect("a URI"))
+        .collect()
+}
+
+fn text_length(result: &Value) -> usize {
+    text(result).len()
+}
+
+async fn complete(client: &Http, reference: Value, name: &str, typed: &str) -> Value {
+    let params = json!({"ref": reference, "argument": {"name": name, "value": typed}});
+    let result = client.result("completion/complete", params).await;
+    result["completion"]["values"].clone()
+}
+
+/// How many messages of this level a call brings.
+async fn logged(client: &Http, level: &str) -> usize {
+    let params = json!({"name": "x__log", "arguments": {"n": 2, "level": level}});
+    let messages = client.exchange("tools/call", &params.to_string()).await;
+    messages.len() - 1
+}
+
+/// Log messages outside of any call reach every client that wants them.
+#[tokio::test]
+async fn log_messages_outside_of_calls_reach_those_who_want_them() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (terse, silent) = (gateway.client().await, gateway.client().await);
+    let (mut heard, mut also) = (terse.listen().await, silent.listen().await);
+    until("the stream upstream", || backend.fake().streams() == 1).await;
+    terse
+        .result("logging/setLevel", json!({"level": "warning"}))
+        .await;
+    backend.until_count("logging/setLevel", 1).await;
+    for (level, data) in [("info", "quiet"), ("error", "loud")] {
+        let params = json!({"level": level, "data": data});
+        let message =
+            json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+        backend.fake().publish(&message.to_string());
+    }
+    assert_eq!(heard.message().await["params"]["data"], "loud");
+    // Who never set a level gets what the server sends.
+    assert_eq!(also.message().await["params"]["data"], "quiet");
+    assert_eq!(also.message().await["params"]["data"], "loud");
+}

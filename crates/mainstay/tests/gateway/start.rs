@@ -1,0 +1,189 @@
+//! Servers that start badly, or not at all, delay nobody (invariant 7; C6, C14, Y12).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, soon},
+};
+
+/// Far below what any trouble here would cost if it were waited for.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
+/// The error of a call to a server that has never been up.
+async fn refusal(client: &Http, server: &str) -> Value {
+    let name = format!("{server}__echo");
+    client.error("tools/call", json!({"name": name, "arguments": {}})).await
+}
+
+/// A gateway before a server that works and one in trouble, with a client of the first.
+async fn beside(trouble: &Backend) -> (Gateway, Backend, Http) {
+    let calm = Backend::http().await;
+    let servers = [("trouble", trouble), ("calm", &calm)];
+    let gateway = Gateway::with(&servers, json!({"startup": {"waitMs": 300}})).await;
+    let since = Instant::now();
+    let client = gateway.client().await;
+    assert!(client.tools().await.contains(&"calm__echo".to_owned()));
+    client.hears("calm__echo").await;
+    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+    (gateway, calm, client)
+}
+
+/// Waits until the refusal's words contain all of these.
+async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
+    let found = async {
+        loop {
+            let error = refusal(client, "trouble").await;
+            let text = error.to_string();
+            if words.iter().all(|word| text.contains(word)) {
+                break error;
+            }
+        }
+    };
+    soon(&format!("an error with {words:?}"), found).await
+}
+
+over_every_transport! {
+    async fn a_server_that_hangs_at_start_delays_nobody(kind) {
+        let hanging = Backend::start(kind, &["--hang-at-start"]).await;
+        let (_gateway, _calm, client) = beside(&hanging).await;
+        let error = refusal(&client, "trouble").await;
+        assert_eq!(error["code"], -32602, "{error}");
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("'trouble' is connecting"), "{message}");
+    }
+
+    /// E7: an attempt has a time limit, and says so.
+    async fn a_handshake_has_a_time_limit(kind) {
+        let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("connectTimeoutMs", 400);
+        let (gateway, _calm, client) = beside(&hanging).await;
+        until_refused_with(&client, &["no handshake within 400 ms"]).await;
+        let since = Instant::now();
+        let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+        assert!(own.json()["error"].is_object(), "{}", own.text);
+        assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+        client.hears("calm__echo").await;
+    }
+}
+
+/// The reason, and the last lines of its stderr, are told to who calls it.
+#[tokio::test]
+async fn a_server_that_crashes_at_start_says_why() {
+    let crashing = Backend::start(Kind::Stdio, &["--crash-at-start", "7", "--stderr", "no licence found"]).await;
+    let (gateway, _calm, client) = beside(&crashing).await;
+    let error = until_refused_with(&client, &["code 7"]).await;
+    assert_eq!(error["data"]["server"], "trouble", "{error}");
+    let stderr = error["data"]["stderr"].to_string();
+    assert!(stderr.contains("no licence found") && stderr.contains("with code 7"), "{error}");
+    let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+    assert!(own.text.contains("no licence found"), "{}", own.text);
+    client.hears("calm__echo").await;
+}
+
+/// C6: what cannot be started is an error, named, and not tried again by itself.
+#[tokio::test]
+async fn a_command_that_is_not_there_says_so() {
+    let mut missing = Backend::stdio().await;
+    missing.entry = json!({"command": "no-such-command-anywhere"});
+    let (gateway, _calm, client) = beside(&missing).await;
+    let words = ["'trouble' is error", "command not found: no-such-command-anywhere"];
+    until_refused_with(&client, &words).await;
+    let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+    assert!(own.text.contains("command not found"), "{}", own.text);
+
+    let mut homeless = Backend::stdio().await.option("cwd", "/no/such/folder");
+    homeless.entry["command"] = fake_server::binary().to_str().expect("UTF-8").into();
+    let (_gateway, _calm, client) = beside(&homeless).await;
+    until_refused_with(&client, &["/no/such/folder"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_connections_says_so() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        backend.fake().refuse(true).await.expect("the fake runs");
+        let (_gateway, _calm, client) = beside(&backend).await;
+        until_refused_with(&client, &["refused"]).await;
+        backend.fake().refuse(false).await.expect("the fake runs");
+        // It comes back by itself.
+        let back = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
+        soon("the server to come back", back).await;
+        client.hears("trouble__echo").await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_answers_with_an_error_page_says_so() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &["--status", "500"]).await;
+        let (_gateway, _calm, client) = beside(&backend).await;
+        until_refused_with(&client, &["HTTP 500"]).await;
+    }
+}
+
+/// A process that exits right after the handshake is a loss, not a success (Y12).
+#[tokio::test]
+async fn a_server_that_exits_after_the_handshake_is_lost() {
+    let backend = Backend::start(Kind::Stdio, &["--exit-after-initialize"]).await;
+    let (_gateway, _calm, client) = beside(&backend).await;
+    until_refused_with(&client, &["exited unexpectedly"]).await;
+    client.hears("calm__echo").await;
+}
+
+/// Design section 12: a list waits for a slow starter, up to `startup.waitMs` after its start.
+#[tokio::test]
+async fn the_first_list_waits_for_a_slow_starter() {
+    let slow = Backend::start(Kind::Stdio, &["--slow-start", "700"]).await;
+    let calm = Backend::http().await;
+    let servers = [("slow", &slow), ("calm", &calm)];
+    let gateway = Gateway::with(&servers, json!({"startup": {"waitMs": 12000}})).await;
+    let mut pipe = gateway.pipe().await;
+    let tools = pipe.result("tools/list", json!({})).await.to_string();
+    assert!(tools.contains("slow__echo") && tools.contains("calm__echo"));
+    pipe.hears("slow__echo").await;
+}
+
+/// Once its time is over, a hanging server is never waited for again.
+#[tokio::test]
+async fn later_lists_wait_for_nobody() {
+    let hanging = Backend::start(Kind::Http, &["--hang-at-start"]).await;
+    let (gateway, _calm, client) = beside(&hanging).await;
+    let since = Instant::now();
+    for _ in 0..20 {
+        client.tools().await;
+    }
+    gateway.client().await.hears("calm__echo").await;
+    assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
+}
+
+/// E17 and stderr: what a server pours out at start holds nobody up.
+#[tokio::test]
+async fn floods_at_start_hold_nobody_up() {
+    let flags = ["--flood-stdout", "3000000", "--flood-stderr", "3000000"];
+    let backend = Backend::start(Kind::Stdio, &flags).await;
+    let (_gateway, _calm, client) = beside(&backend).await;
+    let ready = async { while !client.tools().await.contains(&"trouble__echo".to_owned()) {} };
+    soon("the server behind the flood", ready).await;
+    client.hears("trouble__echo").await;
+}
+
+/// A disabled server is neither started nor listed, and a call says so.
+#[tokio::test]
+async fn a_disabled_server_is_left_alone() {
+    let disabled = Backend::stdio().await.option("disabled", true);
+    let manual = Backend::http().await.option("autoStart", false);
+    let calm = Backend::http().await;
+    let gateway = Gateway::of(&[("off", &disabled), ("manual", &manual), ("calm", &calm)]).await;
+    let client = gateway.client().await;
+    assert!(client.tools().await.iter().all(|tool| tool.starts_with("calm__")));
+    for server in ["off", "manual"] {
+        let error = refusal(&client, server).await;
+        assert!(error.to_string().contains("disconnected"), "{error}");
+    }
+    let own = gateway.stranger("/servers/off/mcp").post(initialize(LATEST)).await;
+    assert!(own.json()["error"].is_object(), "{}", own.text);
+    assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
+}

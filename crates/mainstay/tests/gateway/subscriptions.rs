@@ -1,0 +1,165 @@
+//! Resource subscriptions: routed, counted, and told to exactly those who asked (issue, "Front
+//! doors"; specification, resources, "Subscriptions").
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, Stream},
+    gateway::{Gateway, until},
+};
+
+const UPDATED: &str = "notifications/resources/updated";
+const SUBSCRIBE: &str = "resources/subscribe";
+const UNSUBSCRIBE: &str = "resources/unsubscribe";
+
+async fn subscribe(client: &Http, uri: &str) {
+    assert_eq!(client.result(SUBSCRIBE, json!({"uri": uri})).await, json!({}));
+}
+
+async fn unsubscribe(client: &Http, uri: &str) {
+    assert_eq!(client.result(UNSUBSCRIBE, json!({"uri": uri})).await, json!({}));
+}
+
+/// The next message must be an update of this URI.
+async fn hears_of(stream: &mut Stream, uri: &str) {
+    let message = stream.message().await;
+    assert_eq!((&message["method"], &message["params"]["uri"]), (&json!(UPDATED), &json!(uri)));
+}
+
+/// Changes a list, so that everyone hears something: nothing else must have come before.
+async fn hears_nothing_else(client: &Http, streams: &mut [&mut Stream]) {
+    client.call("x__change_prompts", json!({})).await;
+    for stream in streams {
+        let message = stream.message().await;
+        assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
+    }
+}
+
+over_every_transport! {
+    async fn updates_reach_exactly_the_subscribers_under_the_uri_they_used(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
+        let [plain, addressed, neither] = &clients;
+        let mut streams = [plain.listen().await, addressed.listen().await, neither.listen().await];
+        let [first, second, third] = &mut streams;
+        subscribe(plain, "fake://text").await;
+        subscribe(addressed, "mainstay+x:fake://text").await;
+        subscribe(neither, "fake://blob").await;
+
+        let told = neither.say("x__touch", json!({"uri": "fake://text"})).await;
+        assert_eq!(told, "1 sessions told");
+        hears_of(first, "fake://text").await;
+        hears_of(second, "mainstay+x:fake://text").await;
+        hears_nothing_else(plain, &mut [first, second, third]).await;
+    }
+
+    /// Two subscribers are one upstream; the last one to leave unsubscribes.
+    async fn subscriptions_are_counted(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (one, two) = (gateway.client().await, gateway.client().await);
+        let mut stream = two.listen().await;
+        subscribe(&one, "fake://text").await;
+        subscribe(&two, "fake://text").await;
+        subscribe(&two, "fake://text").await;
+        assert_eq!(backend.count(SUBSCRIBE), 1);
+
+        unsubscribe(&one, "fake://text").await;
+        // One that was never made ends nothing.
+        unsubscribe(&one, "fake://text").await;
+        unsubscribe(&one, "fake://blob").await;
+        one.call("x__touch", json!({"uri": "fake://text"})).await;
+        hears_of(&mut stream, "fake://text").await;
+        assert_eq!(backend.count(UNSUBSCRIBE), 0);
+
+        unsubscribe(&two, "fake://text").await;
+        backend.until_count(UNSUBSCRIBE, 1).await;
+        assert_eq!(one.say("x__touch", json!({"uri": "fake://text"})).await, "0 sessions told");
+        hears_nothing_else(&one, &mut [&mut stream]).await;
+
+        // Once more from the beginning.
+        subscribe(&one, "fake://text").await;
+        assert_eq!(backend.count(SUBSCRIBE), 2);
+        assert_eq!(backend.count(UNSUBSCRIBE), 1);
+    }
+
+    async fn the_end_of_a_session_ends_its_subscriptions(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (one, two) = (gateway.client().await, gateway.client().await);
+        let mut pipe = gateway.pipe().await;
+        subscribe(&one, "fake://text").await;
+        pipe.result(SUBSCRIBE, json!({"uri": "fake://blob"})).await;
+        assert!(one.delete().await.is_success());
+        backend.until_count(UNSUBSCRIBE, 1).await;
+        pipe.close().await;
+        backend.until_count(UNSUBSCRIBE, 2).await;
+        assert_eq!(two.call("x__subscriptions", json!({})).await["structuredContent"], json!({}));
+    }
+
+    /// A server that comes back is told what was subscribed to.
+    async fn subscriptions_survive_a_lost_server(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let mut stream = client.listen().await;
+        subscribe(&client, "fake://text").await;
+        client.result("logging/setLevel", json!({"level": "error"})).await;
+        client.call("x__crash", json!({})).await;
+        client.hears("x__echo").await;
+        backend.until_count(SUBSCRIBE, 2).await;
+        backend.until_count("logging/setLevel", 2).await;
+        client.call("x__touch", json!({"uri": "fake://text"})).await;
+        while stream.message().await["method"] != UPDATED {}
+    }
+
+    async fn a_transparent_subscription_is_the_clients_own(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (one, two) = (gateway.client_at("/servers/x/mcp").await, gateway.client_at("/servers/x/mcp").await);
+        let (mut first, mut second) = (one.listen().await, two.listen().await);
+        subscribe(&one, "fake://text").await;
+        for client in [&one, &two] {
+            client.call("touch", json!({"uri": "fake://text"})).await;
+            client.call("change_prompts", json!({})).await;
+        }
+        hears_of(&mut first, "fake://text").await;
+        while second.message().await["method"] == Value::Null {}
+        assert_eq!(backend.count(SUBSCRIBE), 1);
+    }
+}
+
+/// A refusal subscribes nobody.
+#[tokio::test]
+async fn a_refused_subscription_is_none() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    for uri in ["fake://nothing", "mainstay+x:fake://nothing"] {
+        let error = client.error(SUBSCRIBE, json!({"uri": uri})).await;
+        assert_eq!(error["code"], -32002, "{error}");
+        unsubscribe(&client, uri).await;
+    }
+    let error = client.error(SUBSCRIBE, json!({})).await;
+    assert_eq!(error["code"], -32602, "{error}");
+    client.hears("x__echo").await;
+    assert_eq!(backend.count(UNSUBSCRIBE), 0);
+}
+
+/// A subscription leads to the server whose resource it is.
+#[tokio::test]
+async fn subscriptions_are_routed() {
+    let (one, two) = (Backend::http().await, Backend::start(Kind::Sse, &[]).await);
+    let gateway = Gateway::of(&[("x", &one), ("y", &two)]).await;
+    let client = gateway.client().await;
+    let mut stream = client.listen().await;
+    subscribe(&client, "mainstay+y:fake://text").await;
+    assert_eq!((one.count(SUBSCRIBE), two.count(SUBSCRIBE)), (0, 1));
+    assert_eq!(two.of_method(SUBSCRIBE)[0]["params"]["uri"], "fake://text");
+    client.call("x__touch", json!({"uri": "fake://text"})).await;
+    client.call("y__touch", json!({"uri": "fake://text"})).await;
+    hears_of(&mut stream, "mainstay+y:fake://text").await;
+    until("the session upstream", || two.fake().sessions() == 1).await;
+}
