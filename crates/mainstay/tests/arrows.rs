@@ -1,4 +1,4 @@
-//! Pins the arrows of the house: which crate and which room may know which (ARCHITECTURE.md, "Code
+//! Pins the arrows of the house: which package and which room may know which (ARCHITECTURE.md, "Code
 //! map"). Both are read from the sources; what is not in the tables below fails, and so does a line
 //! of a table that nothing needs any more.
 
@@ -6,7 +6,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
+
+use serde_json::Value;
 
 /// The rooms of `src` and what each knows. A room knows rooms further down only, so that arrows point
 /// one way. A file belongs to the longest name that fits it: `cli` is what is left of `cli/`. Within
@@ -31,7 +34,7 @@ const ROOMS: &str = "
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls supervisor api utc
+    front/rest    -> front/mcp calls supervisor transport api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
     registry      -> supervisor transport
@@ -45,25 +48,25 @@ const ROOMS: &str = "
     lib           ->
 ";
 
-/// Our crates and which of them each needs, tests included.
-const CRATES: &str = "
-    bench                      ->
-    crates/mainstay            -> mainstay-core fake-server
-    crates/core                ->
-    crates/fake-server         ->
-    crates/conformance-server  ->
+/// Our packages and which of them each needs, tests included.
+const PACKAGES: &str = "
+    mainstay            -> mainstay-core fake-server
+    mainstay-core       ->
+    fake-server         ->
+    conformance-server  ->
+    mainstay-bench      ->
 ";
 
-/// The wall around the core: nothing here can wait or reach outside.
+/// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    dependencies      -> jsonc-parser memchr serde serde_json sha2 thiserror
-    dev-dependencies  -> insta proptest
+    normal  -> jsonc-parser memchr serde serde_json sha2 thiserror
+    dev     -> insta proptest
 ";
 
 #[test]
 fn rooms_know_what_the_table_says_and_no_more() {
     let table = table(ROOMS);
-    let source = repository().join("crates/mainstay/src");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut faults = Vec::new();
     let mut used = BTreeSet::new();
     for file in rust_files(&source) {
@@ -105,34 +108,22 @@ fn rooms_know_rooms_further_down_only() {
 }
 
 #[test]
-fn crates_know_what_the_table_says_and_no_more() {
-    let manifests: BTreeMap<String, String> = lines(CRATES)
-        .map(|(folder, _)| (folder.to_owned(), manifest(folder)))
-        .collect();
-    let ours: BTreeSet<String> = manifests.values().map(|text| package_name(text)).collect();
-    let found: BTreeMap<String, BTreeSet<String>> = manifests
+fn packages_need_what_the_table_says_and_no_more() {
+    let packages = packages();
+    let found: Table = packages
         .iter()
-        .map(|(folder, text)| {
-            let needed = dependencies(text).into_values().flatten().collect();
-            (folder.clone(), &ours & &needed)
+        .map(|(name, dependencies)| {
+            let needed = dependencies.values().flatten().cloned();
+            let ours = needed.filter(|needed| packages.contains_key(needed));
+            (name.clone(), ours.collect())
         })
         .collect();
-    assert_eq!(found, table(CRATES));
-
-    let folders = fs::read_dir(repository().join("crates")).expect("a folder");
-    for folder in folders {
-        let folder = folder.expect("an entry").file_name();
-        let folder = format!("crates/{}", folder.to_string_lossy());
-        assert!(manifests.contains_key(&folder), "{folder} has no line");
-    }
+    assert_eq!(found, table(PACKAGES));
 }
 
 #[test]
 fn the_core_needs_nothing_that_waits_or_reaches_outside() {
-    assert_eq!(
-        dependencies(&manifest("crates/core")),
-        table(CORE_DEPENDENCIES)
-    );
+    assert_eq!(packages()["mainstay-core"], table(CORE_DEPENDENCIES));
 }
 
 type Table = BTreeMap<String, BTreeSet<String>>;
@@ -163,10 +154,6 @@ fn arrows(table: &Table) -> impl Iterator<Item = (String, String)> {
     table
         .iter()
         .flat_map(|(from, to)| to.iter().map(|to| (from.clone(), to.clone())))
-}
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
@@ -211,42 +198,30 @@ fn is_in(room: &str, house: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn manifest(folder: &str) -> String {
-    fs::read_to_string(repository().join(folder).join("Cargo.toml")).expect("a manifest")
-}
-
-fn package_name(manifest: &str) -> String {
-    let name = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("name = "));
-    name.expect("a name").trim_matches('"').to_owned()
-}
-
-/// What a manifest needs, by the section that says so.
-fn dependencies(manifest: &str) -> Table {
-    let mut table = Table::new();
-    let mut section = None;
-    for line in manifest.lines().map(str::trim) {
-        if let Some(title) = line.strip_prefix('[') {
-            let title = title.trim_end_matches(']');
-            // `[dependencies.NAME]` is one dependency, with its settings in the lines below.
-            section = match title.split_once("dependencies.") {
-                Some((kind, name)) => {
-                    let names = table.entry(format!("{kind}dependencies")).or_default();
-                    names.insert(name.to_owned());
-                    None
-                }
-                None => title.ends_with("dependencies").then(|| title.to_owned()),
-            };
-        } else if let Some(section) = &section
-            && let Some((name, _)) = line.split_once(['.', '=', ' '])
-            && !name.starts_with('#')
-        {
-            let names = table.entry(section.clone()).or_default();
-            names.insert(name.to_owned());
+/// The packages of the workspace, each with what its manifest needs, by kind.
+fn packages() -> BTreeMap<String, Table> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .arg("--manifest-path")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("metadata");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let dependencies = |package: &Value| {
+        let mut table = Table::new();
+        for dependency in list(&package["dependencies"]) {
+            let kind = dependency["kind"].as_str().unwrap_or("normal").to_owned();
+            let names = table.entry(kind).or_default();
+            names.insert(text(&dependency["name"]));
         }
-    }
-    table
+        table
+    };
+    list(&metadata["packages"])
+        .iter()
+        .map(|package| (text(&package["name"]), dependencies(package)))
+        .collect()
 }
 
 /// A path that a source names, from the root of the crate.
@@ -510,15 +485,4 @@ fn a_path_leads_into_the_smallest_room_that_holds_it() {
     }
     assert!(is_in("cli/serve", "cli") && is_in("cli", "cli"));
     assert!(!is_in("cli", "cli/serve") && !is_in("client", "cli"));
-}
-
-#[test]
-fn dependencies_are_found_in_every_form() {
-    let manifest = "[package]\nname = \"x\"\n\n[dependencies]\na.workspace = true\nb = \"1\"\n# c = 1\n\
-        [dependencies.d]\nversion = \"1\"\n[target.'cfg(unix)'.dependencies]\ne = { version = \"1\" }\n\
-        [dev-dependencies]\nf={path=\"\"}\n[lints]\nworkspace = true\n";
-    let expected =
-        "dependencies -> a b d\n target.'cfg(unix)'.dependencies -> e\n dev-dependencies -> f";
-    assert_eq!(package_name(manifest), "x");
-    assert_eq!(dependencies(manifest), table(expected));
 }

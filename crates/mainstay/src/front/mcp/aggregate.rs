@@ -62,8 +62,10 @@ pub async fn answer(
         Method::ToolsCall => return asked.call_tool().await,
         Method::PromptsGet => asked.get_prompt().await,
         Method::Complete => asked.complete().await,
-        Method::ResourcesRead => asked.resource(|_| {}).await,
-        Method::ResourcesSubscribe => asked.subscribe().await,
+        Method::ResourcesRead => asked.resource().await.map(|(_, answer)| answer),
+        Method::ResourcesSubscribe => {
+            return asked.subscribe().await.unwrap_or_else(|failure| Reply::failure(id, &failure));
+        }
         Method::ResourcesUnsubscribe => return asked.unsubscribe(),
         Method::SetLevel => return asked.set_level(),
         _ => {
@@ -237,26 +239,24 @@ impl<'a> Asked<'a> {
             .await
     }
 
-    /// A request about a resource; `served` is told whose it was.
-    async fn resource(self, served: impl FnOnce(&Target)) -> Result<Answer, Failure> {
+    /// A request about a resource, and whose it was.
+    async fn resource(self) -> Result<(Target, Answer), Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         self.hub.registry.settled().await;
         if let Some(target) = self.hub.owner(&uri.value) {
             let answer = self.forward(&target, uri).await?;
-            served(&target);
-            return Ok(answer);
+            return Ok((target, answer));
         }
         // Nobody lists it: the servers are asked in configuration order until one knows it (design
         // section 12).
         for server in self.hub.registry.servers() {
-            let target = Target {
-                server: server.name.clone(),
-                original: (*uri.value).into(),
-            };
             if let Some(answer) = self.try_owner(server, uri).await {
+                let target = Target {
+                    server: server.name.clone(),
+                    original: (*uri.value).into(),
+                };
                 self.hub.remember_owner(&uri.value, target.clone());
-                served(&target);
-                return Ok(answer);
+                return Ok((target, answer));
             }
         }
         Err(unknown_resource(&uri.value))
@@ -280,30 +280,23 @@ impl<'a> Asked<'a> {
         answer.frame.result().is_some().then_some(answer)
     }
 
-    async fn subscribe(self) -> Result<Answer, Failure> {
-        let (hub, session, address) = (self.hub, Arc::clone(self.session), self.address);
-        let answer = self
-            .resource(|target| {
-                if let Some(uri) = &address.uri {
-                    let resource = Resource {
-                        server: target.server.clone(),
-                        uri: target.original.clone(),
-                    };
-                    hub.subscriptions.add(resource, &session.id, &uri.value);
-                }
-            })
-            .await?;
-        // A refusal subscribes nobody.
-        if answer.frame.error().is_some()
-            && let Some(target) = address.uri.as_ref().and_then(|uri| hub.owner(&uri.value))
+    /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.
+    async fn subscribe(self) -> Result<Reply, Failure> {
+        let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
+        let (hub, session, id) = (self.hub, &self.session.id, self.id());
+        hub.registry.settled().await;
+        if let Some(resource) = hub.owner(&uri.value).map(Resource::from)
+            && hub.subscriptions.has_others(&resource, session)
         {
-            let resource = Resource {
-                server: target.server,
-                uri: target.original,
-            };
-            hub.subscriptions.remove(&resource, &session.id);
+            hub.subscriptions.add(resource, session, &uri.value);
+            return Ok(Reply::result(id, "{}"));
         }
-        Ok(answer)
+        let (target, answer) = self.resource().await?;
+        // A refusal subscribes nobody.
+        if answer.frame.result().is_some() {
+            hub.subscriptions.add(target.into(), session, &uri.value);
+        }
+        Ok(Reply::answer(id, &answer))
     }
 
     /// The last one to leave unsubscribes upstream; for the others it is a matter of bookkeeping.
@@ -312,13 +305,7 @@ impl<'a> Asked<'a> {
             return Reply::failure(self.id(), &missing("uri"));
         };
         if let Some(target) = self.hub.owner(&uri.value) {
-            self.hub.leave(
-                &Resource {
-                    server: target.server,
-                    uri: target.original,
-                },
-                &self.session.id,
-            );
+            self.hub.leave(&target.into(), &self.session.id);
         }
         Reply::result(self.id(), "{}")
     }

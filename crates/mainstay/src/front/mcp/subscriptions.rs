@@ -5,13 +5,22 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use mainstay_core::ids::ServerName;
+use mainstay_core::{catalog::Target, ids::ServerName};
 
 /// A resource, as its server knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     pub server: ServerName,
     pub uri: Box<str>,
+}
+
+impl From<Target> for Resource {
+    fn from(target: Target) -> Self {
+        Self {
+            server: target.server,
+            uri: target.original,
+        }
+    }
 }
 
 /// The URI that each subscribed session used, by session id.
