@@ -506,6 +506,7 @@ mod tests {
     }
 
     /// Steps and checks the effect.
+    #[expect(clippy::needless_pass_by_value, reason = "written as one writes `step`")]
     fn go(
         life: Lifecycle,
         event: Event,

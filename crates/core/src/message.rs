@@ -5,9 +5,12 @@
 //! spans of its text ([`splice`]), so key order, number spelling and members unknown to us survive
 //! (invariant 5).
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
 /// Where a JSON value lies in its message, in bytes.
@@ -122,12 +125,22 @@ impl Method {
     }
 }
 
-/// The members of one JSON-RPC message, as spans of its text.
+/// What one JSON-RPC message is, and where its members stand in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     pub kind: Kind,
-    /// The member `params`, where there is one.
-    pub params: Option<Span>,
+    landmarks: Landmarks,
+}
+
+/// Where the few members of `params` stand that a gateway may need, found while the message is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Landmarks {
+    name: Option<Span>,
+    uri: Option<Span>,
+    progress_token: Option<Span>,
+    reference: Option<Span>,
+    /// One of them occurs twice: two readers of one message must not see different calls.
+    doubled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,8 +198,8 @@ struct Members<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Borrowed<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<Params<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -196,6 +209,118 @@ struct Members<'a> {
 /// A member that is there counts as there, even when it is `null`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What is read of `params` in passing; everything else in it is skipped.
+#[derive(Default)]
+struct Params<'a> {
+    name: Option<&'a RawValue>,
+    uri: Option<&'a RawValue>,
+    progress_token: Option<&'a RawValue>,
+    reference: Option<&'a RawValue>,
+    doubled: bool,
+    not_an_object: bool,
+}
+
+/// What is read of `params._meta`.
+#[derive(Default)]
+struct Meta<'a> {
+    progress_token: Option<&'a RawValue>,
+    doubled: bool,
+}
+
+/// Visitor methods for every value that is not an object.
+macro_rules! otherwise {
+    ($value:expr) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any value")
+        }
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($value)
+        }
+    };
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Params<'de>;
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
+                let mut params = Params::default();
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    let slot = match &*key {
+                        "name" => &mut params.name,
+                        "uri" => &mut params.uri,
+                        "ref" => &mut params.reference,
+                        "_meta" => {
+                            let meta: Meta<'de> = map.next_value()?;
+                            params.doubled |= meta.doubled || params.progress_token.is_some();
+                            params.progress_token = meta.progress_token;
+                            continue;
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    params.doubled |= slot.replace(map.next_value()?).is_some();
+                }
+                Ok(params)
+            }
+
+            otherwise!(Params {
+                not_an_object: true,
+                ..Params::default()
+            });
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Meta<'de>;
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
+                let mut meta = Meta::default();
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    if &*key == "progressToken" {
+                        let before = meta.progress_token.replace(map.next_value()?);
+                        meta.doubled |= before.is_some();
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(meta)
+            }
+
+            otherwise!(Meta::default());
+        }
+        deserializer.deserialize_any(Read)
+    }
 }
 
 /// Reads the edges of one message. A member that occurs twice is refused: two readers of one
@@ -226,7 +351,14 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
-    let params = members.params.map(span);
+    let params = members.params.as_ref();
+    let landmarks = params.map_or_else(Landmarks::default, |params| Landmarks {
+        name: params.name.map(span),
+        uri: params.uri.map(span),
+        progress_token: params.progress_token.map(span),
+        reference: params.reference.map(span),
+        doubled: params.doubled,
+    });
     let kind = match (
         members.method.as_ref().map(|method| &*method.0),
         members.id,
@@ -260,10 +392,10 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
             return invalid("a message has \"method\", or \"result\" or \"error\", not both");
         }
     };
-    if members.method.is_some() && params.is_some_and(|params| !params.get(text).starts_with('{')) {
+    if members.method.is_some() && params.is_some_and(|params| params.not_an_object) {
         return invalid("\"params\" must be an object");
     }
-    Ok(Envelope { kind, params })
+    Ok(Envelope { kind, landmarks })
 }
 
 /// Whether this JSON text may be a request's id: a string or a number, not `null` (MCP, base protocol).
@@ -314,39 +446,32 @@ pub enum Reference<'a> {
     Resource(Text<'a>),
 }
 
-#[derive(Deserialize)]
-struct AddressMembers<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    uri: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "ref")]
-    reference: Option<&'a RawValue>,
-}
-
 /// A member of `params` that is not what MCP says it is (JSON-RPC −32602).
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 
-/// Finds the address of a request in its `params`.
+/// The address of a request, as far as it has one.
 pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
-    let Some(params) = envelope.params else {
-        return Ok(Address::default());
-    };
-    let members: AddressMembers<'a> = members(params.get(text))?;
-    let word = |raw: Option<&'a RawValue>, what| raw.map(|raw| string(text, raw, what)).transpose();
+    let found = &envelope.landmarks;
+    if found.doubled {
+        return Err(InvalidParams("a member occurs twice"));
+    }
+    if found
+        .progress_token
+        .is_some_and(|token| !is_id(token.get(text)))
+    {
+        return Err(InvalidParams(
+            "\"progressToken\" must be a string or a number",
+        ));
+    }
+    let word = |span: Option<Span>, what| span.map(|span| string(text, span, what)).transpose();
     Ok(Address {
-        name: word(members.name, "\"name\" must be a string")?,
-        uri: word(members.uri, "\"uri\" must be a string")?,
-        progress_token: match members.meta {
-            Some(meta) => progress_token(text, meta)?,
-            None => None,
-        },
-        reference: match members.reference {
-            Some(raw) => reference(text, raw)?,
+        name: word(found.name, "\"name\" must be a string")?,
+        uri: word(found.uri, "\"uri\" must be a string")?,
+        progress_token: found.progress_token,
+        reference: match found.reference {
+            Some(span) => reference(text, span)?,
             None => None,
         },
     })
@@ -357,15 +482,12 @@ fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> 
         .map_err(|_| InvalidParams("an object with each member at most once is expected"))
 }
 
-fn string<'a>(
-    text: &'a str,
-    raw: &'a RawValue,
-    what: &'static str,
-) -> Result<Text<'a>, InvalidParams> {
-    let value: Borrowed<'a> = serde_json::from_str(raw.get()).map_err(|_| InvalidParams(what))?;
+fn string<'a>(text: &'a str, span: Span, what: &'static str) -> Result<Text<'a>, InvalidParams> {
+    let value: Borrowed<'a> =
+        serde_json::from_str(span.get(text)).map_err(|_| InvalidParams(what))?;
     Ok(Text {
         value: value.0,
-        span: Span::of(text, raw.get()),
+        span,
     })
 }
 
@@ -374,25 +496,7 @@ fn string<'a>(
 #[serde(transparent)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn progress_token(text: &str, meta: &RawValue) -> Result<Option<Span>, InvalidParams> {
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(borrow, default, rename = "progressToken")]
-        progress_token: Option<&'a RawValue>,
-    }
-    let meta: Meta<'_> = members(meta.get())?;
-    let Some(token) = meta.progress_token else {
-        return Ok(None);
-    };
-    if !is_id(token.get()) {
-        return Err(InvalidParams(
-            "\"progressToken\" must be a string or a number",
-        ));
-    }
-    Ok(Some(Span::of(text, token.get())))
-}
-
-fn reference<'a>(text: &'a str, raw: &'a RawValue) -> Result<Option<Reference<'a>>, InvalidParams> {
+fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidParams> {
     #[derive(Deserialize)]
     struct Ref<'a> {
         #[serde(borrow, rename = "type")]
@@ -402,11 +506,12 @@ fn reference<'a>(text: &'a str, raw: &'a RawValue) -> Result<Option<Reference<'a
         #[serde(borrow, default)]
         uri: Option<&'a RawValue>,
     }
-    let found: Ref<'a> = members(raw.get())?;
+    let found: Ref<'_> = members(span.get(text))?;
+    let of = |raw: &RawValue| Span::of(text, raw.get());
     match (&*found.kind, found.name, found.uri) {
-        ("ref/prompt", Some(name), _) => string(text, name, "\"ref.name\" must be a string")
+        ("ref/prompt", Some(name), _) => string(text, of(name), "\"ref.name\" must be a string")
             .map(|name| Some(Reference::Prompt(name))),
-        ("ref/resource", _, Some(uri)) => string(text, uri, "\"ref.uri\" must be a string")
+        ("ref/resource", _, Some(uri)) => string(text, of(uri), "\"ref.uri\" must be a string")
             .map(|uri| Some(Reference::Resource(uri))),
         _ => Err(InvalidParams(
             "\"ref\" must be a ref/prompt with a name or a ref/resource with a uri",
@@ -416,11 +521,10 @@ fn reference<'a>(text: &'a str, raw: &'a RawValue) -> Result<Option<Reference<'a
 
 /// One member of an object, as it stands; `None` where it is absent or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    use serde::de::{IgnoredAny, MapAccess, Visitor};
     struct Find<'n>(&'n str);
     impl<'de> Visitor<'de> for Find<'_> {
         type Value = Option<&'de RawValue>;
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object")
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -531,12 +635,5 @@ pub fn request(id: Option<u64>, method: &str, params: Option<&str>) -> String {
     match params {
         Some(params) => format!(r#"{{"jsonrpc":"2.0",{id}"method":{method},"params":{params}}}"#),
         None => format!(r#"{{"jsonrpc":"2.0",{id}"method":{method}}}"#),
-    }
-}
-
-impl Envelope {
-    /// The spans of a value inside this message's `params` object, for a nested peek.
-    pub fn in_params(&self, text: &str, path: &[&str]) -> Option<Span> {
-        locate(text, self.params?, path)
     }
 }

@@ -32,8 +32,15 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     logs::start(cli.verbose, cli.command.is_quiet());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cli.workers.map_or_else(worker_threads, NonZeroUsize::get))
+    let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
+    // One thread needs no queue between threads: a call costs less, and more is written in one go.
+    let mut builder = if workers == 1 {
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime = builder
+        .worker_threads(workers)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

@@ -13,6 +13,7 @@ use mainstay_core::{
 use tokio::{
     sync::{Mutex, broadcast, mpsc},
     task::JoinSet,
+    time::Instant,
 };
 
 use crate::supervisor::{self, Report, Server};
@@ -27,8 +28,8 @@ const MAX_REPORTS: usize = 256;
 /// What the registry tells everyone who listens.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of the merged catalog has changed; the new one is published already.
-    ListChanged(ListKind),
+    /// A list of the merged catalog has changed; the new one had been published at that time.
+    ListChanged(ListKind, Instant),
     /// A server has a new shared session, which knows nothing of log levels and subscriptions.
     Opened(ServerName),
     /// A log message or a changed resource of a server.
@@ -89,6 +90,11 @@ impl Registry {
 
     pub fn servers(&self) -> &[Arc<Server>] {
         &self.servers
+    }
+
+    /// A server that is known to be configured: the catalog names no other.
+    pub fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
+        self.by_name.get(name).map(|&index| &self.servers[index])
     }
 
     pub fn server(&self, name: &str) -> Result<&Arc<Server>, Failure> {
@@ -158,7 +164,11 @@ impl Merger {
     async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>) {
         while let Some((server, report)) = reports.recv().await {
             match report {
-                Report::CatalogChanged { announced } => self.merge(&announced),
+                Report::CatalogChanged { announced, merged } => {
+                    self.merge(&announced);
+                    // The supervisor may have been stopped meanwhile.
+                    merged.send(()).ok();
+                }
                 Report::Opened => self.announce(Announcement::Opened(server)),
                 Report::Notice(notice) => self.announce(Announcement::Notice(server, notice)),
             }
@@ -180,10 +190,10 @@ impl Merger {
             .collect();
         let merged = Catalog::merge(parts, self.naming, self.max_name_length);
         let before = self.catalog.swap(Arc::new(merged));
-        let after = self.catalog.load();
+        let (after, now) = (self.catalog.load(), Instant::now());
         for kind in ListKind::ALL {
             if announced.contains(&kind) || before.digest(kind) != after.digest(kind) {
-                self.announce(Announcement::ListChanged(kind));
+                self.announce(Announcement::ListChanged(kind, now));
             }
         }
     }

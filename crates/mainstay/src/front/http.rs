@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use mainstay_core::message;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -15,11 +15,8 @@ use super::{
     mcp::{self, Hub, ResponseBody, Scope},
 };
 
-/// Connections at once; more wait to be accepted.
+/// Connections at once, idle ones included; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
-
-/// A client that opens a connection must send a request head in this time.
-const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// After an error of the listener itself, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -87,10 +84,7 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
         let door = Arc::clone(&door);
         async move { Ok::<_, Infallible>(door.serve(request).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .serve_connection(TokioIo::new(stream), service);
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -48,10 +48,14 @@ pub struct View {
 }
 
 /// What a server's supervisor tells the registry.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Report {
-    /// The server's catalog may differ; `announced` are the lists that it said have changed.
-    CatalogChanged { announced: Vec<ListKind> },
+    /// The server's catalog may differ. `announced` are the lists that it said have changed;
+    /// `merged` is told when the merged catalog has them.
+    CatalogChanged {
+        announced: Vec<ListKind>,
+        merged: oneshot::Sender<()>,
+    },
     /// A new shared session is up: it knows nothing of log levels and subscriptions.
     Opened,
     /// A log message, a changed resource, or another notification that belongs to no call.

@@ -286,7 +286,8 @@ impl Task {
     }
 
     async fn shared_opened(&mut self, epoch: Epoch, session: Session) {
-        if epoch != self.shared.epoch() {
+        // One that is over already is about to be reported, or has been.
+        if epoch != self.shared.epoch() || session.is_over() {
             return;
         }
         let session = Arc::new(session);
@@ -333,9 +334,12 @@ impl Task {
         let catalog = Arc::new(catalog);
         self.view
             .send_modify(|view| view.catalog = Some(Arc::clone(&catalog)));
-        // The registry is told before the attempt counts as over, so that whoever waited for it
-        // finds the merged catalog.
-        self.report(Report::CatalogChanged { announced }).await;
+        // Merged before the attempt counts as over, so that whoever waited for it finds it there.
+        let (merged, done) = oneshot::channel();
+        self.report(Report::CatalogChanged { announced, merged })
+            .await;
+        // An error means that the registry has ended, and nobody waits any more.
+        done.await.ok();
         self.view
             .send_if_modified(|view| !std::mem::replace(&mut view.attempted, true));
     }

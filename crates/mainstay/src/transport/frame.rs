@@ -93,7 +93,7 @@ impl Frame {
 
     /// This progress notification under another token (JSON text).
     pub fn with_progress_token(&self, token: &str) -> String {
-        match self.envelope.in_params(&self.text, &["progressToken"]) {
+        match self.param_span(&["progressToken"]) {
             Some(span) => message::splice(&self.text, &mut [(span, token)]),
             None => self.one_line(),
         }
@@ -101,21 +101,29 @@ impl Frame {
 
     /// This `resources/updated` about another URI.
     pub fn with_uri(&self, uri: &str) -> String {
-        match self.envelope.in_params(&self.text, &["uri"]) {
+        match self.param_span(&["uri"]) {
             Some(span) => message::splice(&self.text, &mut [(span, &message::quote(uri))]),
             None => self.one_line(),
         }
     }
 
+    /// The value of `params`, as JSON text.
+    pub fn params(&self) -> Option<&str> {
+        message::member(&self.text, "params")
+    }
+
+    fn param_span(&self, path: &[&str]) -> Option<Span> {
+        let params = message::locate(&self.text, Span::whole(&self.text), &["params"])?;
+        message::locate(&self.text, params, path)
+    }
+
     /// A text parameter: `params.<name>`.
     pub fn text_param(&self, name: &str) -> Option<String> {
-        let params = self.get(self.envelope.params?);
-        message::text_member(params, name).map(std::borrow::Cow::into_owned)
+        message::text_member(self.params()?, name).map(std::borrow::Cow::into_owned)
     }
 
     /// A parameter as JSON text.
     pub fn param(&self, name: &str) -> Option<&str> {
-        let params = self.envelope.params?;
-        message::member(self.get(params), name)
+        message::member(self.params()?, name)
     }
 }

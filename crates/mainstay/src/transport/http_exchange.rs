@@ -68,15 +68,6 @@ impl HttpExchange {
 
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
     pub async fn next(&mut self) -> Result<Frame, Interruption> {
-        let link = Arc::clone(&self.link);
-        tokio::select! {
-            biased;
-            frame = self.step() => frame,
-            () = link.stopped() => Err(Interruption::sent(InterruptionKind::Lost)),
-        }
-    }
-
-    async fn step(&mut self) -> Result<Frame, Interruption> {
         loop {
             match &mut self.state {
                 State::Head(response) => match response.await {

@@ -3,8 +3,8 @@
 use std::{
     io,
     sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -104,9 +104,9 @@ const MAX_QUEUED: usize = 8 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct LineWriter {
     queue: Mutex<Queue>,
-    /// Bytes that the operating system has taken, of all that were ever queued.
-    written: AtomicU64,
-    closed: AtomicBool,
+    /// Of all bytes ever queued, those that have been written or may yet be: never too few, for a
+    /// message is as good as written before we hear of it.
+    begun: AtomicU64,
     not_empty: Notify,
     room: Notify,
 }
@@ -116,6 +116,7 @@ struct Queue {
     bytes: Vec<u8>,
     /// Bytes ever queued.
     queued: u64,
+    closed: bool,
 }
 
 /// The writer has closed; nothing of this message was written.
@@ -128,6 +129,11 @@ pub struct WriterClosed;
 pub struct Mark(u64);
 
 impl LineWriter {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Held for a copy of bytes, never across an await.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
     pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
         debug_assert!(!message.contains('\n'), "messages are framed by line");
@@ -142,11 +148,11 @@ impl LineWriter {
 
     /// Queues one message, unless the queue is full.
     pub fn try_send(&self, message: &str) -> Result<Option<Mark>, WriterClosed> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(WriterClosed);
-        }
         let (mark, was_empty) = {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue();
+            if queue.closed {
+                return Err(WriterClosed);
+            }
             if queue.bytes.len() >= MAX_QUEUED {
                 return Ok(None);
             }
@@ -163,14 +169,28 @@ impl LineWriter {
         Ok(Some(mark))
     }
 
-    /// Whether the first byte of the message at `mark` has been written (invariant 6: "sent").
+    /// Whether the first byte of the message at `mark` may have been written (invariant 6: "sent").
+    /// After [`LineWriter::abandon`] the answer is final.
     pub fn has_begun(&self, mark: Mark) -> bool {
-        self.written.load(Ordering::Acquire) > mark.0
+        self.begun.load(Ordering::Acquire) > mark.0
+    }
+
+    /// Refuses further messages, and drops those of which nothing has been written.
+    pub fn abandon(&self) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        queue.bytes.clear();
+        drop(queue);
+        self.wake();
     }
 
     /// Refuses further messages; what is queued is still written.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.queue().closed = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
         self.not_empty.notify_one();
         self.room.notify_waiters();
     }
@@ -185,13 +205,17 @@ impl LineWriter {
 
     async fn write_all(&self, output: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         let mut batch = Vec::new();
+        let mut written = 0;
         loop {
-            {
-                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let closed = {
+                let mut queue = self.queue();
                 std::mem::swap(&mut queue.bytes, &mut batch);
-            }
+                let begun = written + batch.len() as u64;
+                self.begun.store(begun, Ordering::Release);
+                queue.closed
+            };
             if batch.is_empty() {
-                if self.closed.load(Ordering::Acquire) {
+                if closed {
                     return Ok(());
                 }
                 self.not_empty.notified().await;
@@ -202,11 +226,13 @@ impl LineWriter {
             self.room.notify_waiters();
             let mut left = batch.as_slice();
             while !left.is_empty() {
-                let taken = output.write(left).await?;
-                if taken == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                self.written.fetch_add(taken as u64, Ordering::AcqRel);
+                let taken = match output.write(left).await {
+                    Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                    taken => taken,
+                };
+                // The rest of the batch will never be written.
+                let taken = taken.inspect_err(|_| self.begun.store(written, Ordering::Release))?;
+                written += taken as u64;
                 left = &left[taken..];
             }
             output.flush().await?;
@@ -219,6 +245,8 @@ impl LineWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     async fn lines(input: &[u8], max_line: usize) -> Vec<Line> {
@@ -271,6 +299,40 @@ mod tests {
         assert_eq!(output, b"one\ntwo\n");
         assert!(writer.has_begun(first) && writer.has_begun(second));
         assert_eq!(writer.send("three").await, Err(WriterClosed));
+    }
+
+    /// Invariant 6: what has not begun when a connection is given up never will.
+    #[tokio::test]
+    async fn what_is_abandoned_is_never_written() {
+        let writer = LineWriter::default();
+        let first = writer.send("one").await.expect("open");
+        writer.abandon();
+        assert_eq!(writer.send("two").await, Err(WriterClosed));
+        let mut output = Vec::new();
+        writer
+            .run(&mut output)
+            .await
+            .expect("memory can be written");
+        assert!(output.is_empty() && !writer.has_begun(first));
+    }
+
+    /// A message may be read, and its reader gone, before we hear that it was written.
+    #[tokio::test]
+    async fn a_message_has_begun_before_its_write_ends() {
+        let writer = Arc::new(LineWriter::default());
+        let (near, mut far) = tokio::io::duplex(2);
+        let running = tokio::spawn({
+            let writer = Arc::clone(&writer);
+            async move { writer.run(near).await }
+        });
+        let mark = writer.send("a long line").await.expect("open");
+        let mut read = [0; 1];
+        far.read_exact(&mut read).await.expect("a byte");
+        assert!(writer.has_begun(mark));
+        // The reader goes: what follows is not written, and what was written stays so.
+        drop(far);
+        running.await.expect("no panic").expect_err("a broken pipe");
+        assert!(writer.has_begun(mark));
     }
 
     #[tokio::test]

@@ -65,7 +65,8 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
     };
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
-    let running = tokio::spawn(stream.run(opening.stop.close.clone()));
+    let close = opening.stop.close.child_token();
+    let running = tokio::spawn(stream.run(close.clone()));
     let ended = async move {
         running
             .await
@@ -90,7 +91,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             Ok((session, Box::pin(ended)))
         }
         Err(loss) => {
-            opening.stop.close.cancel();
+            close.cancel();
             ended.await;
             Err(loss)
         }

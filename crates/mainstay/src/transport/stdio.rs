@@ -171,14 +171,16 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
             status
         }
         Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // Nothing can be answered any more, so nobody shall wait for the end of the process.
+            // Nothing can be answered any more, so nobody shall wait for the end of the process. What
+            // is not sent by now never will be: it may be sent again elsewhere (invariant 6).
+            pipes.writer.abandon();
             pipes.pending.end();
-            end(&mut child, &pipes.writer, &stop).await
+            end(&mut child, &stop).await
         }
     };
     group.kill_rest();
+    pipes.writer.abandon();
     pipes.pending.end();
-    pipes.writer.close();
     timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();
     for task in [&pipes.read, &pipes.stderr] {
         task.abort();
@@ -194,9 +196,8 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
     }
 }
 
-/// The stop sequence: stdin closed, 1 s, SIGTERM, 5 s, SIGKILL, reaped.
-async fn end(child: &mut Child, writer: &LineWriter, stop: &Stop) -> io::Result<ExitStatus> {
-    writer.close();
+/// The stop sequence, from the closed stdin on: 1 s, SIGTERM, 5 s, SIGKILL, reaped.
+async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     for (grace, act) in [
         (EOF_GRACE, process::terminate as fn(&Child)),
         (TERM_GRACE, process::kill),

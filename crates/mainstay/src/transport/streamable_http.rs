@@ -54,10 +54,9 @@ pub struct HttpLink {
     pub(super) max_message_bytes: usize,
     outgoing: mpsc::Sender<String>,
     over: OnceLock<Loss>,
-    /// Cancelled when the session is lost.
+    /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
+    /// says by itself how it fared.
     lost: CancellationToken,
-    /// Cancelled when we end it ourselves.
-    stopped: CancellationToken,
 }
 
 /// What the handshake settled for all later requests.
@@ -131,7 +130,6 @@ async fn greet_server(
         outgoing,
         over: OnceLock::new(),
         lost: CancellationToken::new(),
-        stopped: CancellationToken::new(),
     });
     match status {
         200..300 => {}
@@ -261,12 +259,6 @@ impl HttpLink {
         self.over.get().is_some()
     }
 
-    /// Resolves when we end the session. A lost session does not end the calls in flight: each has
-    /// its own connection, and says by itself how it fared.
-    pub async fn stopped(&self) {
-        self.stopped.cancelled().await;
-    }
-
     async fn goodbye(&self) {
         if self.has_session() {
             timeout(
@@ -345,7 +337,6 @@ async fn run(
     tokio::select! {
         () = close.cancelled() => {
             link.lose(Loss::Disconnected("stopped".to_owned()));
-            link.stopped.cancel();
             link.goodbye().await;
         }
         () = link.lost.cancelled() => {}

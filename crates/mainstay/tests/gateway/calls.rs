@@ -119,11 +119,12 @@ over_every_transport! {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
             let gateway = Gateway::of(&[("x", &backend)]).await;
             let client = gateway.client_at(path).await;
-            let (waiting, big) = tokio::join!(client.say(&format!("{prefix}out_of_order"), json!({})), async {
+            let out_of_order = format!("{prefix}out_of_order");
+            let (waiting, big) = tokio::join!(client.say(&out_of_order, json!({})), async {
                 backend.until_called("out_of_order").await;
                 let big = client.call(&format!("{prefix}big"), json!({"bytes": 1_000_000})).await;
                 client.hears(&format!("{prefix}echo")).await;
-                client.say(&format!("{prefix}out_of_order"), json!({})).await;
+                client.say(&out_of_order, json!({})).await;
                 big
             });
             assert_eq!(failure(&big)["kind"], "message_too_large", "{big}");
@@ -177,11 +178,20 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
             // Written into the connection that was just closing.
             result = client.call("x__echo", json!({})).await;
         }
-        assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+        assert!(
+            since.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            since.elapsed()
+        );
         let failure = failure(&result);
         assert_eq!(failure["kind"], "server_not_connected", "{failure}");
         assert_eq!(failure["status"], "reconnecting", "{failure}");
-        assert!(failure["lastError"].as_str().is_some_and(|it| it.contains("refused")), "{failure}");
+        assert!(
+            failure["lastError"]
+                .as_str()
+                .is_some_and(|it| it.contains("refused")),
+            "{failure}"
+        );
         assert!(failure["nextRetryMs"].is_u64(), "{failure}");
         client.hears("calm__echo").await;
         // Its tools stay listed (design section 12).
@@ -200,11 +210,19 @@ async fn an_http_error_is_the_calls_error() {
         let gateway = Gateway::of(&[("x", &backend)]).await;
         let client = gateway.client().await;
         client.hears("x__echo").await;
-        for (status, expected) in [(500, "call_failed"), (400, "call_failed"), (503, "outcome_unknown"), (429, "call_failed")] {
+        for (status, expected) in [
+            (500, "call_failed"),
+            (400, "call_failed"),
+            (503, "outcome_unknown"),
+            (429, "call_failed"),
+        ] {
             backend.fake().edit(|script| script.status = Some(status));
             let result = client.call("x__echo", json!({})).await;
             assert_eq!(failure(&result)["kind"], expected, "{result}");
-            assert!(result.to_string().contains(&format!("HTTP {status}")), "{result}");
+            assert!(
+                result.to_string().contains(&format!("HTTP {status}")),
+                "{result}"
+            );
             backend.fake().edit(|script| script.status = None);
             client.hears("x__echo").await;
         }
@@ -214,18 +232,57 @@ async fn an_http_error_is_the_calls_error() {
 /// Answers that are none. Each fails its own call at once, with the reason, and the next is asked.
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
-    let cases: [(&str, fn(&Value) -> String, &str); 8] = [
-        ("an empty body", |_| rogue::http("application/json", ""), "call_failed"),
-        ("no JSON", |_| rogue::http("application/json", "<html>hello"), "call_failed"),
-        ("invalid UTF-8 aside, another's id", |_| rogue::http("application/json", r#"{"jsonrpc":"2.0","id":"x","result":{}}"#), "call_failed"),
-        ("202 and nothing", |_| "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned(), "call_failed"),
-        ("a stream that ends", |_| rogue::http("text/event-stream", ": hello\n\n"), "outcome_unknown"),
-        ("a stream with another's answer", |_| {
-            rogue::http("text/event-stream", &rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}})))
-        }, "outcome_unknown"),
-        ("a connection that breaks in the body", |_| {
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"jsonrpc\"".to_owned()
-        }, "outcome_unknown"),
+    type Case = (&'static str, fn(&Value) -> String, &'static str);
+    let cases: [Case; 8] = [
+        (
+            "an empty body",
+            |_| rogue::http("application/json", ""),
+            "call_failed",
+        ),
+        (
+            "no JSON",
+            |_| rogue::http("application/json", "<html>hello"),
+            "call_failed",
+        ),
+        (
+            "another's id",
+            |_| {
+                rogue::http(
+                    "application/json",
+                    r#"{"jsonrpc":"2.0","id":"x","result":{}}"#,
+                )
+            },
+            "call_failed",
+        ),
+        (
+            "202 and nothing",
+            |_| {
+                "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned()
+            },
+            "call_failed",
+        ),
+        (
+            "a stream that ends",
+            |_| rogue::http("text/event-stream", ": hello\n\n"),
+            "outcome_unknown",
+        ),
+        (
+            "a stream with another's answer",
+            |_| {
+                rogue::http(
+                    "text/event-stream",
+                    &rogue::event(&json!({"jsonrpc": "2.0", "id": "x", "result": {}})),
+                )
+            },
+            "outcome_unknown",
+        ),
+        (
+            "a connection that breaks in the body",
+            |_| {
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{\"jsonrpc\"".to_owned()
+            },
+            "outcome_unknown",
+        ),
         ("nothing at all", |_| String::new(), "outcome_unknown"),
     ];
     let calm = Backend::http().await;
@@ -262,9 +319,14 @@ async fn noise_in_an_event_stream_is_skipped() {
 /// A small limit on calls does not limit the lists and handshakes of a server (K6).
 #[tokio::test]
 async fn the_time_limit_of_calls_is_for_calls() {
-    let backend = Backend::start(Kind::Stdio, &["--slow-start", "600"]).await.option("timeout_s", 0.2);
+    let backend = Backend::start(Kind::Stdio, &["--slow-start", "600"])
+        .await
+        .option("timeout_s", 0.2);
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.hears("x__echo").await;
-    assert_eq!(failure(&client.call("x__sleep", json!({"ms": 60_000})).await)["kind"], "call_timeout");
+    assert_eq!(
+        failure(&client.call("x__sleep", json!({"ms": 60_000})).await)["kind"],
+        "call_timeout"
+    );
 }

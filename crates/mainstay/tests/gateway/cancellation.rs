@@ -27,19 +27,31 @@ over_every_transport! {
     }
 
     async fn the_end_of_a_session_cancels_its_calls(kind) {
-        for (path, tool) in HANG {
-            let backend = Backend::start(kind, &[]).await;
-            let gateway = Gateway::of(&[("x", &backend)]).await;
-            let (client, other) = (gateway.client_at(path).await, gateway.client().await);
-            let (response, ()) = tokio::join!(client.post(hang(&json!(1), tool)), async {
-                let id = backend.until_called("hang").await;
-                assert!(client.delete().await.is_success());
-                backend.until_cancelled(&id).await;
-            });
-            assert_eq!(response.json()["id"], 1);
-            assert!(response.text.contains("cancelled"), "{}", response.text);
-            other.hears("x__echo").await;
-        }
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other) = (gateway.client().await, gateway.client().await);
+        let (response, ()) = tokio::join!(client.post(hang(&json!(1), "x__hang")), async {
+            let id = backend.until_called("hang").await;
+            assert!(client.delete().await.is_success());
+            backend.until_cancelled(&id).await;
+        });
+        assert_eq!(response.json()["id"], 1);
+        assert!(response.text.contains("cancelled"), "{}", response.text);
+        other.hears("x__echo").await;
+    }
+
+    /// There its own upstream session ends, and everything with it.
+    async fn the_end_of_a_transparent_session_ends_its_calls(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, other) = (gateway.client_at("/servers/x/mcp").await, gateway.client().await);
+        let (response, ()) = tokio::join!(client.post(hang(&json!(1), "hang")), async {
+            backend.until_called("hang").await;
+            assert!(client.delete().await.is_success());
+        });
+        let answer = response.json();
+        assert!(answer["error"].is_object() || answer["result"]["isError"] == true, "{answer}");
+        other.hears("x__echo").await;
     }
 
     async fn a_closed_stdio_cancels_its_calls(kind) {

@@ -119,7 +119,11 @@ async fn two_streams_of_one_session_share_its_messages() {
     let client = gateway.client().await;
     let (mut one, mut two) = (client.listen().await, client.listen().await);
     let mut heard = Vec::new();
-    for tool in ["x__change_tools", "x__change_prompts", "x__change_resources"] {
+    for tool in [
+        "x__change_tools",
+        "x__change_prompts",
+        "x__change_resources",
+    ] {
         client.call(tool, json!({})).await;
         let message = tokio::select! {
             message = one.message() => message,

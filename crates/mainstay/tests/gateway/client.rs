@@ -1,6 +1,7 @@
 //! A raw client on Streamable HTTP: it keeps the bytes that came, and knows no MCP type.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -43,7 +44,7 @@ pub struct Stream {
     pub status: StatusCode,
     pub headers: HeaderMap,
     body: Incoming,
-    unread: String,
+    unread: Vec<u8>,
     connection: JoinHandle<()>,
 }
 
@@ -97,7 +98,7 @@ impl Http {
             status: head.status,
             headers: head.headers,
             body,
-            unread: String::new(),
+            unread: Vec::new(),
             connection,
         }
     }
@@ -128,16 +129,18 @@ impl Http {
     /// Posts a message and closes its side of the connection once `ready`; returns when the gateway
     /// has closed the other, having noticed.
     pub async fn abandon(&self, body: &str, ready: impl Future<Output = ()>) {
-        let mut head = format!(
-            "POST {} HTTP/1.1\r\ncontent-length: {}\r\n",
+        let headers = self.headers(BOTH);
+        let headers = headers.iter().map(|(name, value)| {
+            let value = value.to_str().expect("ASCII");
+            format!("{name}: {value}\r\n")
+        });
+        let headers: String = headers.collect();
+        let text = format!(
+            "POST {} HTTP/1.1\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             self.path,
             body.len()
         );
-        for (name, value) in &self.headers(BOTH) {
-            head.push_str(&format!("{name}: {}\r\n", value.to_str().expect("ASCII")));
-        }
         let mut stream = TcpStream::connect(self.address).await.expect("it listens");
-        let text = format!("{head}\r\n{body}");
         stream.write_all(text.as_bytes()).await.expect("written");
         ready.await;
         stream.shutdown().await.expect("half closed");
@@ -234,14 +237,13 @@ impl Stream {
     pub async fn next(&mut self) -> Option<String> {
         soon("a message", async {
             loop {
-                if let Some((event, rest)) = self.unread.split_once("\n\n") {
-                    let (event, rest) = (event.to_owned(), rest.to_owned());
-                    self.unread = rest;
-                    match data(&event) {
-                        Some(message) => return Some(message),
-                        // A comment that keeps the stream alive.
-                        None => continue,
+                if let Some(end) = self.unread.windows(2).position(|it| it == b"\n\n") {
+                    let event = self.unread.drain(..end + 2).collect();
+                    // Otherwise a comment that keeps the stream alive.
+                    if let Some(message) = data(&utf8(event)) {
+                        return Some(message);
                     }
+                    continue;
                 }
                 self.read().await?;
             }
@@ -257,8 +259,7 @@ impl Stream {
     async fn read(&mut self) -> Option<()> {
         let frame = self.body.frame().await?.ok()?;
         if let Some(data) = frame.data_ref() {
-            self.unread
-                .push_str(std::str::from_utf8(data).expect("UTF-8 in whole characters"));
+            self.unread.extend_from_slice(data);
         }
         Some(())
     }
@@ -269,7 +270,7 @@ impl Stream {
         Response {
             status: self.status,
             headers: std::mem::take(&mut self.headers),
-            text: std::mem::take(&mut self.unread),
+            text: utf8(std::mem::take(&mut self.unread)),
         }
     }
 }
@@ -300,6 +301,10 @@ impl Response {
     }
 }
 
+fn utf8(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
 /// What an event says, if it says anything.
 fn data(event: &str) -> Option<String> {
     let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
@@ -314,12 +319,14 @@ pub fn value(text: &str) -> Value {
 
 /// A member of an object, as it stands.
 pub fn raw<'a>(object: &'a str, member: &str) -> &'a str {
-    let members: std::collections::HashMap<&str, &RawValue> =
+    try_raw(object, member).unwrap_or_else(|| panic!("no {member} in {object}"))
+}
+
+/// The same, if it is there.
+pub fn try_raw<'a>(object: &'a str, member: &str) -> Option<&'a str> {
+    let members: HashMap<&str, &RawValue> =
         serde_json::from_str(object).unwrap_or_else(|error| panic!("{error} in {object}"));
-    members
-        .get(member)
-        .unwrap_or_else(|| panic!("no {member} in {object}"))
-        .get()
+    members.get(member).map(|raw| raw.get())
 }
 
 /// The text of a tool's result.

@@ -27,10 +27,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 
 /// The future's value; fails the test if it takes too long.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("waited in vain for {what}"),
-    }
+    let timely = tokio::time::timeout(PATIENCE, future).await;
+    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// Waits for a condition that nobody announces.

@@ -14,7 +14,11 @@ use crate::{
 const PATH: &str = "/servers/x/mcp";
 
 fn is_alive(pid: &str) -> bool {
-    let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a process id");
+    let pid = pid
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process id");
     test_kill_process(pid).is_ok()
 }
 
@@ -24,7 +28,10 @@ async fn each_client_of_a_stdio_server_has_its_own_process() {
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let shared = gateway.client().await.say("x__pid", json!({})).await;
     let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
-    let pids = [one.say("pid", json!({})).await, two.say("pid", json!({})).await];
+    let pids = [
+        one.say("pid", json!({})).await,
+        two.say("pid", json!({})).await,
+    ];
     assert!(pids[0] != pids[1] && !pids.contains(&shared));
     assert_eq!(one.say("pid", json!({})).await, pids[0]);
 
@@ -163,7 +170,9 @@ async fn capabilities_are_declared_as_far_as_they_are_honoured() {
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
     gateway.stranger(PATH).post(text.to_string()).await;
     let greetings = backend.of_method("initialize");
-    let own = greetings.iter().find(|it| it["params"]["clientInfo"]["name"] == "declares");
+    let own = greetings
+        .iter()
+        .find(|it| it["params"]["clientInfo"]["name"] == "declares");
     let own = &own.expect("an initialize of the client")["params"];
     assert_eq!(own["capabilities"], json!({"experimental": {"v": {}}}));
     assert_eq!(own["clientInfo"], params["clientInfo"]);

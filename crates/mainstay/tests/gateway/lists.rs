@@ -59,7 +59,14 @@ async fn our_lists_are_paged_where_configured() {
         params = json!({"cursor": page["nextCursor"]});
     }
     assert_eq!(found, whole);
-    for cursor in [json!("foreign"), json!(""), json!("-1"), json!("999999"), json!(5), json!({})] {
+    for cursor in [
+        json!("foreign"),
+        json!(""),
+        json!("-1"),
+        json!("999999"),
+        json!(5),
+        json!({}),
+    ] {
         let error = client.error("tools/list", json!({"cursor": cursor})).await;
         assert_eq!(error["code"], -32602, "{cursor}");
     }
@@ -68,15 +75,31 @@ async fn our_lists_are_paged_where_configured() {
 /// J9: a server without tools, prompts or resources is a server.
 #[tokio::test]
 async fn a_server_that_offers_nothing_is_served() {
-    let bare =
-        Backend::start(Kind::Http, &["--no-tools", "--no-resources", "--no-prompts"]).await;
+    let bare = Backend::start(
+        Kind::Http,
+        &["--no-tools", "--no-resources", "--no-prompts"],
+    )
+    .await;
     let calm = Backend::http().await;
     let gateway = Gateway::of(&[("bare", &bare), ("calm", &calm)]).await;
     let client = gateway.client().await;
-    assert!(client.tools().await.iter().all(|tool| tool.starts_with("calm__")));
-    let error = client.error("tools/call", json!({"name": "bare__echo"})).await;
+    assert!(
+        client
+            .tools()
+            .await
+            .iter()
+            .all(|tool| tool.starts_with("calm__"))
+    );
+    let error = client
+        .error("tools/call", json!({"name": "bare__echo"}))
+        .await;
     assert_eq!(error["data"]["kind"], "tool_not_found");
-    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+    for method in [
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+    ] {
         assert_eq!(bare.count(method), 0, "{method}");
     }
 }
@@ -86,9 +109,18 @@ async fn a_server_that_offers_nothing_is_served() {
 async fn no_server_at_all_is_an_empty_catalog() {
     let gateway = Gateway::of(&[]).await;
     let client = gateway.client().await;
-    assert_eq!(client.result("tools/list", json!({})).await, json!({"tools": []}));
-    assert_eq!(client.result("prompts/list", json!({})).await, json!({"prompts": []}));
-    assert_eq!(client.result("resources/list", json!({})).await, json!({"resources": []}));
+    assert_eq!(
+        client.result("tools/list", json!({})).await,
+        json!({"tools": []})
+    );
+    assert_eq!(
+        client.result("prompts/list", json!({})).await,
+        json!({"prompts": []})
+    );
+    assert_eq!(
+        client.result("resources/list", json!({})).await,
+        json!({"resources": []})
+    );
     let templates = client.result("resources/templates/list", json!({})).await;
     assert_eq!(templates, json!({"resourceTemplates": []}));
     client.error("tools/call", json!({"name": "echo"})).await;

@@ -11,21 +11,21 @@ macro_rules! over_every_transport {
         mod $name {
             use super::*;
 
-            async fn check($kind: Kind) $body
+            async fn over($kind: Kind) $body
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn stdio() {
-                check(Kind::Stdio).await;
+                over(Kind::Stdio).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn http() {
-                check(Kind::Http).await;
+                over(Kind::Http).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sse() {
-                check(Kind::Sse).await;
+                over(Kind::Sse).await;
             }
         }
     )*};

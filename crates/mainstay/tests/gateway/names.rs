@@ -20,7 +20,9 @@ fn echoes(backends: &[Backend; 2]) -> [u64; 2] {
 }
 
 async fn unknown_tool(client: &Http, tool: &str) -> Value {
-    let error = client.error("tools/call", json!({"name": tool, "arguments": {}})).await;
+    let error = client
+        .error("tools/call", json!({"name": tool, "arguments": {}}))
+        .await;
     assert_eq!(error["code"], -32602, "{error}");
     error
 }
@@ -37,7 +39,10 @@ async fn the_same_tool_of_two_servers_is_two_tools() {
     client.hears("two__echo").await;
     assert_eq!(echoes(&backends), [1, 1]);
     let prompts = names(&client.result("prompts/list", json!({})).await["prompts"]);
-    assert_eq!(prompts, ["one__greet", "one__plain", "two__greet", "two__plain"]);
+    assert_eq!(
+        prompts,
+        ["one__greet", "one__plain", "two__greet", "two__plain"]
+    );
 }
 
 /// Y4: another spelling is accepted where it is unique.
@@ -50,7 +55,11 @@ async fn other_spellings_lead_to_the_same_tool() {
     }
     assert_eq!(echoes(&backends), [0, 3]);
     let error = unknown_tool(&client, "echo").await;
-    assert_eq!(error["data"]["candidates"], json!(["one__echo", "two__echo"]), "{error}");
+    assert_eq!(
+        error["data"]["candidates"],
+        json!(["one__echo", "two__echo"]),
+        "{error}"
+    );
 }
 
 /// Each `naming` has its form; a contested bare name is exposed by neither (design section 7).
@@ -67,13 +76,19 @@ async fn naming_is_a_choice() {
         let gateway = Gateway::with(&[("one", &one), ("two", &two)], settings).await;
         let client = gateway.client().await;
         let tools = client.tools().await;
-        assert!(tools.contains(&echo.to_owned()) && tools.contains(&extra.to_owned()), "{tools:?}");
+        assert!(
+            tools.contains(&echo.to_owned()) && tools.contains(&extra.to_owned()),
+            "{tools:?}"
+        );
         assert!(!tools.contains(&"echo".to_owned()));
         client.hears(echo).await;
         assert_eq!(client.say(extra, json!({})).await, "tool_1");
         let error = unknown_tool(&client, "echo").await;
         let message = error["message"].as_str().expect("words");
-        assert!(message.contains("one") && message.contains("two"), "{message}");
+        assert!(
+            message.contains("one") && message.contains("two"),
+            "{message}"
+        );
     }
 }
 
@@ -84,8 +99,21 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
     let (gateway, backends) = two(json!({})).await;
     let client = gateway.client().await;
     let listed = client.result("resources/list", json!({})).await;
-    let uris: Vec<_> = listed["resources"].as_array().expect("a list").iter().map(|it| &it["uri"]).collect();
-    assert_eq!(uris, ["fake://text", "fake://blob", "mainstay+two:fake://text", "mainstay+two:fake://blob"]);
+    let uris: Vec<_> = listed["resources"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| &it["uri"])
+        .collect();
+    assert_eq!(
+        uris,
+        [
+            "fake://text",
+            "fake://blob",
+            "mainstay+two:fake://text",
+            "mainstay+two:fake://blob"
+        ]
+    );
     for (uri, reads) in [
         ("fake://text", [1, 0]),
         ("mainstay+two:fake://text", [1, 1]),
@@ -94,11 +122,21 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
         ("fake://item/7", [3, 2]),
     ] {
         client.result("resources/read", json!({"uri": uri})).await;
-        assert_eq!([0, 1].map(|index| backends[index].count("resources/read")), reads, "{uri}");
+        assert_eq!(
+            [0, 1].map(|index| backends[index].count("resources/read")),
+            reads,
+            "{uri}"
+        );
     }
     for backend in &backends {
         for read in backend.of_method("resources/read") {
-            assert!(read["params"]["uri"].as_str().expect("a URI").starts_with("fake://"), "{read}");
+            assert!(
+                read["params"]["uri"]
+                    .as_str()
+                    .expect("a URI")
+                    .starts_with("fake://"),
+                "{read}"
+            );
         }
     }
 }
@@ -110,10 +148,20 @@ async fn an_unlisted_resource_is_looked_for() {
     let other = Backend::http().await;
     let gateway = Gateway::of(&[("bare", &bare), ("other", &other)]).await;
     let client = gateway.client().await;
-    client.result("resources/read", json!({"uri": "fake://item/1"})).await;
-    assert_eq!((bare.count("resources/read"), other.count("resources/read")), (0, 1));
-    let error = client.error("resources/read", json!({"uri": "nobody://knows"})).await;
-    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32002), &json!("nobody://knows")));
+    client
+        .result("resources/read", json!({"uri": "fake://item/1"}))
+        .await;
+    assert_eq!(
+        (bare.count("resources/read"), other.count("resources/read")),
+        (0, 1)
+    );
+    let error = client
+        .error("resources/read", json!({"uri": "nobody://knows"}))
+        .await;
+    assert_eq!(
+        (&error["code"], &error["data"]["uri"]),
+        (&json!(-32002), &json!("nobody://knows"))
+    );
     assert_eq!(other.count("resources/read"), 2);
 }
 
@@ -124,13 +172,21 @@ async fn an_unknown_tool_names_the_state_of_its_server() {
     let client = gateway.client().await;
     let error = unknown_tool(&client, "one__nothing").await;
     let message = error["message"].as_str().expect("words");
-    assert!(message.contains("one__nothing") && message.contains("'one' is connected"), "{message}");
+    assert!(
+        message.contains("one__nothing") && message.contains("'one' is connected"),
+        "{message}"
+    );
     assert_eq!(error["data"]["kind"], "tool_not_found");
     assert_eq!(error["data"]["server"], "one");
     let error = unknown_tool(&client, "three__nothing").await;
     assert_eq!(error["data"]["kind"], "tool_not_found");
-    let error = client.error("prompts/get", json!({"name": "one__nothing"})).await;
-    assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32602), &json!("prompt_not_found")));
+    let error = client
+        .error("prompts/get", json!({"name": "one__nothing"}))
+        .await;
+    assert_eq!(
+        (&error["code"], &error["data"]["kind"]),
+        (&json!(-32602), &json!("prompt_not_found"))
+    );
     for params in [json!({}), json!({"name": 7}), json!({"name": null})] {
         let error = client.error("tools/call", params.clone()).await;
         assert_eq!(error["code"], -32602, "{params}");
@@ -140,7 +196,9 @@ async fn an_unknown_tool_names_the_state_of_its_server() {
 /// What the entry disables is neither listed nor callable, by any spelling.
 #[tokio::test]
 async fn a_disabled_tool_is_not_there() {
-    let backend = Backend::http().await.option("disabledTools", json!(["echo", "weird"]));
+    let backend = Backend::http()
+        .await
+        .option("disabledTools", json!(["echo", "weird"]));
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let client = gateway.client().await;
     let tools = client.tools().await;
@@ -150,7 +208,9 @@ async fn a_disabled_tool_is_not_there() {
     }
     let transparent = gateway.client_at("/servers/x/mcp").await;
     assert!(!transparent.tools().await.contains(&"echo".to_owned()));
-    transparent.error("tools/call", json!({"name": "echo"})).await;
+    transparent
+        .error("tools/call", json!({"name": "echo"}))
+        .await;
     assert_eq!(backend.fake().runs("echo"), 0);
     assert_eq!(client.say("x__add", json!({"a": 1, "b": 1})).await, "2");
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    client::{initialize, value},
+    client::{initialize, try_raw, value},
     gateway::soon,
 };
 
@@ -77,13 +77,13 @@ impl Pipe {
 
     /// The response to a request that was sent, as it came.
     pub async fn answer(&mut self, id: &Value) -> String {
+        let own = id.to_string();
         loop {
             let line = self.line().await.expect("the pipe is open");
-            let message = value(&line);
-            if message["id"] == *id {
+            if try_raw(&line, "id") == Some(&own) {
                 return line;
             }
-            self.heard.push(message);
+            self.heard.push(value(&line));
         }
     }
 

@@ -16,7 +16,9 @@ const AT_ONCE: Duration = Duration::from_secs(3);
 /// The error of a call to a server that has never been up.
 async fn refusal(client: &Http, server: &str) -> Value {
     let name = format!("{server}__echo");
-    client.error("tools/call", json!({"name": name, "arguments": {}})).await
+    client
+        .error("tools/call", json!({"name": name, "arguments": {}}))
+        .await
 }
 
 /// A gateway before a server that works and one in trouble, with a client of the first.
@@ -72,13 +74,23 @@ over_every_transport! {
 /// The reason, and the last lines of its stderr, are told to who calls it.
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
-    let crashing = Backend::start(Kind::Stdio, &["--crash-at-start", "7", "--stderr", "no licence found"]).await;
+    let crashing = Backend::start(
+        Kind::Stdio,
+        &["--crash-at-start", "7", "--stderr", "no licence found"],
+    )
+    .await;
     let (gateway, _calm, client) = beside(&crashing).await;
     let error = until_refused_with(&client, &["code 7"]).await;
     assert_eq!(error["data"]["server"], "trouble", "{error}");
     let stderr = error["data"]["stderr"].to_string();
-    assert!(stderr.contains("no licence found") && stderr.contains("with code 7"), "{error}");
-    let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+    assert!(
+        stderr.contains("no licence found") && stderr.contains("with code 7"),
+        "{error}"
+    );
+    let own = gateway
+        .stranger("/servers/trouble/mcp")
+        .post(initialize(LATEST))
+        .await;
     assert!(own.text.contains("no licence found"), "{}", own.text);
     client.hears("calm__echo").await;
 }
@@ -89,9 +101,15 @@ async fn a_command_that_is_not_there_says_so() {
     let mut missing = Backend::stdio().await;
     missing.entry = json!({"command": "no-such-command-anywhere"});
     let (gateway, _calm, client) = beside(&missing).await;
-    let words = ["'trouble' is error", "command not found: no-such-command-anywhere"];
+    let words = [
+        "'trouble' is not connected",
+        "command not found: no-such-command-anywhere",
+    ];
     until_refused_with(&client, &words).await;
-    let own = gateway.stranger("/servers/trouble/mcp").post(initialize(LATEST)).await;
+    let own = gateway
+        .stranger("/servers/trouble/mcp")
+        .post(initialize(LATEST))
+        .await;
     assert!(own.text.contains("command not found"), "{}", own.text);
 
     let mut homeless = Backend::stdio().await.option("cwd", "/no/such/folder");
@@ -178,12 +196,21 @@ async fn a_disabled_server_is_left_alone() {
     let calm = Backend::http().await;
     let gateway = Gateway::of(&[("off", &disabled), ("manual", &manual), ("calm", &calm)]).await;
     let client = gateway.client().await;
-    assert!(client.tools().await.iter().all(|tool| tool.starts_with("calm__")));
+    assert!(
+        client
+            .tools()
+            .await
+            .iter()
+            .all(|tool| tool.starts_with("calm__"))
+    );
     for server in ["off", "manual"] {
         let error = refusal(&client, server).await;
         assert!(error.to_string().contains("disconnected"), "{error}");
     }
-    let own = gateway.stranger("/servers/off/mcp").post(initialize(LATEST)).await;
+    let own = gateway
+        .stranger("/servers/off/mcp")
+        .post(initialize(LATEST))
+        .await;
     assert!(own.json()["error"].is_object(), "{}", own.text);
     assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
 }

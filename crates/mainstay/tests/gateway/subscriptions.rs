@@ -14,17 +14,26 @@ const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 
 async fn subscribe(client: &Http, uri: &str) {
-    assert_eq!(client.result(SUBSCRIBE, json!({"uri": uri})).await, json!({}));
+    assert_eq!(
+        client.result(SUBSCRIBE, json!({"uri": uri})).await,
+        json!({})
+    );
 }
 
 async fn unsubscribe(client: &Http, uri: &str) {
-    assert_eq!(client.result(UNSUBSCRIBE, json!({"uri": uri})).await, json!({}));
+    assert_eq!(
+        client.result(UNSUBSCRIBE, json!({"uri": uri})).await,
+        json!({})
+    );
 }
 
 /// The next message must be an update of this URI.
 async fn hears_of(stream: &mut Stream, uri: &str) {
     let message = stream.message().await;
-    assert_eq!((&message["method"], &message["params"]["uri"]), (&json!(UPDATED), &json!(uri)));
+    assert_eq!(
+        (&message["method"], &message["params"]["uri"]),
+        (&json!(UPDATED), &json!(uri))
+    );
 }
 
 /// Changes a list, so that everyone hears something: nothing else must have come before.
@@ -32,7 +41,10 @@ async fn hears_nothing_else(client: &Http, streams: &mut [&mut Stream]) {
     client.call("x__change_prompts", json!({})).await;
     for stream in streams {
         let message = stream.message().await;
-        assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
+        assert_eq!(
+            message["method"], "notifications/prompts/list_changed",
+            "{message}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
     era::LogLevel,
     failure::{Failure, FailureKind},
+    lifecycle::State,
     message::{self, Address, Method, Reference, Text},
     names::Unresolved,
 };
@@ -64,7 +65,10 @@ pub async fn answer(
         Method::Complete => asked.complete().await,
         Method::ResourcesRead => asked.resource().await.map(|(_, answer)| answer),
         Method::ResourcesSubscribe => {
-            return asked.subscribe().await.unwrap_or_else(|failure| Reply::failure(id, &failure));
+            return asked
+                .subscribe()
+                .await
+                .unwrap_or_else(|failure| Reply::failure(id, &failure));
         }
         Method::ResourcesUnsubscribe => return asked.unsubscribe(),
         Method::SetLevel => return asked.set_level(),
@@ -209,23 +213,31 @@ impl<'a> Asked<'a> {
         });
         let failure = Failure::new(kind, format!("Unknown {what}: {name}")).with(what, name);
         let Some(server) = owner else { return failure };
-        let state = server.view().status;
-        let mut message = format!(
-            "Unknown {what}: {name} (server '{}' is {}",
-            server.name, state.state
-        );
-        if let Some(reason) = &state.reason {
-            message = format!("{message}: {reason}");
+        if server.view().status.state == State::Connected {
+            let message = format!(
+                "{} (server '{}' is connected)",
+                failure.message, server.name
+            );
+            return Failure { message, ..failure }
+                .of_server(&server.name)
+                .with("status", State::Connected.as_str());
         }
-        message.push(')');
-        Failure { message, ..failure }
-            .of_server(&server.name)
-            .with("status", state.state.as_str())
+        let mut why = server.not_connected();
+        why.details.extend(failure.details);
+        let message = format!("{} ({})", failure.message, why.message);
+        Failure {
+            message,
+            kind,
+            ..why
+        }
     }
 
     /// Calls the target, with the exposed text replaced by its own.
     async fn forward(mut self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
-        let server = self.hub.registry.server(target.server.as_str())?;
+        let server = self.hub.registry.named(&target.server).ok_or_else(|| {
+            Failure::new(FailureKind::ServerNotFound, "the server has gone")
+                .of_server(&target.server)
+        })?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let cancel = self.entry.cancelled();
         self.hub
@@ -286,7 +298,7 @@ impl<'a> Asked<'a> {
         let (hub, session, id) = (self.hub, &self.session.id, self.id());
         hub.registry.settled().await;
         if let Some(resource) = hub.owner(&uri.value).map(Resource::from)
-            && hub.subscriptions.has_others(&resource, session)
+            && hub.subscriptions.has_any(&resource)
         {
             hub.subscriptions.add(resource, session, &uri.value);
             return Ok(Reply::result(id, "{}"));

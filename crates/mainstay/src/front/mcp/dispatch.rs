@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use mainstay_core::message::{self, Kind, Method};
+use mainstay_core::message::{self, Kind, Method, Span};
 
 use super::{
     aggregate,
     hub::Hub,
     reply::Reply,
-    session::{Backend, ClientSession},
+    session::{Backend, ClientSession, Entry},
     transparent,
 };
 use crate::{calls::Outlet, transport::Frame};
@@ -17,42 +17,67 @@ const INVALID_REQUEST: i64 = -32600;
 const INVALID_PARAMS: i64 = -32602;
 
 /// Answers a request; what the server says about it first goes to `outlet`.
-pub async fn answer(
+///
+/// The call is entered before this returns, so that a cancellation that follows it finds it.
+pub fn answer(
     hub: Arc<Hub>,
     session: Arc<ClientSession>,
     frame: Frame,
     outlet: Outlet,
-) -> Reply {
-    let Kind::Request { id, method } = frame.envelope().kind else {
-        return Reply::error("null", INVALID_REQUEST, "a request is expected");
+) -> impl Future<Output = Reply> + Send + 'static {
+    let entered = enter(&session, &frame);
+    async move {
+        match entered {
+            Ok((id, entry)) => forward(&hub, &session, &frame, id, entry, outlet).await,
+            Err(reply) => reply,
+        }
+    }
+}
+
+/// Enters a call under its id, or answers what needs no call.
+fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, Entry), Reply> {
+    let Kind::Request { id: span, method } = frame.envelope().kind else {
+        return Err(Reply::error(
+            "null",
+            INVALID_REQUEST,
+            "a request is expected",
+        ));
     };
-    let id = frame.get(id);
+    let id = frame.get(span);
     match method {
         // Answered locally: it asks whether we are there.
-        Method::Ping => return Reply::result(id, "{}"),
+        Method::Ping => return Err(Reply::result(id, "{}")),
         Method::Initialize => {
-            return Reply::error(id, INVALID_REQUEST, "this session is initialized already");
+            let reason = "this session is initialized already";
+            return Err(Reply::error(id, INVALID_REQUEST, reason));
         }
         _ => {}
     }
     // One id, one call: an answer must have one reader (specification, base protocol).
-    let Some(entry) = session.enter(id) else {
-        return Reply::error(
-            id,
-            INVALID_REQUEST,
-            &format!("a request with id {id} is in flight already"),
-        );
-    };
+    let entry = session.enter(id).ok_or_else(|| {
+        let reason = format!("a request with id {id} is in flight already");
+        Reply::error(id, INVALID_REQUEST, &reason)
+    })?;
+    Ok((span, entry))
+}
+
+async fn forward(
+    hub: &Hub,
+    session: &Arc<ClientSession>,
+    frame: &Frame,
+    id: Span,
+    entry: Entry,
+    outlet: Outlet,
+) -> Reply {
+    let id = frame.get(id);
     let address = match message::address(frame.text(), frame.envelope()) {
         Ok(address) => address,
         Err(error) => return Reply::error(id, INVALID_PARAMS, &error.to_string()),
     };
     match &session.backend {
-        Backend::Aggregate => {
-            aggregate::answer(&hub, &session, &frame, &address, entry, outlet).await
-        }
+        Backend::Aggregate => aggregate::answer(hub, session, frame, &address, entry, outlet).await,
         Backend::Transparent(private) => {
-            transparent::answer(&hub.calls, private, &frame, id, &address, entry, outlet).await
+            transparent::answer(&hub.calls, private, frame, id, &address, entry, outlet).await
         }
     }
 }

@@ -240,10 +240,7 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
             .into_response();
     };
     let id = frame.get(id);
-    let params = frame
-        .envelope()
-        .params
-        .map_or("{}", |params| frame.get(params));
+    let params = frame.params().unwrap_or("{}");
     match hub.open(scope, params).await {
         Ok(opened) => {
             let mut response = json(StatusCode::OK, message::response(id, &opened.result));
@@ -283,7 +280,7 @@ async fn answer(
                 events(Events::of_reply(messages, reply))
             };
         }
-        Some(message) = messages.recv() => Some(message),
+        Some(message) = messages.next() => Some(message),
         () = tokio::time::sleep(HEAD_HOLD) => None,
     };
     events(Events::of_call(first, messages, Box::pin(call)))

@@ -1,13 +1,13 @@
 //! All client sessions: opening and ending them, and telling them what servers announce.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
 use mainstay_core::{
-    catalog::{ListKind, Target},
+    catalog::Target,
     era::{LogLevel, Revision},
     failure::Failure,
     ids::ServerName,
@@ -240,9 +240,7 @@ impl Hub {
 
     /// Ends one session's subscription, upstream too if it was the last.
     pub fn leave(&self, resource: &Resource, session: &str) {
-        let last = !self.subscriptions.has_others(resource, session);
-        self.subscriptions.remove(resource, session);
-        if last {
+        if self.subscriptions.remove(resource, session) {
             self.unsubscribe(resource);
         }
     }
@@ -302,7 +300,7 @@ impl Hub {
     /// Tells sessions what servers announce, and ends idle ones, until told to stop.
     pub async fn run(&self, stop: CancellationToken) {
         let mut announcements = self.registry.listen();
-        let mut changed: HashSet<ListKind> = HashSet::new();
+        let mut changed: HashMap<Method, Instant> = HashMap::new();
         let mut tell_at = None::<Instant>;
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
@@ -315,8 +313,9 @@ impl Hub {
             tokio::select! {
                 () = stop.cancelled() => return,
                 announcement = announcements.recv() => match announcement {
-                    Ok(Announcement::ListChanged(kind)) => {
-                        changed.insert(kind);
+                    Ok(Announcement::ListChanged(kind, at)) => {
+                        // Resources and templates share one notification.
+                        changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
                     Ok(Announcement::Opened(server)) => self.brief(&server),
@@ -333,11 +332,10 @@ impl Hub {
         }
     }
 
-    fn tell_changes(&self, changed: &HashSet<ListKind>) {
-        // Resources and templates share one notification.
-        let methods: HashSet<Method> = changed.iter().map(|kind| kind.changed()).collect();
+    /// Tells everyone who may have listed before the last change.
+    fn tell_changes(&self, changed: &HashMap<Method, Instant>) {
         for session in self.aggregates() {
-            for method in &methods {
+            for (method, _) in changed.iter().filter(|(_, at)| session.opened < **at) {
                 session
                     .outbox
                     .push(message::request(None, method.name(), None));

@@ -48,7 +48,8 @@ pub enum Backend {
 /// Calls in flight, by the client's own id (JSON text).
 #[derive(Debug, Default)]
 struct InFlight {
-    cancels: HashMap<Box<str>, Cancel>,
+    /// `None` where the call has been cancelled and has not ended yet: its id is not free before.
+    cancels: HashMap<Box<str>, Option<Cancel>>,
     ended: bool,
 }
 
@@ -63,7 +64,7 @@ pub struct ClientSession {
     in_flight: Mutex<InFlight>,
     /// Calls and streams that are open.
     busy: AtomicUsize,
-    opened: Instant,
+    pub opened: Instant,
     /// Milliseconds after `opened`.
     last_used: AtomicU64,
 }
@@ -125,7 +126,7 @@ impl ClientSession {
         if in_flight.ended {
             drop(cancel.send("the session has ended".to_owned()));
         } else {
-            in_flight.cancels.insert(id.into(), cancel);
+            in_flight.cancels.insert(id.into(), Some(cancel));
         }
         drop(in_flight);
         Some(Entry {
@@ -137,7 +138,7 @@ impl ClientSession {
 
     /// Cancels a call in flight; one that is over, or was never there, is nobody's error.
     pub fn cancel(&self, id: &str, reason: &str) {
-        let cancel = self.in_flight().cancels.remove(id);
+        let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {
             // It may have ended this moment.
             drop(cancel.send(reason.to_owned()));
@@ -151,7 +152,7 @@ impl ClientSession {
             in_flight.ended = true;
             std::mem::take(&mut in_flight.cancels)
         };
-        for cancel in cancels.into_values() {
+        for cancel in cancels.into_values().flatten() {
             drop(cancel.send(reason.to_owned()));
         }
         self.outbox.close();

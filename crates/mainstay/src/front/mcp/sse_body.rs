@@ -9,10 +9,9 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, Interval, MissedTickBehavior},
-};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use crate::calls::Messages;
 
 use super::{
     reply::Reply,
@@ -90,7 +89,7 @@ enum Source {
     Call {
         /// Received already: it is why the answer became a stream.
         first: Option<String>,
-        messages: mpsc::Receiver<String>,
+        messages: Messages,
         reply: Option<PendingReply>,
         last: Option<String>,
     },
@@ -103,11 +102,7 @@ enum Source {
 
 impl Events {
     /// The stream of a call: messages first, the reply last.
-    pub fn of_call(
-        first: Option<String>,
-        messages: mpsc::Receiver<String>,
-        reply: PendingReply,
-    ) -> Self {
+    pub fn of_call(first: Option<String>, messages: Messages, reply: PendingReply) -> Self {
         Self::new(Source::Call {
             first,
             messages,
@@ -117,7 +112,7 @@ impl Events {
     }
 
     /// The stream of a call that is over.
-    pub fn of_reply(messages: mpsc::Receiver<String>, reply: Reply) -> Self {
+    pub fn of_reply(messages: Messages, reply: Reply) -> Self {
         Self::new(Source::Call {
             first: None,
             messages,
@@ -171,7 +166,7 @@ impl Source {
                     *last = Some(done.text);
                 }
                 // A result never overtakes its progress: all of that is in the channel by now.
-                match messages.poll_recv(context) {
+                match messages.poll_next(context) {
                     Poll::Ready(Some(message)) => Poll::Ready(Some(message)),
                     Poll::Ready(None) => Poll::Ready(last.take()),
                     Poll::Pending if reply.is_none() => Poll::Ready(last.take()),

@@ -17,7 +17,7 @@ use super::{
     session::{ClientSession, Scope},
 };
 use crate::{
-    calls::Outlet,
+    calls::{Messages, Outlet},
     transport::{Frame, Line, LineReader, LineWriter},
 };
 
@@ -118,23 +118,19 @@ impl Door {
             }
             (None, _) => tracing::debug!("a notification before initialize was dropped"),
             (Some(session), Kind::Request { .. }) => {
-                let (hub, session, writer) = (
-                    Arc::clone(&self.hub),
-                    Arc::clone(session),
-                    Arc::clone(&self.writer),
-                );
+                let writer = Arc::clone(&self.writer);
+                let (outlet, messages) = Outlet::new(session.log_level());
+                let call =
+                    dispatch::answer(Arc::clone(&self.hub), Arc::clone(session), frame, outlet);
                 self.tasks
-                    .spawn(async move { answer(hub, session, frame, &writer).await });
+                    .spawn(async move { answer(call, messages, &writer).await });
             }
             (Some(session), _) => dispatch::take(&self.hub, session, frame),
         }
     }
 
     async fn initialize(&mut self, id: &str, frame: &Frame) {
-        let params = frame
-            .envelope()
-            .params
-            .map_or("{}", |params| frame.get(params));
+        let params = frame.params().unwrap_or("{}");
         match self.hub.open(Scope::All, params).await {
             Ok(Opened { session, result }) => {
                 self.say(&message::response(id, &result)).await;
@@ -183,7 +179,7 @@ impl Door {
         self.tasks.spawn(async move {
             let (outlet, mut messages) = Outlet::new(session.log_level());
             let relay = async {
-                while let Some(message) = messages.recv().await {
+                while let Some(message) = messages.next().await {
                     writer.send(&message).await.ok();
                 }
             };
@@ -209,14 +205,13 @@ impl Door {
 }
 
 /// Answers one request: what is said before the result is written before it.
-async fn answer(hub: Arc<Hub>, session: Arc<ClientSession>, frame: Frame, writer: &LineWriter) {
-    let (outlet, mut messages) = Outlet::new(session.log_level());
+async fn answer(call: impl Future<Output = Reply>, mut messages: Messages, writer: &LineWriter) {
     let relay = async {
-        while let Some(message) = messages.recv().await {
+        while let Some(message) = messages.next().await {
             writer.send(&message).await.ok();
         }
     };
-    let (reply, ()) = tokio::join!(dispatch::answer(hub, session, frame, outlet), relay);
+    let (reply, ()) = tokio::join!(call, relay);
     // Who cancelled expects no answer (specification, "Cancellation").
     if !reply.cancelled {
         writer.send(&reply.text).await.ok();

@@ -42,21 +42,23 @@ impl Subscriptions {
             .insert(session.into(), uri.into());
     }
 
-    /// Whether anyone else but `session` is subscribed.
-    pub fn has_others(&self, resource: &Resource, session: &str) -> bool {
-        self.map()
-            .get(resource)
-            .is_some_and(|subscribers| subscribers.keys().any(|id| **id != *session))
+    /// Whether anyone is subscribed.
+    pub fn has_any(&self, resource: &Resource) -> bool {
+        self.map().contains_key(resource)
     }
 
-    pub fn remove(&self, resource: &Resource, session: &str) {
+    /// Forgets a subscription; returns whether it was the last one to this resource.
+    pub fn remove(&self, resource: &Resource, session: &str) -> bool {
         let mut map = self.map();
-        if let Some(subscribers) = map.get_mut(resource) {
-            subscribers.remove(session);
-            if subscribers.is_empty() {
-                map.remove(resource);
-            }
+        let Some(subscribers) = map.get_mut(resource) else {
+            return false;
+        };
+        subscribers.remove(session);
+        let last = subscribers.is_empty();
+        if last {
+            map.remove(resource);
         }
+        last
     }
 
     /// Forgets a session; returns the resources that nobody is subscribed to any more.
@@ -121,10 +123,11 @@ mod tests {
         subscriptions.add(resource("x://1"), "one", "x://1");
         subscriptions.add(resource("x://1"), "two", "x://1");
         subscriptions.add(resource("x://2"), "one", "x://2");
-        assert!(subscriptions.has_others(&resource("x://1"), "one"));
+        assert!(!subscriptions.remove(&resource("x://1"), "three"));
+        assert!(!subscriptions.remove(&resource("x://3"), "one"));
         assert_eq!(subscriptions.remove_session("one"), [resource("x://2")]);
-        assert!(!subscriptions.has_others(&resource("x://1"), "two"));
-        subscriptions.remove(&resource("x://1"), "two");
+        assert!(subscriptions.has_any(&resource("x://1")));
+        assert!(subscriptions.remove(&resource("x://1"), "two"));
         assert_eq!(subscriptions.of_server(&resource("x://1").server), []);
     }
 

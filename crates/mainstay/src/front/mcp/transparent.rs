@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use mainstay_core::message::{self, Address, Method};
-use serde_json::{Map, Value};
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::{self, Address, Kind, Method},
+};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{reply::Reply, session::Entry};
 use crate::{
@@ -44,17 +47,59 @@ pub async fn answer(
     let Some(request) = Request::new(frame.clone(), address.progress_token) else {
         return Reply::error(id, -32600, "a request is expected");
     };
+    let disabled = &private.server.config.disabled_tools;
+    let name = address.name.as_ref().map(|name| &*name.value);
+    if frame.method() == Some(Method::ToolsCall)
+        && let Some(name) = name.filter(|name| disabled.iter().any(|tool| tool == name))
+    {
+        let failure = Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {name}"));
+        return Reply::failure(
+            id,
+            &failure.of_server(&private.server.name).with("tool", name),
+        );
+    }
     let upstream = Upstream::Private(Arc::clone(private));
     match calls
         .call(upstream, request, outlet, entry.cancelled())
         .await
     {
+        Ok(answer) if frame.method() == Some(Method::ToolsList) && !disabled.is_empty() => {
+            let text = without(&answer.frame, id, disabled);
+            Reply {
+                text: text.unwrap_or_else(|| answer.frame.with_id(id)),
+                streamed: answer.streamed,
+                cancelled: false,
+            }
+        }
         Ok(answer) => Reply::answer(id, &answer),
         Err(failure) if frame.method() == Some(Method::ToolsCall) => {
             Reply::tool_failure(id, &failure)
         }
         Err(failure) => Reply::failure(id, &failure),
     }
+}
+
+/// A server's answer to `tools/list` without what its entry disables: neither listed nor callable,
+/// here as on `/mcp`. `None` where it is no list.
+fn without(answer: &Frame, id: &str, disabled: &[String]) -> Option<String> {
+    let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
+        return None;
+    };
+    let list = message::locate(answer.text(), body, &["tools"])?;
+    let tools: Vec<&RawValue> = serde_json::from_str(answer.get(list)).ok()?;
+    let kept: Vec<&str> = tools
+        .into_iter()
+        .map(RawValue::get)
+        .filter(|tool| {
+            let name = message::text_member(tool, "name");
+            !disabled.iter().any(|tool| name.as_deref() == Some(tool))
+        })
+        .collect();
+    let kept = format!("[{}]", message::one_line(&kept.join(",")));
+    Some(message::splice(
+        answer.text(),
+        &mut [(span, id), (list, &kept)],
+    ))
 }
 
 /// Forwards a notification, if the upstream session is open: a new one would know nothing of what it

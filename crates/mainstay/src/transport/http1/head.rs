@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 const MAX_HEAD: usize = 64 * 1024;
 
 /// Most header fields that are read.
-const MAX_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 64;
 
 /// A response's head: what its framing needs, and the fields for whoever asks.
 #[derive(Debug)]

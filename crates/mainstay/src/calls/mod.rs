@@ -3,6 +3,8 @@
 //! A call is one future. It never passes through a supervisor's task; what the server says about it
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
+mod outlet;
+
 use std::{
     pin::{Pin, pin},
     sync::Arc,
@@ -15,19 +17,14 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     message::{self, Kind, Method, Span},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
+pub use self::outlet::{Messages, Outlet};
 use crate::{
     supervisor::{Private, Server},
     transport::{CallState, Exchange, Frame, Interruption, InterruptionKind, Session},
 };
-
-/// Progress and log messages that may wait for a client that reads slowly; more are dropped.
-const MAX_UNREAD: usize = 256;
 
 /// How a request's text is changed on its way to the server.
 #[derive(Debug)]
@@ -99,42 +96,6 @@ impl Upstream {
         match self {
             Self::Shared(server) => server.session(deadline).await,
             Self::Private(private) => private.session(deadline).await,
-        }
-    }
-}
-
-/// Where progress and log messages of a call go, as JSON text with the client's own token.
-#[derive(Clone, Debug)]
-pub struct Outlet {
-    messages: mpsc::Sender<String>,
-    /// Log messages below this level are left out; `None` lets all pass.
-    log_level: Option<LogLevel>,
-}
-
-impl Outlet {
-    pub fn new(log_level: Option<LogLevel>) -> (Self, mpsc::Receiver<String>) {
-        let (messages, receiver) = mpsc::channel(MAX_UNREAD);
-        (
-            Self {
-                messages,
-                log_level,
-            },
-            receiver,
-        )
-    }
-
-    /// Whether the client wants a log message of this level. Without a wish it sees all
-    /// (specification, logging: then the server decides).
-    fn wants(&self, level: Option<LogLevel>) -> bool {
-        match (self.log_level, level) {
-            (Some(wanted), Some(level)) => level >= wanted,
-            _ => true,
-        }
-    }
-
-    fn put(&self, message: String) {
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.messages.try_send(message) {
-            tracing::warn!("a progress or log message was dropped: its client reads too slowly");
         }
     }
 }

@@ -1,0 +1,175 @@
+//! What the server says about a call before its result: from the call to whoever carries it to the
+//! client.
+//!
+//! A channel made for this place: most calls never say anything, so an empty one costs a single
+//! allocation.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use mainstay_core::era::LogLevel;
+
+/// Progress and log messages that may wait for a client that reads slowly; more are dropped.
+const MAX_UNREAD: usize = 256;
+
+#[derive(Debug, Default)]
+struct Shared(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    unread: VecDeque<String>,
+    outlets: usize,
+    reader: Option<Waker>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Held for a few instructions, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where progress and log messages of a call go, as JSON text with the client's own token.
+#[derive(Debug)]
+pub struct Outlet {
+    shared: Arc<Shared>,
+    /// Log messages below this level are left out; `None` lets all pass.
+    log_level: Option<LogLevel>,
+}
+
+/// The reading end of an [`Outlet`].
+#[derive(Debug)]
+pub struct Messages(Arc<Shared>);
+
+impl Outlet {
+    pub fn new(log_level: Option<LogLevel>) -> (Self, Messages) {
+        let shared = Arc::new(Shared::default());
+        shared.state().outlets = 1;
+        let messages = Messages(Arc::clone(&shared));
+        (Self { shared, log_level }, messages)
+    }
+
+    /// Whether the client wants a log message of this level. Without a wish it sees all
+    /// (specification, logging: then the server decides).
+    pub(super) fn wants(&self, level: Option<LogLevel>) -> bool {
+        match (self.log_level, level) {
+            (Some(wanted), Some(level)) => level >= wanted,
+            _ => true,
+        }
+    }
+
+    pub(super) fn put(&self, message: String) {
+        let reader = {
+            let mut state = self.shared.state();
+            if state.unread.len() >= MAX_UNREAD {
+                tracing::warn!(
+                    "a progress or log message was dropped: its client reads too slowly"
+                );
+                return;
+            }
+            state.unread.push_back(message);
+            state.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Clone for Outlet {
+    fn clone(&self) -> Self {
+        self.shared.state().outlets += 1;
+        Self {
+            shared: Arc::clone(&self.shared),
+            log_level: self.log_level,
+        }
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let reader = {
+            let mut state = self.shared.state();
+            state.outlets -= 1;
+            if state.outlets > 0 {
+                return;
+            }
+            state.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Messages {
+    pub fn is_empty(&self) -> bool {
+        self.0.state().unread.is_empty()
+    }
+
+    /// The next message; `None` when the call is over and everything has been read.
+    pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<String>> {
+        let mut state = self.0.state();
+        if let Some(message) = state.unread.pop_front() {
+            return Poll::Ready(Some(message));
+        }
+        if state.outlets == 0 {
+            return Poll::Ready(None);
+        }
+        if !state
+            .reader
+            .as_ref()
+            .is_some_and(|reader| reader.will_wake(context.waker()))
+        {
+            state.reader = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Cancel-safe.
+    pub async fn next(&mut self) -> Option<String> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_end_when_the_last_outlet_has_gone() {
+        let (outlet, mut messages) = Outlet::new(None);
+        let other = outlet.clone();
+        outlet.put("a".to_owned());
+        drop(outlet);
+        assert_eq!(messages.next().await.as_deref(), Some("a"));
+        let (ended, ()) = tokio::join!(messages.next(), async { drop(other) });
+        assert_eq!(ended, None);
+    }
+
+    #[test]
+    fn a_slow_reader_costs_a_bounded_queue() {
+        let (outlet, mut messages) = Outlet::new(None);
+        for number in 0..MAX_UNREAD * 2 {
+            outlet.put(number.to_string());
+        }
+        drop(outlet);
+        let context = Context::from_waker(Waker::noop());
+        let mut count = 0;
+        while let Poll::Ready(Some(_)) = messages.poll_next(&context) {
+            count += 1;
+        }
+        assert_eq!(count, MAX_UNREAD);
+    }
+
+    #[test]
+    fn a_log_level_leaves_out_what_is_below_it() {
+        let (outlet, _messages) = Outlet::new(Some(LogLevel::Warning));
+        assert!(!outlet.wants(Some(LogLevel::Info)));
+        assert!(outlet.wants(Some(LogLevel::Error)) && outlet.wants(None));
+    }
+}

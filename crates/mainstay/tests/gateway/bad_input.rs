@@ -1,0 +1,339 @@
+//! What clients send that they should not (issue, "Bad input and trouble"): each test says what
+//! the client gets, and that others go on.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    client::{Http, initialize, value},
+    gateway::Gateway,
+};
+
+/// What is answered with an error, its code, and the id that is echoed.
+const BAD: [(&str, i64, &str); 19] = [
+    ("{", -32700, "null"),
+    ("hello", -32700, "null"),
+    (r#"{"jsonrpc":"2.0","id":1,"method":"ping""#, -32700, "null"),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping"} {}"#,
+        -32700,
+        "null",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":01}}"#,
+        -32700,
+        "null",
+    ),
+    ("7", -32600, "null"),
+    ("\"text\"", -32600, "null"),
+    ("null", -32600, "null"),
+    ("{}", -32600, "null"),
+    (r#"{"id":1,"method":"ping"}"#, -32600, "1"),
+    (
+        r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#,
+        -32600,
+        "\"a\"",
+    ),
+    (r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, -32600, "1"),
+    (
+        r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+        -32600,
+        "null",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}"#,
+        -32600,
+        "null",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#,
+        -32600,
+        "null",
+    ),
+    (
+        r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#,
+        -32600,
+        "null",
+    ),
+    (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600, "null"),
+    (
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#,
+        -32600,
+        "1",
+    ),
+    // A member twice: two readers must not see two different calls.
+    (
+        r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+        -32600,
+        "null",
+    ),
+];
+
+/// One server, two ways in, and a second server that must not notice.
+async fn gateway() -> (Gateway, [Backend; 2]) {
+    let backends = [Backend::stdio().await, Backend::http().await];
+    let gateway = Gateway::of(&[("x", &backends[0]), ("calm", &backends[1])]).await;
+    (gateway, backends)
+}
+
+#[tokio::test]
+async fn messages_that_are_none_are_answered_with_an_error() {
+    let (gateway, _backends) = gateway().await;
+    for path in ["/mcp", "/servers/x/mcp"] {
+        let client = gateway.client_at(path).await;
+        for (text, code, id) in BAD {
+            let response = client.post(text).await;
+            assert_eq!(response.status, StatusCode::BAD_REQUEST, "{text}");
+            let answer = response.json();
+            assert_eq!(
+                (&answer["error"]["code"], answer["id"].to_string().as_str()),
+                (&json!(code), id),
+                "{text}"
+            );
+        }
+        client
+            .hears(if path == "/mcp" { "x__echo" } else { "echo" })
+            .await;
+    }
+    let mut pipe = gateway.pipe().await;
+    for (text, code, id) in BAD {
+        pipe.send(text).await;
+        let answer = pipe.message().await;
+        assert_eq!(
+            (&answer["error"]["code"], answer["id"].to_string().as_str()),
+            (&json!(code), id),
+            "{text}"
+        );
+    }
+    pipe.hears("x__echo").await;
+    gateway.client().await.hears("calm__echo").await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_utf8_are_a_parse_error() {
+    let (gateway, _backends) = gateway().await;
+    let text = [
+        br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":""#.as_slice(),
+        b"\xff\xfe\x80",
+        br#""}}"#,
+    ]
+    .concat();
+    let client = gateway.client().await;
+    let response = client.post(text.clone()).await;
+    assert_eq!(response.status, StatusCode::BAD_REQUEST);
+    assert_eq!(response.json()["error"]["code"], -32700);
+    let mut pipe = gateway.pipe().await;
+    pipe.send(text).await;
+    assert_eq!(pipe.message().await["error"]["code"], -32700);
+    pipe.hears("x__echo").await;
+    client.hears("calm__echo").await;
+}
+
+/// Blank lines are nothing, and neither are carriage returns.
+#[tokio::test]
+async fn blank_lines_on_stdio_are_nothing() {
+    let (gateway, _backends) = gateway().await;
+    let mut pipe = gateway.pipe().await;
+    for blank in ["", "  ", "\r", "\t"] {
+        pipe.send(blank).await;
+    }
+    pipe.send("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r")
+        .await;
+    assert_eq!(
+        pipe.message().await,
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}})
+    );
+}
+
+/// `http.maxBodyBytes` bounds a line of stdio, too; what follows it is read.
+#[tokio::test]
+async fn a_line_that_is_too_long_is_refused() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::with(
+        &[("x", &backend)],
+        json!({"http": {"maxBodyBytes": 100_000}}),
+    )
+    .await;
+    let mut pipe = gateway.pipe().await;
+    let text = "x".repeat(1_000_000);
+    pipe.send(format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{text}"}}}}"#
+    ))
+    .await;
+    assert_eq!(pipe.message().await["error"]["code"], -32600);
+    pipe.hears("x__echo").await;
+}
+
+/// An id in flight is refused a second time (design section 12), and free when its call is over.
+#[tokio::test]
+async fn an_id_in_flight_is_refused_a_second_time() {
+    let (gateway, backends) = gateway().await;
+    let text = |tool: &str| {
+        json!({"jsonrpc": "2.0", "id": "same", "method": "tools/call", "params": {"name": tool}})
+            .to_string()
+    };
+    let (client, other) = (gateway.client().await, gateway.client().await);
+    let (first, ()) = tokio::join!(client.post(text("x__out_of_order")), async {
+        backends[0].until_called("out_of_order").await;
+        let second = client.post(text("x__pid")).await.json();
+        assert_eq!(
+            (&second["error"]["code"], &second["id"]),
+            (&json!(-32600), &json!("same"))
+        );
+        // Another session's ids are its own.
+        assert!(other.post(text("calm__echo")).await.json()["result"].is_object());
+        other.say("x__out_of_order", json!({})).await;
+    });
+    assert_eq!(first.json()["result"]["content"][0]["text"], "called first");
+    assert!(client.post(text("x__pid")).await.json()["result"].is_object());
+
+    let mut pipe = gateway.pipe().await;
+    pipe.send(text("x__hang")).await;
+    pipe.send(text("x__pid")).await;
+    assert_eq!(pipe.message().await["error"]["code"], -32600);
+    pipe.hears("x__echo").await;
+}
+
+/// Parameters that are not what MCP says they are.
+#[tokio::test]
+async fn parameters_of_the_wrong_shape_are_refused() {
+    let (gateway, backends) = gateway().await;
+    let client = gateway.client().await;
+    for (method, params) in [
+        ("tools/call", r#"{"name":7}"#),
+        ("tools/call", r#"{"name":"x__echo","name":"calm__echo"}"#),
+        (
+            "tools/call",
+            r#"{"name":"x__echo","_meta":{"progressToken":{}}}"#,
+        ),
+        (
+            "tools/call",
+            r#"{"name":"x__echo","_meta":{"progressToken":1,"progressToken":2}}"#,
+        ),
+        ("resources/read", r#"{"uri":["fake://text"]}"#),
+        ("resources/read", "{}"),
+        ("completion/complete", r#"{"ref":{"type":"ref/other"}}"#),
+        ("completion/complete", "{}"),
+        ("logging/setLevel", "{}"),
+    ] {
+        let answer = value(&client.ask(method, params).await);
+        assert_eq!(
+            answer["error"]["code"], -32602,
+            "{method} {params}: {answer}"
+        );
+    }
+    client.hears("x__echo").await;
+    assert_eq!(backends[0].calls_of("echo").len(), 1);
+}
+
+/// An unknown method is nobody's on `/mcp`.
+#[tokio::test]
+async fn an_unknown_method_is_not_found() {
+    let (gateway, backends) = gateway().await;
+    let client = gateway.client().await;
+    for method in [
+        "vendor/method",
+        "tools/unheard",
+        "notifications/progress",
+        "",
+        "sampling/createMessage",
+    ] {
+        let error = client.error(method, json!({})).await;
+        assert_eq!(error["code"], -32601, "{method}");
+        assert!(error["message"].as_str().expect("words").contains(method));
+    }
+    client.hears("x__echo").await;
+    for backend in &backends {
+        assert_eq!(backend.count("vendor/method"), 0);
+    }
+}
+
+async fn client_at_revision(gateway: &Gateway, revision: &str) -> Http {
+    let mut client = gateway.stranger("/mcp");
+    client.initialize(revision).await;
+    client
+}
+
+const BATCH: &str = r#"[
+    {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x__echo","arguments":{"text":"a"}}},
+    {"jsonrpc":"2.0","method":"notifications/initialized"},
+    {"jsonrpc":"2.0","id":"two","method":"ping"},
+    {"jsonrpc":"2.0","id":{}},
+    17,
+    {"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"calm__echo","arguments":{"text":"b"}}}
+]"#;
+
+/// What [`BATCH`] is answered with, in whatever order.
+fn check_batch(answers: &Value) {
+    let answers = answers.as_array().expect("a batch is answered by a batch");
+    assert_eq!(answers.len(), 5, "{answers:?}");
+    let of = |id: Value| {
+        answers
+            .iter()
+            .find(|answer| answer["id"] == id)
+            .expect("an answer")
+    };
+    assert_eq!(of(json!(1))["result"]["content"][0]["text"], "a");
+    assert_eq!(of(json!("two"))["result"], json!({}));
+    assert_eq!(of(json!(3))["result"]["content"][0]["text"], "b");
+    let refused = answers
+        .iter()
+        .filter(|answer| answer["error"]["code"] == -32600);
+    assert_eq!(refused.count(), 2);
+}
+
+/// Revision 2025-03-26 alone has batches.
+#[tokio::test]
+async fn batches_are_answered_at_their_revision() {
+    let (gateway, _backends) = gateway().await;
+    let client = client_at_revision(&gateway, "2025-03-26").await;
+    let response = client.post(BATCH).await;
+    assert_eq!(response.status, StatusCode::OK);
+    check_batch(&response.json());
+    let silent = client
+        .post(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#)
+        .await;
+    assert_eq!(
+        (silent.status, silent.text.as_str()),
+        (StatusCode::ACCEPTED, "")
+    );
+    for (text, code) in [("[]", -32600), ("[1,", -32700)] {
+        assert_eq!(
+            client.post(text).await.json()["error"]["code"],
+            code,
+            "{text}"
+        );
+    }
+
+    let mut pipe = gateway.silent_pipe();
+    pipe.initialize("2025-03-26").await;
+    pipe.send(BATCH.replace('\n', "")).await;
+    check_batch(&pipe.message().await);
+    pipe.send(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#)
+        .await;
+    pipe.hears("x__echo").await;
+    assert_eq!(pipe.heard, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn batches_are_refused_at_every_other_revision() {
+    let (gateway, backends) = gateway().await;
+    for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
+        let client = client_at_revision(&gateway, revision).await;
+        let response = client.post(BATCH).await;
+        assert_eq!(response.status, StatusCode::BAD_REQUEST, "{revision}");
+        assert_eq!(response.json()["error"]["code"], -32600);
+        let mut pipe = gateway.silent_pipe();
+        pipe.initialize(revision).await;
+        pipe.send(BATCH.replace('\n', "")).await;
+        assert_eq!(pipe.message().await["error"]["code"], -32600);
+        pipe.hears("calm__echo").await;
+    }
+    let stranger = gateway.stranger("/mcp");
+    let response = stranger
+        .post(format!("[{}]", initialize("2025-03-26")))
+        .await;
+    assert_eq!(response.status, StatusCode::BAD_REQUEST);
+    assert_eq!(backends[0].calls_of("echo").len(), 0);
+}

@@ -1,0 +1,174 @@
+//! Servers that are lost and come back (G8, G9, G19, K9; W5, W14).
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::Http,
+    gateway::{Gateway, until},
+};
+
+async fn pid(client: &Http, tool: &str) -> String {
+    client.say(tool, json!({})).await
+}
+
+fn kill(pid: &str) {
+    let pid = pid
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process id");
+    kill_process(pid, Signal::KILL).expect("it lives");
+}
+
+/// A call that finds its server gone brings it back (G8), every time anew.
+#[tokio::test]
+async fn a_killed_server_is_back_for_the_next_call() {
+    let (backend, calm) = (Backend::stdio().await, Backend::stdio().await);
+    let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+    let client = gateway.client().await;
+    let calm_pid = pid(&client, "calm__pid").await;
+    for round in 1..=2 {
+        let before = pid(&client, "x__pid").await;
+        kill(&before);
+        // A call written before the death is known has an unknown outcome; the next one has not.
+        let mut result = client.call("x__pid", json!({})).await;
+        if result["isError"] == true {
+            assert_eq!(
+                crate::client::failure(&result)["kind"],
+                "outcome_unknown",
+                "{result}"
+            );
+            result = client.call("x__pid", json!({})).await;
+        }
+        assert_ne!(crate::client::text(&result), before);
+        assert!(result["isError"].is_null(), "{result}");
+        assert_eq!(backend.count("initialize"), 1 + round);
+        assert_eq!(pid(&client, "calm__pid").await, calm_pid);
+    }
+}
+
+/// Without any call it comes back by itself, and its tools stay listed meanwhile.
+#[tokio::test]
+async fn a_killed_server_comes_back_by_itself() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let tools = client.tools().await;
+    kill(&pid(&client, "x__pid").await);
+    until("a second process", || {
+        backend.count("notifications/initialized") == 2
+    })
+    .await;
+    assert_eq!(client.tools().await, tools);
+    client.hears("x__echo").await;
+}
+
+/// `autoReconnect: false`: a call says that the server is gone, and why.
+#[tokio::test]
+async fn a_server_that_is_not_to_come_back_stays_away() {
+    let backend = Backend::stdio().await.option("autoReconnect", false);
+    let calm = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+    let client = gateway.client().await;
+    kill(&pid(&client, "x__pid").await);
+    let mut result = client.call("x__pid", json!({})).await;
+    if crate::client::failure(&result)["kind"] == "outcome_unknown" {
+        result = client.call("x__pid", json!({})).await;
+    }
+    let failure = crate::client::failure(&result);
+    assert_eq!(failure["kind"], "server_not_connected", "{failure}");
+    assert_eq!(failure["status"], "crashed", "{failure}");
+    assert!(
+        failure["lastError"]
+            .as_str()
+            .is_some_and(|it| it.contains("signal 9")),
+        "{failure}"
+    );
+    client.hears("calm__echo").await;
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// A remote server that was away is found again by the calls that need it, and many calls at once
+/// share one attempt.
+#[tokio::test]
+async fn a_remote_server_that_was_away_is_found_again() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        backend.fake().refuse(true).await.expect("the fake runs");
+        backend.fake().expire_sessions();
+        let failed = client.call("x__echo", json!({})).await;
+        assert_eq!(failed["isError"], true, "{failed}");
+        backend.fake().refuse(false).await.expect("the fake runs");
+        futures_util::future::join_all((0..10).map(|_| client.hears("x__echo"))).await;
+        assert_eq!(backend.count("initialize"), 2);
+    }
+}
+
+/// A GET stream that breaks off is opened again, and the session goes on.
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_opened_again() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let mut stream = client.listen().await;
+    until("the stream upstream", || backend.fake().streams() == 1).await;
+    backend.fake().drop_streams();
+    client.hears("x__echo").await;
+    client.call("x__change_tools", json!({})).await;
+    assert_eq!(
+        stream.message().await["method"],
+        "notifications/tools/list_changed"
+    );
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// A call's own stream that breaks off is an unknown outcome; the session goes on.
+#[tokio::test]
+async fn a_calls_stream_that_breaks_off_is_an_unknown_outcome() {
+    let backend = Backend::start(Kind::Http, &["--answer", "sse"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let (result, ()) = tokio::join!(client.call("x__hang", json!({})), async {
+        backend.until_called("hang").await;
+        // Until the call's stream is there to be cut.
+        client.hears("x__echo").await;
+        backend.fake().drop_streams();
+    });
+    assert_eq!(
+        crate::client::failure(&result)["kind"],
+        "outcome_unknown",
+        "{result}"
+    );
+    client.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// Servers without GET and without session ids are served as well.
+#[tokio::test]
+async fn a_server_without_get_and_sessions_is_served() {
+    for flags in [
+        &["--no-get"][..],
+        &["--stateless"],
+        &["--no-get", "--stateless", "--answer", "json"],
+    ] {
+        let backend = Backend::start(Kind::Http, flags).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, own) = (
+            gateway.client().await,
+            gateway.client_at("/servers/x/mcp").await,
+        );
+        client.hears("x__echo").await;
+        own.hears("echo").await;
+        let params = json!({"name": "x__progress", "arguments": {"steps": 3}, "_meta": {"progressToken": 1}});
+        let said = client.exchange("tools/call", &params.to_string()).await;
+        assert!(
+            said.last().is_some_and(|it| it.contains("3 steps done")),
+            "{said:?}"
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! Invariant 5: payloads are not ours. What came in goes out, byte for byte, less the line breaks
+//! between tokens.
+
+use fake_server::{WEIRD_RESULT, WEIRD_TOOL};
+use proptest::{
+    prelude::*,
+    sample::select,
+    test_runner::{Config, TestError, TestRunner},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, raw},
+    gateway::Gateway,
+};
+
+/// JSON texts of every kind, written as people and programs write them, and as nobody should.
+fn json_text() -> impl Strategy<Value = String> {
+    let number = select(vec![
+        "0",
+        "-0",
+        "-0.0",
+        "1.0",
+        "1",
+        "1e400",
+        "-1E-400",
+        "12345678901234567890123",
+        "0.1000000000000000055511151231257827",
+        "1e+2",
+        "9007199254740993",
+        "-9223372036854775809",
+    ]);
+    let word = select(vec!["true", "false", "null", "{}", "[ ]", "[\n]"]);
+    let leaf = prop_oneof![
+        number.prop_map(str::to_owned),
+        word.prop_map(str::to_owned),
+        string(),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec((gap(), inner.clone(), gap()), 0..5).prop_map(|items| {
+                let items: Vec<_> = items
+                    .iter()
+                    .map(|(a, item, b)| format!("{a}{item}{b}"))
+                    .collect();
+                format!("[{}]", items.join(","))
+            }),
+            object(key(), inner),
+        ]
+    })
+}
+
+fn object(
+    key: impl Strategy<Value = String>,
+    value: impl Strategy<Value = String>,
+) -> impl Strategy<Value = String> {
+    let member = (gap(), key, gap(), value, gap());
+    prop::collection::vec(member, 0..6).prop_map(|members| {
+        let members = members
+            .iter()
+            .map(|(a, key, b, value, c)| format!("{a}{key}{b}:{value}{c}"));
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    })
+}
+
+/// Members that a gateway might take for its own, members twice, and others.
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![known_key(), string()]
+}
+
+fn known_key() -> impl Strategy<Value = String> {
+    let known = select(vec![
+        "id",
+        "method",
+        "params",
+        "name",
+        "uri",
+        "_meta",
+        "progressToken",
+        "jsonrpc",
+        "result",
+        "ref",
+        "",
+        "error",
+        "arguments",
+        r"\u0069d",
+        r"\ud83e\udd80",
+    ]);
+    known.prop_map(|key| format!("\"{key}\""))
+}
+
+/// Arguments, whose own keys the fake reads as Unicode; it knows one of them.
+fn arguments() -> impl Strategy<Value = String> {
+    let plain = prop::collection::vec(plain_char(), 0..8);
+    let key = plain.prop_map(|chars| format!("\"{}\"", String::from_iter(chars)));
+    let key = prop_oneof![known_key(), key].prop_filter("the fake's own", |key| key != "\"text\"");
+    object(key, json_text())
+}
+
+/// A JSON string: characters as they are, escaped, and halves of pairs.
+fn string() -> impl Strategy<Value = String> {
+    let escaped = select(vec![
+        r#"\""#,
+        r"\\",
+        r"\/",
+        r"\b",
+        r"\n",
+        r"\r",
+        r"\t",
+        r"\u0000",
+        r"\u00e9",
+        r"\ud83e\udd80",
+        r"\ud800",
+        r"\udc00",
+        r"\uD800\u0041",
+        r"\u2028",
+    ]);
+    let piece = prop_oneof![
+        escaped.prop_map(str::to_owned),
+        plain_char().prop_map(String::from)
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| format!("\"{}\"", pieces.concat()))
+}
+
+fn plain_char() -> impl Strategy<Value = char> {
+    any::<char>().prop_filter("needs an escape", |c| {
+        !c.is_control() && !matches!(c, '"' | '\\')
+    })
+}
+
+fn gap() -> impl Strategy<Value = &'static str> {
+    select(vec!["", "", "", " ", "\t", "\n", "\r\n", "  \n "])
+}
+
+/// Inside a JSON string no raw line break can stand, so each one is between tokens.
+fn without_line_breaks(text: &str) -> String {
+    text.replace(['\r', '\n'], "")
+}
+
+/// The names of each backend on `/mcp`.
+const SERVERS: [(&str, Kind); 3] = [
+    ("one", Kind::Stdio),
+    ("two", Kind::Http),
+    ("three", Kind::Sse),
+];
+
+async fn gateway() -> (Gateway, Vec<Backend>) {
+    let mut backends = Vec::new();
+    for (_, kind) in SERVERS {
+        backends.push(Backend::start(kind, &[]).await);
+    }
+    let servers: Vec<_> = SERVERS
+        .iter()
+        .map(|(name, _)| *name)
+        .zip(&backends)
+        .collect();
+    (Gateway::of(&servers).await, backends)
+}
+
+/// Each way to each backend, with the tool's name there.
+async fn ways(gateway: &Gateway, tool: &str) -> Vec<(Http, String)> {
+    let mut ways = Vec::new();
+    for (server, _) in SERVERS {
+        ways.push((gateway.client().await, format!("{server}__{tool}")));
+        ways.push((
+            gateway.client_at(&format!("/servers/{server}/mcp")).await,
+            tool.to_owned(),
+        ));
+    }
+    ways
+}
+
+/// Arguments reach the server, and structured content the client, as the bytes that came.
+#[test]
+fn arguments_and_results_pass_as_the_bytes_that_came() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (gateway, _backends) = runtime.block_on(gateway());
+    let ways = runtime.block_on(ways(&gateway, "echo"));
+    let pipe = tokio::sync::Mutex::new(runtime.block_on(gateway.pipe()));
+
+    let config = Config {
+        cases: 64,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let found = TestRunner::new(config).run(&(arguments(), gap()), |(arguments, gap)| {
+        let expected = without_line_breaks(&arguments);
+        runtime.block_on(async {
+            for (client, tool) in &ways {
+                let params =
+                    format!(r#"{{{gap}"arguments":{arguments},{gap}"name":{gap}"{tool}","x":1}}"#);
+                let answer = client.ask("tools/call", &params).await;
+                prop_assert_eq!(
+                    raw(raw(&answer, "result"), "structuredContent"),
+                    &expected,
+                    "by {}",
+                    tool
+                );
+            }
+            for (server, _) in SERVERS {
+                let params = format!(r#"{{"name":"{server}__echo","arguments":{expected}}}"#);
+                let answer = pipe.lock().await.ask("tools/call", &params).await;
+                prop_assert_eq!(
+                    raw(raw(&answer, "result"), "structuredContent"),
+                    &expected,
+                    "by stdio"
+                );
+            }
+            Ok(())
+        })
+    });
+    match found {
+        Ok(()) => {}
+        Err(TestError::Fail(why, (arguments, _))) => panic!("{why}\nminimal: {arguments}"),
+        Err(abort) => panic!("{abort}"),
+    }
+}
+
+/// The name, too, may be written in any way; escapes in it are read.
+#[tokio::test]
+async fn a_name_is_read_as_json_reads_it() {
+    let (gateway, backends) = gateway().await;
+    let client = gateway.client().await;
+    let params = r#"{"arguments":{"text":"a"},"n\u0061me":"two\u005f_ech\u006f"}"#;
+    let answer = client.ask("tools/call", params).await;
+    assert!(answer.contains(r#""text":"a""#), "{answer}");
+    assert_eq!(backends[1].calls_of("echo").len(), 1);
+}
+
+/// A result that no typed model can hold.
+#[tokio::test]
+async fn a_weird_result_passes_byte_for_byte() {
+    let (gateway, _backends) = gateway().await;
+    for (client, tool) in ways(&gateway, "weird").await {
+        let answer = client
+            .ask("tools/call", &json!({"name": tool}).to_string())
+            .await;
+        assert_eq!(raw(&answer, "result"), WEIRD_RESULT, "{tool}");
+    }
+    let mut pipe = gateway.pipe().await;
+    for (server, _) in SERVERS {
+        let params = json!({"name": format!("{server}__weird")}).to_string();
+        assert_eq!(
+            raw(&pipe.ask("tools/call", &params).await, "result"),
+            WEIRD_RESULT
+        );
+    }
+}
+
+/// A definition is the server's own, but for its name on `/mcp`.
+#[tokio::test]
+async fn a_weird_definition_passes_byte_for_byte() {
+    let (gateway, _backends) = gateway().await;
+    for (server, _) in SERVERS {
+        let own = gateway.client_at(&format!("/servers/{server}/mcp")).await;
+        assert!(own.ask("tools/list", "{}").await.contains(WEIRD_TOOL));
+        let exposed =
+            WEIRD_TOOL.replace(r#""name":"weird""#, &format!(r#""name":"{server}__weird""#));
+        assert_ne!(exposed, WEIRD_TOOL);
+        assert!(
+            gateway
+                .client()
+                .await
+                .ask("tools/list", "{}")
+                .await
+                .contains(&exposed)
+        );
+        assert!(
+            gateway
+                .pipe()
+                .await
+                .ask("tools/list", "{}")
+                .await
+                .contains(&exposed)
+        );
+    }
+}
+
+/// Ids come back as they were written.
+#[tokio::test]
+async fn ids_come_back_as_they_were_written() {
+    let (gateway, _backends) = gateway().await;
+    let mut pipe = gateway.pipe().await;
+    for id in [
+        r#""a\u00e9\/b""#,
+        "1.0",
+        "-0",
+        "12345678901234567890123",
+        r#""""#,
+        "1e2",
+    ] {
+        for (client, tool) in ways(&gateway, "echo").await {
+            let text = format!(
+                r#"{{"params":{{"name":"{tool}"}},"method":"tools/call","id":{id},"jsonrpc":"2.0"}}"#
+            );
+            let answer = client.post(text).await.messages().pop().expect("an answer");
+            assert_eq!(raw(&answer, "id"), id);
+        }
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+        pipe.send(text).await;
+        let line = pipe.line().await.expect("an answer");
+        assert_eq!(raw(&line, "id"), id);
+    }
+}
+
+/// Members beside `params` and inside `_meta` reach the server as they are.
+#[tokio::test]
+async fn unknown_members_of_a_request_reach_the_server() {
+    let (gateway, backends) = gateway().await;
+    for (client, tool) in ways(&gateway, "echo").await {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","vendor":{{"deep":[1]}},"id":1,"method":"tools/call","params":{{"_meta":{{"a.b/c":7,"progressToken":"p","z":null}},"name":"{tool}"}}}}"#
+        );
+        client.post(text).await;
+    }
+    for backend in &backends {
+        let calls = backend.of_method("tools/call");
+        assert_eq!(calls.len(), 2);
+        for call in calls {
+            assert_eq!(call["vendor"], json!({"deep": [1]}));
+            let meta = call["params"]["_meta"].as_object().expect("an object");
+            let members: Vec<_> = meta.keys().map(String::as_str).collect();
+            assert_eq!(members, ["a.b/c", "progressToken", "z"]);
+            assert_eq!((&meta["a.b/c"], &meta["z"]), (&json!(7), &Value::Null));
+        }
+    }
+}
