@@ -297,6 +297,13 @@ impl Call<'_> {
             (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => {
                 FailureKind::OutcomeUnknown
             }
+            // A proxy says so of a server that may have been at work (invariant 6).
+            (
+                InterruptionKind::Refused {
+                    status: 502..=504, ..
+                },
+                _,
+            ) => FailureKind::OutcomeUnknown,
             _ => FailureKind::CallFailed,
         };
         let message = match kind {

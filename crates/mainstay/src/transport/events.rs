@@ -17,8 +17,9 @@ use super::http1::{self, Response};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StreamBroken {
-    #[error("an event exceeds {0} bytes")]
-    TooLarge(usize),
+    /// One event; the stream goes on after it.
+    #[error("an event exceeds {limit} bytes")]
+    TooLarge { limit: usize, head: String },
     #[error(transparent)]
     Broken(#[from] sse_stream::Error),
 }
@@ -34,6 +35,8 @@ pub struct Events {
 struct Meter {
     /// Bytes read since the last event.
     unparsed: AtomicUsize,
+    /// The event that comes next was cut off at the limit.
+    cut: AtomicBool,
     /// Whether nothing of interest is left: the connection may be used again.
     finished: AtomicBool,
 }
@@ -53,6 +56,7 @@ impl Events {
             response: Some(response),
             meter: Arc::clone(&meter),
             limit,
+            skipping: None,
         };
         Self {
             stream: SseByteStream::new(metered),
@@ -64,11 +68,15 @@ impl Events {
     /// The next event; `None` when the server has ended the stream. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Sse, StreamBroken>> {
         let event = self.stream.next().await?;
-        let unparsed = self.meter.unparsed.swap(0, Ordering::Relaxed);
-        Some(match event {
-            Err(_) if unparsed > self.limit => Err(StreamBroken::TooLarge(self.limit)),
-            other => other.map_err(StreamBroken::from),
-        })
+        self.meter.unparsed.store(0, Ordering::Relaxed);
+        if self.meter.cut.swap(false, Ordering::Relaxed) {
+            let data = event.ok().and_then(|event| event.data).unwrap_or_default();
+            return Some(Err(StreamBroken::TooLarge {
+                limit: self.limit,
+                head: data.chars().take(KEPT_HEAD).collect(),
+            }));
+        }
+        Some(event.map_err(StreamBroken::from))
     }
 
     /// What follows is of no interest: the connection is kept for the next request.
@@ -77,37 +85,67 @@ impl Events {
     }
 }
 
-/// Counts what was read since the last event, and breaks the stream off where that is too much: the
-/// parser itself has no bound.
+/// How much of an oversized event is kept, to say whose answer it was.
+const KEPT_HEAD: usize = 1024;
+
+/// Counts what was read since the last event, and cuts an event off at the limit: the parser itself
+/// has no bound.
 struct Metered {
     response: Option<Response>,
     meter: Arc<Meter>,
     limit: usize,
+    /// Inside the rest of an event that was cut off: whether a line has just ended.
+    skipping: Option<bool>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum MeterError {
-    #[error("too large")]
-    TooLarge,
-    #[error(transparent)]
-    Body(#[from] http1::Error),
+impl Metered {
+    /// What the parser shall see of `data`: the rest of an oversized event is left out up to the
+    /// blank line that ends it.
+    fn pass(&mut self, mut data: Bytes) -> Bytes {
+        let Some(line_ended) = &mut self.skipping else {
+            let length = data.len();
+            if self.meter.unparsed.fetch_add(length, Ordering::Relaxed) + length <= self.limit {
+                return data;
+            }
+            self.meter.cut.store(true, Ordering::Relaxed);
+            self.skipping = Some(false);
+            return self.pass(data);
+        };
+        for (index, byte) in data.iter().enumerate() {
+            match byte {
+                b'\n' if *line_ended => {
+                    self.skipping = None;
+                    let mut rest = b"\n\n".to_vec();
+                    rest.extend_from_slice(&data.split_off(index + 1));
+                    return rest.into();
+                }
+                b'\n' => *line_ended = true,
+                b'\r' => {}
+                _ => *line_ended = false,
+            }
+        }
+        Bytes::new()
+    }
 }
 
 impl Stream for Metered {
-    type Item = Result<Bytes, MeterError>;
+    type Item = Result<Bytes, http1::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(response) = &mut self.response else {
-            return Poll::Ready(None);
-        };
-        let polled = response.poll_data(context);
-        if let Poll::Ready(Some(Ok(data))) = &polled {
-            let length = data.len();
-            if self.meter.unparsed.fetch_add(length, Ordering::Relaxed) + length > self.limit {
-                return Poll::Ready(Some(Err(MeterError::TooLarge)));
+        loop {
+            let Some(response) = &mut self.response else {
+                return Poll::Ready(None);
+            };
+            match std::task::ready!(response.poll_data(context)) {
+                Some(Ok(data)) => {
+                    let data = self.pass(data);
+                    if !data.is_empty() {
+                        return Poll::Ready(Some(Ok(data)));
+                    }
+                }
+                end => return Poll::Ready(end),
             }
         }
-        polled.map(|data| data.map(|data| data.map_err(MeterError::from)))
     }
 }
 

@@ -98,7 +98,7 @@ impl HttpExchange {
                         self.state = State::Done;
                         return Err(Interruption::sent(InterruptionKind::Unanswered));
                     }
-                    Some(Err(StreamBroken::TooLarge(limit))) => {
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
                         self.state = State::Done;
                         return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
                     }

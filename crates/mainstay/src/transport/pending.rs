@@ -144,12 +144,13 @@ impl Pending {
         }
     }
 
-    /// Breaks one call off whose answer exceeds `limit`.
-    pub fn too_large(&self, id: u64, limit: usize) {
-        let inbox = self.calls().by_id.remove(&id);
-        if let Some(inbox) = inbox {
-            inbox.break_off(Broken::TooLarge(limit));
-        }
+    /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
+    /// it is.
+    pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
+        let id = id_in_head(head)?;
+        let inbox = self.calls().by_id.remove(&id)?;
+        inbox.break_off(Broken::TooLarge(limit));
+        Some(id)
     }
 
     /// Ends every call in flight, and refuses new ones.
@@ -220,5 +221,34 @@ impl Drop for Ticket {
                 "progress or log messages of a call were dropped: its client reads too slowly"
             );
         }
+    }
+}
+
+/// The id of a response of which only the beginning is known, if it stands before the payload.
+fn id_in_head(head: &[u8]) -> Option<u64> {
+    let head = String::from_utf8_lossy(head);
+    let head = head
+        .split_once("\"result\"")
+        .map_or(&*head, |(before, _)| before);
+    let (_, after) = head.split_once("\"id\"")?;
+    let digits = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
+        assert_eq!(
+            id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#),
+            Some(17)
+        );
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
     }
 }

@@ -254,8 +254,10 @@ impl Stream {
         loop {
             let event = match self.events.next().await {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
-                Some(Err(StreamBroken::TooLarge(limit))) => {
-                    return Loss::Disconnected(format!("an event exceeded {limit} bytes"));
+                Some(Err(StreamBroken::TooLarge { limit, head })) => {
+                    let id = self.link.pending.too_large(head.as_bytes(), limit);
+                    tracing::warn!(id, limit, "an event exceeds maxMessageBytes");
+                    continue;
                 }
                 Some(Err(StreamBroken::Broken(error))) => {
                     return Loss::Disconnected(format!("the event stream broke off: {error}"));

@@ -272,13 +272,8 @@ impl Reader {
 
     fn too_long(&self, head: &[u8]) {
         let limit = self.max_message_bytes;
-        match id_in_head(head) {
-            Some(id) => {
-                tracing::warn!(server = %self.server, id, limit, "an answer exceeds maxMessageBytes");
-                self.pending.too_large(id, limit);
-            }
-            None => tracing::warn!(server = %self.server, limit, "an oversized line was skipped"),
-        }
+        let id = self.pending.too_large(head, limit);
+        tracing::warn!(server = %self.server, id, limit, "a line exceeds maxMessageBytes");
     }
 
     fn send(&self, answer: &str) {
@@ -286,34 +281,5 @@ impl Reader {
         if !matches!(self.writer.try_send(answer), Ok(Some(_))) {
             tracing::warn!(server = %self.server, "an answer to the server was dropped: it does not read its stdin");
         }
-    }
-}
-
-/// The id of a response of which only the beginning is known, if it stands before the payload.
-fn id_in_head(head: &[u8]) -> Option<u64> {
-    let head = String::from_utf8_lossy(head);
-    let head = head
-        .split_once("\"result\"")
-        .map_or(&*head, |(before, _)| before);
-    let (_, after) = head.split_once("\"id\"")?;
-    let digits = after.trim_start().strip_prefix(':')?.trim_start();
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(digits.len());
-    digits[..end].parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
-        assert_eq!(
-            id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#),
-            Some(17)
-        );
-        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
-        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
     }
 }

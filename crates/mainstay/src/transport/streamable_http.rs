@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Exchange, Frame, Opening, Running, Session,
-    events::Events,
+    events::{Events, StreamBroken},
     exchange::Way,
     greet,
     http_client::{self, Target, Template},
@@ -281,7 +281,15 @@ impl HttpLink {
             match self.target.send(&self.bare("GET", headers)).await {
                 Ok(response) if response.head.is_success() && response.head.is_event_stream => {
                     let mut events = Events::new(response, self.max_message_bytes);
-                    while let Some(Ok(event)) = events.next().await {
+                    loop {
+                        let event = match events.next().await {
+                            Some(Ok(event)) => event,
+                            Some(Err(error @ StreamBroken::TooLarge { .. })) => {
+                                tracing::warn!(%error, "a notification was dropped");
+                                continue;
+                            }
+                            Some(Err(StreamBroken::Broken(_))) | None => break,
+                        };
                         wait = event
                             .retry
                             .map_or(FIRST_RETRY, Duration::from_millis)
