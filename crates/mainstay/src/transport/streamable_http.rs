@@ -275,11 +275,13 @@ impl HttpLink {
         let nobody = Pending::default();
         let mut last_event = None::<String>;
         let mut wait = FIRST_RETRY;
+        let mut offered = false;
         loop {
             let mut headers = vec![("accept", "text/event-stream")];
             headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
             match self.target.send(&self.bare("GET", headers)).await {
                 Ok(response) if response.head.is_success() && response.head.is_event_stream => {
+                    offered = true;
                     let mut events = Events::new(response, self.max_message_bytes);
                     loop {
                         let event = match events.next().await {
@@ -299,6 +301,11 @@ impl HttpLink {
                             self.heard(data, &nobody);
                         }
                     }
+                }
+                // There was a stream, so it is the session that is gone: the server has restarted.
+                Ok(response) if response.head.status == 404 && offered && self.has_session() => {
+                    self.lose(Loss::SessionExpired);
+                    return;
                 }
                 // 405 is normal: no stream is offered. Other refusals will not change either.
                 Ok(response) if response.head.status < 500 => return,
