@@ -195,7 +195,7 @@ impl ServerCatalog {
 pub struct Target {
     pub server: ServerName,
     /// What the server itself calls it.
-    pub original: Box<str>,
+    pub original: Arc<str>,
 }
 
 /// What one server contributes to a merged catalog.
@@ -221,7 +221,7 @@ impl Listing {
     fn push(&mut self, server: &ServerName, item: &Item, exposed: &str) {
         self.targets.push(Target {
             server: server.clone(),
-            original: item.key.clone(),
+            original: (*item.key).into(),
         });
         self.items.push(item.under(exposed));
     }

@@ -506,7 +506,10 @@ mod tests {
     }
 
     /// Steps and checks the effect.
-    #[expect(clippy::needless_pass_by_value, reason = "written as one writes `step`")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "written as one writes `step`"
+    )]
     fn go(
         life: Lifecycle,
         event: Event,

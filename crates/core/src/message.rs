@@ -599,6 +599,17 @@ fn push_one_line(out: &mut String, text: &str) {
 
 /// `text` as a JSON string, quotes included.
 pub fn quote(text: &str) -> String {
+    // Names and most URIs need no escape.
+    if text
+        .bytes()
+        .all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'))
+    {
+        let mut quoted = String::with_capacity(text.len() + 2);
+        quoted.push('"');
+        quoted.push_str(text);
+        quoted.push('"');
+        return quoted;
+    }
     serde_json::Value::from(text).to_string()
 }
 

@@ -18,7 +18,7 @@ impl From<Target> for Resource {
     fn from(target: Target) -> Self {
         Self {
             server: target.server,
-            uri: target.original,
+            uri: (*target.original).into(),
         }
     }
 }

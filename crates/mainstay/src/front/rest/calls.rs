@@ -101,7 +101,7 @@ async fn read_from(hub: &Arc<Hub>, server: &str, uri: &str) -> Result<api::Whole
         .catalog()
         .resource(uri)
         .filter(|target| target.server.as_str() == server);
-    let original = own.map_or_else(|| uri.to_owned(), |target| target.original.into());
+    let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
     let params = format!(r#"{{"uri":{}}}"#, message::quote(&original));
     let result = ask(hub, &server, Method::ResourcesRead, &params).await?;
     Ok(api::WholeRead { server, result })
