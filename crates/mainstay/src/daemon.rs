@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mainstay_core::config::Config;
+use mainstay_core::config::{Config, Secret};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -16,6 +16,7 @@ use crate::{
         guard::Guard,
         http::{self, Door},
         mcp::{self, Hub},
+        rest,
     },
     registry::Registry,
 };
@@ -62,16 +63,17 @@ impl Daemon {
         self.stop.clone()
     }
 
-    /// Serves HTTP on a listener bound to `address`, until the daemon stops.
+    /// Serves HTTP on a listener bound to `address`, until the daemon stops; the REST door opens to
+    /// whoever has the token.
     pub fn serve_http(
         &self,
         listener: TcpListener,
         address: SocketAddr,
-        rest: axum::Router,
+        token: Secret,
     ) -> JoinHandle<()> {
         let door = Door {
             hub: Arc::clone(&self.hub),
-            rest,
+            rest: rest::router(Arc::clone(&self.hub), token, self.max_body),
             guard: Guard::new(address, &self.hosts, &self.origins),
             max_body: self.max_body,
         };

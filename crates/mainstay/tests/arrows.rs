@@ -19,17 +19,15 @@ const ROOMS: &str = "
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
-    cli/connect   -> cli/serve daemon front/rest api state surroundings  // in-process start
+    cli/connect   -> cli/serve daemon api state surroundings  // in-process start
     cli/mcp       -> cli/serve daemon surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    // Design says otherwise: the REST door would be a line of `daemon`. It is made by whoever has
-    // the token.
-    cli/serve     -> cli/status daemon demo front/rest state surroundings
+    cli/serve     -> cli/status daemon demo state surroundings
     cli/status    -> supervisor              // what `serve` tells of its servers
     cli/error     -> api state surroundings  // why any command failed
 
-    daemon        -> front front/mcp calls registry
+    daemon        -> front front/mcp front/rest calls registry
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 

@@ -15,7 +15,6 @@ use super::{CommandError, serve, signals::Signals};
 use crate::{
     api::{Client, ClientError},
     daemon::Daemon,
-    front::rest,
     state::{self, StateDir},
     surroundings::{self, Process},
 };
@@ -93,8 +92,7 @@ async fn for_the_occasion<T>(
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
 
     let daemon = Daemon::start(&loaded.config);
-    let rest = rest::router(daemon.hub.clone(), token, loaded.config.max_body_bytes);
-    let doors = daemon.serve_http(listener, address, rest);
+    let doors = daemon.serve_http(listener, address, token);
     let outcome = tokio::select! {
         outcome = async {
             daemon.hub.registry.settled().await;

@@ -15,7 +15,6 @@ use super::{CommandError, Exit, logs::complain, output, signals::Signals, status
 use crate::{
     daemon::Daemon,
     demo,
-    front::rest,
     state::StateDir,
     surroundings::{self, Loaded, Process},
 };
@@ -95,12 +94,7 @@ impl Serve {
 
         let daemon = Daemon::start(&loaded.config);
         let tellers = Tellers::start(daemon.hub.registry.servers());
-        let rest = rest::router(
-            daemon.hub.clone(),
-            state.token.clone(),
-            loaded.config.max_body_bytes,
-        );
-        let doors = daemon.serve_http(listener, address, rest);
+        let doors = daemon.serve_http(listener, address, state.token.clone());
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
             daemon.hub.registry.settled().await;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use mainstay::daemon::Daemon;
-use mainstay_core::config::{self, Config, Source, Surroundings, Syntax};
+use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -84,7 +84,7 @@ impl Gateway {
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, address, axum::Router::new());
+        let door = daemon.serve_http(listener, address, Secret::new("unused"));
         Self {
             daemon: Arc::new(daemon),
             door,
