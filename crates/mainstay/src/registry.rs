@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 
+use crate::setting::Setting;
 use crate::supervisor::{self, Report, Server};
 use crate::transport::Notice;
 
@@ -50,7 +51,7 @@ pub struct Registry {
 
 impl Registry {
     /// Starts every server of the configuration, all at once (C14).
-    pub fn start(config: &Config) -> Arc<Self> {
+    pub fn start(config: &Config, _setting: Setting) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
         let mut tasks = JoinSet::new();
         let mut servers = Vec::with_capacity(config.servers.len());

@@ -15,6 +15,7 @@ use super::{CommandError, Exit, logs::complain, output, signals::Signals, status
 use crate::{
     daemon::Daemon,
     demo,
+    setting::Setting,
     state::StateDir,
     surroundings::{self, Loaded, Process},
 };
@@ -92,7 +93,13 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         state.announce(&url)?;
 
-        let daemon = Daemon::start(&loaded.config);
+        let daemon = Daemon::start(
+            &loaded.config,
+            Setting {
+                state: Some(state.path().to_owned()),
+                ..Setting::default()
+            },
+        );
         let tellers = Tellers::start(daemon.hub.registry.servers());
         let doors = daemon.serve_http(listener, address, state.token.clone());
         self.greet(&url, &loaded, state.path())?;

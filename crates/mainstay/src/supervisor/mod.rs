@@ -101,10 +101,8 @@ pub fn supervise(
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let stderr = Arc::new(StderrTail::default());
     let policy = Policy {
-        connect_timeout: config.connect_timeout,
-        reconnect: config.auto_reconnect,
         seed: seed(&config.name),
-        ..Policy::default()
+        ..config.policy.clone()
     };
     let (task, view) = task::Task::new(Arc::clone(&config), policy, Arc::clone(&stderr), reports);
     let server = Arc::new(Server {

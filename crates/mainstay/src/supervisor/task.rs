@@ -11,6 +11,7 @@ use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::ServerConfig,
     failure::{Failure, FailureKind},
+    health::Outcome,
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Lifecycle, Loss, Policy, Report as LifecycleReport, State},
     message::Method,
@@ -109,7 +110,7 @@ impl Task {
     ) -> (Self, watch::Receiver<View>) {
         let shared = Lifecycle::default();
         let (view, seen) = watch::channel(View {
-            status: shared.status(),
+            status: shared.status(&policy),
             session: None,
             catalog: None,
             attempted: false,
@@ -237,11 +238,15 @@ impl Task {
                     self.shared_stop.clone(),
                 );
                 self.connect(Which::Shared(epoch), opening);
+                self.step(Event::Io(epoch, LifecycleReport::Begun));
+            }
+            Some(Effect::Probe(epoch)) => {
+                self.step(Event::Io(epoch, LifecycleReport::Probe(Outcome::Busy)))
             }
             Some(Effect::Close(_)) => self.shared_stop.close.cancel(),
             Some(Effect::Kill(_)) => self.shared_stop.kill.cancel(),
         }
-        let status = self.shared.status();
+        let status = self.shared.status(&self.policy);
         self.view.send_if_modified(|view| {
             let changed = view.status != status;
             if changed {
@@ -266,7 +271,7 @@ impl Task {
 
     fn connect(&mut self, which: Which, opening: Opening) {
         let opened = self.opened.0.clone();
-        let limit = self.config.connect_timeout;
+        let limit = self.policy.connect_timeout;
         let connection = self.connections.spawn(async move {
             let open = match which {
                 // Its lifecycle watches the time.
@@ -475,6 +480,6 @@ impl Task {
         for private in self.privates.values() {
             private.stop.close.cancel();
         }
-        debug_assert!(self.shared.status().state != State::Connected);
+        debug_assert!(self.shared.status(&self.policy).state != State::Connected);
     }
 }

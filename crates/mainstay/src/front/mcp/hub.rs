@@ -144,7 +144,7 @@ impl Hub {
         let initialize = transparent::initialize_params(params);
         let private = Arc::new(server.private(initialize.into(), Arc::clone(outbox) as _));
         let upstream = private
-            .session(Instant::now() + server.config.connect_timeout)
+            .session(Instant::now() + server.config.policy.connect_timeout)
             .await?;
         Ok((private, upstream))
     }
