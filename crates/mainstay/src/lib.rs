@@ -7,6 +7,7 @@ pub mod clock;
 pub mod daemon;
 pub mod demo;
 pub mod front;
+pub mod logs;
 pub mod registry;
 pub mod setting;
 pub mod state;

@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 
+use crate::logs::Logs;
 use crate::setting::Setting;
 use crate::supervisor::{self, Report, Server};
 use crate::transport::Notice;
@@ -45,18 +46,25 @@ pub struct Registry {
     catalog: Arc<ArcSwap<Catalog>>,
     announcements: broadcast::Sender<Announcement>,
     startup_wait: Duration,
+    logs: Logs,
     /// Supervisors, and the task that merges; taken once, at shutdown.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Registry {
     /// Starts every server of the configuration, all at once (C14).
-    pub fn start(config: &Config, _setting: Setting) -> Arc<Self> {
+    pub fn start(config: &Config, setting: Setting) -> Arc<Self> {
+        let logs = setting
+            .state
+            .as_deref()
+            .map(Logs::start)
+            .unwrap_or_default();
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
         let mut tasks = JoinSet::new();
         let mut servers = Vec::with_capacity(config.servers.len());
         for server in &config.servers {
-            let (server, task) = supervisor::supervise(Arc::new(server.clone()), reports.clone());
+            let (server, task) =
+                supervisor::supervise(Arc::new(server.clone()), &logs, reports.clone());
             servers.push(server);
             tasks.spawn(async move {
                 if let Err(error) = task.await {
@@ -85,6 +93,7 @@ impl Registry {
             catalog,
             announcements,
             startup_wait: config.startup_wait,
+            logs,
             tasks: Mutex::new(tasks),
         })
     }
@@ -148,6 +157,8 @@ impl Registry {
                 tracing::error!(%error, "a task of the registry failed");
             }
         }
+        // After the last words of the servers.
+        self.logs.close().await;
     }
 }
 

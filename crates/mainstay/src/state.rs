@@ -223,14 +223,19 @@ fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(truncate);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    private_options().write(true).truncate(truncate).open(path)
 }
 
-fn create_private_dir(path: &Path) -> io::Result<()> {
+/// How a file is made that only its owner can read.
+pub fn private_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

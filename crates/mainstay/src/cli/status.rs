@@ -153,7 +153,7 @@ impl Teller {
             state.as_str(),
             &output::trouble(view.status.reason.as_deref(), attempt, wait),
         );
-        let stderr = self.server.stderr.lines();
+        let stderr = self.server.log.tail.texts();
         for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
             complain(&format!(
                 "{:width$}  | {}",

@@ -30,7 +30,10 @@ use tokio::{
 };
 
 pub use self::private::Private;
-use crate::transport::{Listener, Notice, Session, StderrTail};
+use crate::{
+    logs::{Logs, ServerLog},
+    transport::{Listener, Notice, Session},
+};
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
@@ -67,7 +70,7 @@ pub enum Report {
 pub struct Server {
     pub name: ServerName,
     pub config: Arc<ServerConfig>,
-    pub stderr: Arc<StderrTail>,
+    pub log: Arc<ServerLog>,
     view: watch::Receiver<View>,
     commands: mpsc::Sender<Command>,
     started_at: Instant,
@@ -96,19 +99,20 @@ enum Command {
 /// left.
 pub fn supervise(
     config: Arc<ServerConfig>,
+    logs: &Logs,
     reports: mpsc::Sender<(ServerName, Report)>,
 ) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
-    let stderr = Arc::new(StderrTail::default());
+    let log = logs.server(&config.name);
     let policy = Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
     };
-    let (task, view) = task::Task::new(Arc::clone(&config), policy, Arc::clone(&stderr), reports);
+    let (task, view) = task::Task::new(Arc::clone(&config), policy, Arc::clone(&log), reports);
     let server = Arc::new(Server {
         name: config.name.clone(),
         config,
-        stderr,
+        log,
         view,
         commands,
         started_at: Instant::now(),
@@ -241,7 +245,7 @@ impl Server {
                 u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             );
         }
-        let stderr = self.stderr.lines();
+        let stderr = self.log.tail.texts();
         if !stderr.is_empty() {
             failure = failure.with("stderr", stderr);
         }

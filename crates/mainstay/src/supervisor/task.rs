@@ -26,7 +26,10 @@ use tokio::{
 };
 
 use super::{Command, PrivateId, Report, View, listing};
-use crate::transport::{self, Listener, Notice, Opening, Session, StderrTail, Stop};
+use crate::{
+    logs::ServerLog,
+    transport::{self, Listener, Notice, Opening, Session, Stop},
+};
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
@@ -82,7 +85,7 @@ type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 pub struct Task {
     config: Arc<ServerConfig>,
     policy: Policy,
-    stderr: Arc<StderrTail>,
+    log: Arc<ServerLog>,
     reports: mpsc::Sender<(ServerName, Report)>,
     view: watch::Sender<View>,
 
@@ -105,7 +108,7 @@ impl Task {
     pub fn new(
         config: Arc<ServerConfig>,
         policy: Policy,
-        stderr: Arc<StderrTail>,
+        log: Arc<ServerLog>,
         reports: mpsc::Sender<(ServerName, Report)>,
     ) -> (Self, watch::Receiver<View>) {
         let shared = Lifecycle::default();
@@ -119,7 +122,7 @@ impl Task {
         let task = Self {
             config,
             policy,
-            stderr,
+            log,
             reports,
             view,
             shared,
@@ -264,13 +267,14 @@ impl Task {
             initialize,
             max_message_bytes: self.config.max_message_bytes,
             listener,
-            stderr: Arc::clone(&self.stderr),
+            log: Arc::clone(&self.log),
             stop,
         }
     }
 
     fn connect(&mut self, which: Which, opening: Opening) {
         let opened = self.opened.0.clone();
+        let log = Arc::clone(&self.log);
         let limit = self.policy.connect_timeout;
         let connection = self.connections.spawn(async move {
             let open = match which {
@@ -278,14 +282,17 @@ impl Task {
                 Which::Shared(_) => transport::open(opening).await,
                 Which::Private(_) => transport::open_within(limit, opening).await,
             };
-            match open {
+            let loss = match open {
                 Ok((session, running)) => {
+                    log.note("connected");
                     // Its reader ends after all connections.
                     opened.send((which, session)).await.ok();
                     running.await
                 }
                 Err(loss) => loss,
-            }
+            };
+            log.ended(&loss);
+            loss
         });
         self.carries.insert(connection.id(), which);
     }
@@ -469,7 +476,7 @@ impl Task {
             );
             let failure = Failure::new(FailureKind::ConnectFailed, message)
                 .of_server(&self.config.name)
-                .with("stderr", self.stderr.lines());
+                .with("stderr", self.log.tail.texts());
             drop(reply.send(Err(failure)));
         }
     }

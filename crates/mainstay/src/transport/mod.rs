@@ -14,6 +14,7 @@ mod http1;
 mod http_client;
 mod http_exchange;
 mod lines;
+mod noise;
 mod pending;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
@@ -23,7 +24,6 @@ mod process;
 mod process;
 mod session;
 mod sse;
-mod stderr_tail;
 mod stdio;
 mod streamable_http;
 mod unasked;
@@ -42,6 +42,8 @@ use mainstay_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::logs::ServerLog;
+
 pub use self::{
     command::{Resolution, resolve},
     environment::search_path,
@@ -49,7 +51,6 @@ pub use self::{
     frame::{Frame, Unreadable},
     lines::{Line, LineReader, LineWriter, WriterClosed},
     session::Session,
-    stderr_tail::StderrTail,
     unasked::{Listener, Notice},
 };
 
@@ -66,7 +67,8 @@ pub struct Opening {
     pub max_message_bytes: usize,
     /// Where the server's messages go that belong to no call.
     pub listener: Arc<dyn Listener>,
-    pub stderr: Arc<StderrTail>,
+    /// What it says beside the protocol.
+    pub log: Arc<ServerLog>,
     pub stop: Stop,
 }
 
