@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod stream;
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::client::{Client, ClientError};
+pub use self::stream::LogEvents;
 
 pub type Raw = Box<RawValue>;
 
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
+/// With the server's name in its place.
+pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
 pub const RESOURCES: &str = "/api/mcp-resources";
@@ -90,6 +94,39 @@ pub struct Server {
     /// The last lines of its stderr.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+}
+
+/// `GET /api/servers/NAME/logs` (M12): the last lines, the oldest first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Logs {
+    pub lines: Vec<LogLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LogLine {
+    /// RFC 3339
+    pub time: String,
+    /// `stderr`, `stdout`, or `mainstay` for what Mainstay says about the server.
+    pub source: String,
+    pub text: String,
+}
+
+/// With `?follow=true`: an event's name, and its data.
+#[derive(Debug)]
+pub enum LogEvent {
+    Line(LogLine),
+    Missed(Missed),
+}
+
+impl LogEvent {
+    pub const LINE: &str = "line";
+    pub const MISSED: &str = "missed";
+}
+
+/// Lines that came too fast for this client.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Missed {
+    pub lines: u64,
 }
 
 /// `GET /api/mcp-tools` (M2)

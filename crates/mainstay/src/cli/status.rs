@@ -9,7 +9,7 @@ use std::{
 use mainstay_core::{catalog::ListKind, lifecycle::State};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{logs::complain, output};
+use super::{output, stderr::complain};
 use crate::supervisor::{Server, View};
 
 /// Lines of stderr shown beside a failure.

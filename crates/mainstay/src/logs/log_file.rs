@@ -77,10 +77,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The number of its first line.
+    pub fn first(&self) -> u64 {
+        self.last + 1 - self.text.lines().count() as u64
+    }
+
     /// The lines with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (u64, Line)> {
-        let first = self.last + 1 - self.text.lines().count() as u64;
-        (first..)
+        (self.first()..)
             .zip(self.text.lines())
             .filter_map(|(number, line)| Some((number, Line::parse(line)?)))
     }

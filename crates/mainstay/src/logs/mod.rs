@@ -25,6 +25,8 @@ use std::{
 
 use mainstay_core::ids::ServerName;
 
+use crate::api;
+
 use self::{log_file::LogFile, writer::Writer};
 pub use self::{
     log_file::{Batch, Followed},
@@ -78,6 +80,16 @@ impl Line {
             source,
             text: text.to_owned(),
         })
+    }
+}
+
+impl From<Line> for api::LogLine {
+    fn from(line: Line) -> Self {
+        Self {
+            time: line.time,
+            source: line.source.as_str().to_owned(),
+            text: line.text,
+        }
     }
 }
 

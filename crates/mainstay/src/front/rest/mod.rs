@@ -3,6 +3,7 @@
 mod body;
 mod calls;
 mod lists;
+mod logs;
 mod refusal;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use axum::{
 };
 use http::StatusCode;
 use mainstay_core::config::Secret;
+use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
 use super::mcp::Hub;
@@ -28,18 +30,22 @@ struct Door {
     hub: Arc<Hub>,
     token: Secret,
     max_body: usize,
+    /// Cancelled when the door closes: streams end.
+    stop: CancellationToken,
 }
 
-/// `max_body` in bytes.
-pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
+/// `max_body` in bytes. Streams end with `stop`.
+pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationToken) -> Router {
     let door = Door {
         hub,
         token,
         max_body,
+        stop,
     };
     let api = Router::new()
         .route(api::CLIENTS, get(lists::clients))
         .route(api::SERVERS, get(lists::servers))
+        .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))
