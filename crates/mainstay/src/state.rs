@@ -214,7 +214,7 @@ impl Drop for Ownership {
 }
 
 /// Writes a file that only its owner can read; readers see the old one or the new one, whole.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = private_file(&new, true)?;
     file.write_all(bytes)?;
@@ -227,7 +227,7 @@ fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
 }
 
 /// How a file is made that only its owner can read.
-pub fn private_options() -> OpenOptions {
+pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true);
     #[cfg(unix)]
@@ -235,7 +235,7 @@ pub fn private_options() -> OpenOptions {
     options
 }
 
-pub fn create_private_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -36,14 +36,14 @@ const ROOMS: &str = "
     front/rest    -> front/mcp calls supervisor transport logs api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
-    registry      -> setting supervisor transport logs
-    supervisor    -> transport logs
+    registry      -> clock setting state supervisor transport logs
+    supervisor    -> state transport logs
     transport     -> logs
     logs          -> api state utc
 
     api           ->
-    clock         ->
     setting       -> clock
+    clock         ->
     state         ->
     surroundings  ->
     utc           ->

@@ -1,6 +1,7 @@
 //! The thread that writes the logs of all servers, and how it is woken.
 
 use std::{
+    collections::HashMap,
     io,
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -10,9 +11,11 @@ use std::{
 
 use super::log_file::LogFile;
 
+type Files = HashMap<PathBuf, Arc<LogFile>>;
+
 #[derive(Debug)]
 pub struct Writer {
-    files: Arc<Mutex<Vec<Arc<LogFile>>>>,
+    files: Arc<Mutex<Files>>,
     wake: Arc<Wake>,
     /// Taken by whoever joins it.
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -20,7 +23,7 @@ pub struct Writer {
 
 impl Writer {
     pub fn start() -> io::Result<Self> {
-        let files = Arc::<Mutex<Vec<Arc<LogFile>>>>::default();
+        let files = Arc::<Mutex<Files>>::default();
         let wake = Arc::<Wake>::default();
         let thread = thread::Builder::new().name("logs".to_owned()).spawn({
             let (files, wake) = (Arc::clone(&files), Arc::clone(&wake));
@@ -33,12 +36,14 @@ impl Writer {
         })
     }
 
+    /// The file of this path: a server that is removed and comes back goes on with its own.
     pub fn open(&self, path: PathBuf) -> Arc<LogFile> {
-        let file = Arc::new(LogFile::new(path, Arc::clone(&self.wake)));
-        // Held for the push only.
+        // Held for the lookup only.
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.push(Arc::clone(&file));
-        file
+        let file = files.entry(path).or_insert_with_key(|path| {
+            Arc::new(LogFile::new(path.clone(), Arc::clone(&self.wake)))
+        });
+        Arc::clone(file)
     }
 
     /// Writes what is left (S5).
@@ -65,10 +70,13 @@ impl Drop for Writer {
     }
 }
 
-fn run(files: &Mutex<Vec<Arc<LogFile>>>, wake: &Wake) {
+fn run(files: &Mutex<Files>, wake: &Wake) {
     loop {
         let stopping = wake.wait();
-        let files = files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let files: Vec<Arc<LogFile>> = {
+            let files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.values().cloned().collect()
+        };
         if stopping {
             for file in &files {
                 file.flush();

@@ -18,6 +18,7 @@ use tokio::{
 use super::{
     Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
     greet, noise::Noise, pending::Pending, process, session::Link, unasked::Unasked,
+    vitals::Vitals,
 };
 use crate::logs::{ServerLog, Source};
 
@@ -39,6 +40,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     }
     let writer = Arc::new(LineWriter::default());
     let pending = Arc::new(Pending::default());
+    let vitals = Arc::new(Vitals::new(opening.hang_after));
     let stop = opening.stop.clone();
     let reader = Reader {
         server: opening.server.clone(),
@@ -48,6 +50,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         max_message_bytes: opening.max_message_bytes,
         noise: Noise::new(&log),
         log: Arc::clone(&log),
+        vitals: Arc::clone(&vitals),
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -82,6 +85,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
                 greeting,
                 initialize_answer,
                 pid,
+                vitals,
                 server: opening.server,
                 link,
             };
@@ -225,13 +229,20 @@ struct Reader {
     max_message_bytes: usize,
     log: Arc<ServerLog>,
     noise: Noise,
+    vitals: Arc<Vitals>,
 }
 
 impl Reader {
     async fn run(mut self, stdout: ChildStdout) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            match lines.message(|piece| self.noise.hear(piece)).await {
+            let noise = |piece: &[u8]| {
+                self.vitals.hear();
+                self.noise.hear(piece);
+            };
+            let line = lines.message(noise).await;
+            self.vitals.hear();
+            match line {
                 Ok(Some(Line::Whole(line))) => self.line(&line),
                 Ok(Some(Line::TooLong { head })) => self.too_long(&head),
                 Ok(None) => break,
