@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Bytes that may wait for the writer: a second's worth of what a server has to say, and cheap
 /// enough for every server at once.
-pub const MAX_QUEUED: usize = 1024 * 1024;
+pub const MAX_QUEUED: usize = 512 * 1024;
 
 #[derive(Debug, Default)]
 pub struct Queue {

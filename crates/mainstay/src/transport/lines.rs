@@ -158,12 +158,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if length < READ_SIZE {
             self.buffer.reserve(READ_SIZE);
         } else if length == capacity {
-            // Doubled to the end, it would hold twice the limit, and once more while it is copied.
+            // In few steps, the last of them up to the limit: what a step leaves behind costs memory
+            // for a while, and what a buffer has in advance does not before it is written.
             let limit = self.max_line.saturating_add(READ_SIZE);
-            let next = if capacity > limit / 4 {
+            let next = if capacity > limit / 8 {
                 limit
             } else {
-                2 * capacity
+                4 * capacity
             };
             let mut larger = BytesMut::with_capacity(next);
             larger.extend_from_slice(&self.buffer);
