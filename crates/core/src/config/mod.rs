@@ -7,6 +7,7 @@
 //! [`parse`] is pure: the environment, the home folder and other files reach it through
 //! [`Surroundings`].
 
+mod alerts;
 pub mod defaults;
 mod entry;
 mod error;
@@ -15,6 +16,7 @@ mod fields;
 mod http;
 mod location;
 mod node;
+mod numbers;
 mod options;
 mod parse;
 mod reach;
@@ -27,6 +29,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{ids::ServerName, lifecycle::Policy};
 
+pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use location::{Location, locate};
@@ -56,6 +59,8 @@ pub struct Config {
     pub max_attempts_per_second: u32,
     /// Processes that may be starting at once (`startup.maxConcurrent`); `None` is twice the cores.
     pub max_concurrent_starts: Option<usize>,
+    /// Whom to tell of trouble (`alerts`).
+    pub alerts: Vec<Alert>,
 }
 
 impl Config {
@@ -98,6 +103,7 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
+            alerts: Vec::new(),
         }
     }
 }

@@ -8,9 +8,6 @@ use super::{
     Isolation, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields, node::Node,
 };
 
-/// No wait is meant to be longer, and clocks overflow somewhere beyond.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 impl<'e> Entry<'e, '_, '_> {
     pub fn options(&mut self, server: &mut ServerConfig) {
         self.switches(server);
@@ -85,7 +82,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
         server.max_call_timeout = defaults::max_call_timeout(server.call_timeout);
         if let Some(node) = self.fields.take("maxTimeoutMs")
-            && let Some(limit) = self.milliseconds(&node)
+            && let Some(limit) = node.milliseconds(self.report)
         {
             if limit < server.call_timeout {
                 let timeout = server.call_timeout.as_millis();
@@ -97,12 +94,12 @@ impl<'e> Entry<'e, '_, '_> {
             server.max_call_timeout = limit;
         }
         if let Some(node) = self.fields.take("connectTimeoutMs")
-            && let Some(timeout) = self.milliseconds(&node)
+            && let Some(timeout) = node.milliseconds(self.report)
         {
             server.policy.connect_timeout = timeout;
         }
         if let Some(node) = self.fields.take("healthCheckIntervalMs") {
-            server.policy.health.interval = self.milliseconds(&node);
+            server.policy.health.interval = node.milliseconds(self.report);
         }
     }
 
@@ -134,7 +131,7 @@ impl<'e> Entry<'e, '_, '_> {
                     self.report.error_with_hint(&node.place, message, hint);
                     return None;
                 }
-                self.duration(&node, number / 1000.0)
+                node.seconds(number / 1000.0, self.report)
             }
             (None, Some(node)) => {
                 let Some(number) = node.as_number() else {
@@ -144,33 +141,10 @@ impl<'e> Entry<'e, '_, '_> {
                     );
                     return None;
                 };
-                self.duration(&node, number)
+                node.seconds(number, self.report)
             }
             (None, None) => None,
         }
-    }
-
-    fn milliseconds(&mut self, node: &Node<'_>) -> Option<Duration> {
-        let Some(number) = node.as_number() else {
-            self.report.error(
-                &node.place,
-                format!("expected milliseconds, found {}", node.kind()),
-            );
-            return None;
-        };
-        self.duration(node, number / 1000.0)
-    }
-
-    fn duration(&mut self, node: &Node<'_>, seconds: f64) -> Option<Duration> {
-        let duration = Duration::try_from_secs_f64(seconds).ok();
-        let duration = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
-        if duration.is_none() {
-            self.report.error(
-                &node.place,
-                "expected a time greater than 0 and of at most a year",
-            );
-        }
-        duration
     }
 
     fn root(&mut self, node: &Node<'e>) -> Option<Root> {

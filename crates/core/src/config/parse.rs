@@ -9,7 +9,7 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax,
+    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     node::Node,
@@ -48,7 +48,6 @@ pub struct Parsed {
 
 /// Settings that belong to later versions.
 const LATER: &[&str] = &[
-    "alerts",
     "auth",
     "bridge",
     "callRetry",
@@ -131,6 +130,9 @@ fn read_root<'a>(
         inputs: &inputs,
         require_transport: source.require_transport,
     };
+    if let Some(node) = fields.take("alerts") {
+        config.alerts = alerts::read(&node, &context, report);
+    }
     let entries = entries(&mut fields, report);
     let mut taken = HashSet::new();
     for Written { label, place, node } in entries {

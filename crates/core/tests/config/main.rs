@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod alerts;
 mod entry;
 mod expand;
 mod file;
