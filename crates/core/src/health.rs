@@ -138,9 +138,11 @@ impl Tally {
 
     /// When a probe is due: derived, so that it follows a policy that changes.
     pub fn due(&self, policy: &Policy, seed: u64) -> Option<Instant> {
-        let interval = policy.interval?.as_secs_f64();
         match self.ask {
-            Ask::After(at) => Some(at + jittered(interval, policy.jitter, seed)),
+            Ask::After(at) => {
+                let interval = policy.interval?.as_secs_f64();
+                Some(at + jittered(interval, policy.jitter, seed))
+            }
             Ask::Now(at) => Some(at),
             Ask::Asked => None,
         }
@@ -162,8 +164,10 @@ impl Tally {
         }
     }
 
-    /// Something has happened that makes all older evidence doubtful.
+    /// Something has happened that makes all older evidence doubtful: a probe is due, even where
+    /// none is sent otherwise.
     pub fn doubt(&mut self, now: Instant) {
+        // A probe that is out will tell.
         match self.ask {
             Ask::After(_) => self.ask = Ask::Now(now),
             Ask::Now(_) | Ask::Asked => {}

@@ -42,6 +42,7 @@ fn report() -> impl Strategy<Value = Report> {
         4 => Just(Report::Opened),
         // The time is filled in when it happens.
         1 => Just(Report::Heard(*EPOCH)),
+        1 => Just(Report::Doubted),
         2 => outcome.prop_map(Report::Probe),
         4 => loss().prop_map(Report::Ended),
     ]
@@ -83,8 +84,18 @@ struct Live {
     opened: bool,
     /// A probe is out.
     asked: bool,
+    /// It is to be asked although nobody asks otherwise.
+    doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
+}
+
+impl Live {
+    fn doubt(&mut self, now: Instant) {
+        if self.opened && !self.asked {
+            self.doubted_at.get_or_insert(now);
+        }
+    }
 }
 
 /// A driver that does what it is told, and checks that it may.
@@ -134,7 +145,14 @@ impl World {
                         live.opened = true;
                         Report::Opened
                     }
-                    Report::Heard(_) if live.opened => Report::Heard(now),
+                    Report::Heard(_) if live.opened => {
+                        live.doubted_at = live.doubted_at.filter(|at| *at == now);
+                        Report::Heard(now)
+                    }
+                    Report::Doubted if live.opened => {
+                        live.doubt(now);
+                        Report::Doubted
+                    }
                     Report::Probe(outcome) if live.asked => {
                         live.asked = false;
                         Report::Probe(outcome)
@@ -172,7 +190,12 @@ impl World {
         };
         match event {
             Event::Start | Event::Reconnect => (self.stopped, self.asked_for) = (false, true),
-            Event::Resumed => self.asked_for = true,
+            Event::Resumed => {
+                self.asked_for = true;
+                if let Some(live) = &mut self.live {
+                    live.doubt(self.course.now);
+                }
+            }
             Event::Stop => self.stopped = true,
             Event::CallWaiting | Event::Tick | Event::Io(..) => {}
         }
@@ -209,6 +232,7 @@ impl World {
                     begun: false,
                     opened: false,
                     asked: false,
+                    doubted_at: None,
                     closing: false,
                     killed: false,
                 });
@@ -220,6 +244,7 @@ impl World {
                 prop_assert!(live.opened && !live.asked && !live.closing);
                 prop_assert_eq!(epoch, live.epoch);
                 live.asked = true;
+                live.doubted_at = None;
             }
             Some(Effect::Close(epoch)) => {
                 let live = live.expect("a live session");
@@ -273,7 +298,8 @@ impl World {
             Phase::Waiting { .. } => true,
             Phase::Connecting { .. } => fact(|live| live.begun),
             Phase::Up { .. } => {
-                self.course.policy.health.interval.is_some() && !fact(|live| live.asked)
+                let asks = self.course.policy.health.interval.is_some();
+                (asks || fact(|live| live.doubted_at.is_some())) && !fact(|live| live.asked)
             }
             Phase::Closing { .. } => !fact(|live| live.killed),
         };

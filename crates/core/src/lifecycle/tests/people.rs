@@ -140,10 +140,33 @@ fn g11_resumed_from_every_phase() {
     }
 }
 
+/// What nobody asks otherwise is asked after a sleep, once.
 #[test]
-fn g11_without_health_checks_there_is_nothing_to_ask() {
+fn g11_without_health_checks_it_is_asked_once() {
     let mut course = Course::up(steady(Preset::Manual));
-    assert_eq!((course.step(Event::Resumed), course.due()), (None, None));
+    assert_eq!(course.due(), None);
+    course.step(Event::Resumed);
+    assert_eq!(course.tick(), probe(1));
+    assert_eq!(course.report(Report::Probe(Outcome::Busy)), None);
+    assert_eq!(course.due(), None);
+}
+
+/// H9: a call that fails makes the server doubtful; one probe at a time tells.
+#[test]
+fn h9_a_doubt_is_settled_by_one_probe() {
+    let mut course = Course::up(steady(Preset::Default));
+    course.wait(SECOND);
+    course.report(Report::Doubted);
+    course.wait(1);
+    course.report(Report::Doubted);
+    assert_eq!(course.tick(), probe(1));
+    course.report(Report::Doubted);
+    assert_eq!(course.due(), None);
+    course.report(Report::Probe(Outcome::Unanswered(None)));
+    assert_eq!(
+        (course.state(), course.due()),
+        (State::Connected, Some(30 * SECOND))
+    );
 }
 
 /// What a resumed server says afterwards is evidence; what had come before is not.
