@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
 use mainstay_core::{
-    config::{Action, Config, Plan, ServerConfig},
+    config::{Config, Plan, ServerConfig, plan::Action},
     ids::ServerName,
 };
 use proptest::prelude::*;
