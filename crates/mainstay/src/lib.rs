@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 pub mod daemon;
 pub mod demo;
+pub mod event_stream;
 pub mod front;
 pub mod logs;
 pub mod registry;

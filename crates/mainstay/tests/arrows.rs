@@ -38,10 +38,11 @@ const ROOMS: &str = "
     calls         -> supervisor transport
     registry      -> clock setting state supervisor transport logs
     supervisor    -> state transport logs
-    transport     -> logs
+    transport     -> event_stream logs
     logs          -> api state utc
 
-    api           ->
+    api           -> event_stream
+    event_stream  ->
     setting       -> clock
     clock         ->
     state         ->

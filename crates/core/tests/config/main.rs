@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod alerts;
 mod entry;
 mod expand;
 mod file;
 mod location;
+mod policies;
 mod properties;
 mod world;

@@ -20,8 +20,9 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, LOGS, Logs, PROMPTS, Prompts, READ_WHOLE, RESOURCES,
-    Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
+    PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS,
+    Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -63,6 +64,18 @@ pub enum ClientError {
     },
     #[error("what answers at {url} is not this version of Mainstay (status {status})")]
     Foreign { url: String, status: StatusCode },
+}
+
+/// A name as part of a URL: everything but letters and digits is escaped.
+fn escaped(name: &str) -> String {
+    name.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
 }
 
 fn words(body: &Map<String, Value>) -> String {
@@ -126,6 +139,21 @@ impl Client {
 
     pub async fn servers(&self) -> Result<Servers, ClientError> {
         self.get(SERVERS).await
+    }
+
+    /// Every server, or one.
+    pub async fn health(&self, server: Option<&str>) -> Result<HealthReport, ClientError> {
+        let query = server.map(|server| format!("?server={}", escaped(server)));
+        self.get(&format!("{HEALTH}{}", query.unwrap_or_default()))
+            .await
+    }
+
+    /// `start`, `stop`, `restart` or `reconnect`.
+    pub async fn operate(&self, server: &str, operation: &str) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", operation);
+        self.post(&path, &Map::new()).await
     }
 
     /// The last lines of a server's log.

@@ -1,21 +1,24 @@
 //! A daemon's streams of server-sent events, from the side of whoever asks.
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use sse_stream::SseStream;
 
 use super::{
     Client, ClientError, LOGS, LogEvent,
     client::{Connection, drive},
 };
+use crate::event_stream::EventParser;
+
+/// The longest event that a daemon sends: one line of a log, cut long before.
+const MAX_EVENT: usize = 1024 * 1024;
 
 /// What a server's log has, and then what comes.
 pub struct LogEvents<'c> {
     client: &'c Client,
-    stream: SseStream<Incoming>,
+    body: Incoming,
+    parser: EventParser,
     connection: Connection,
 }
 
@@ -42,7 +45,8 @@ impl Client {
         }
         Ok(LogEvents {
             client: self,
-            stream: SseStream::new(body),
+            body,
+            parser: EventParser::new(MAX_EVENT),
             connection,
         })
     }
@@ -52,14 +56,24 @@ impl LogEvents<'_> {
     /// The next event; `None` when the daemon has ended the stream.
     pub async fn next(&mut self) -> Result<Option<LogEvent>, ClientError> {
         loop {
-            let event = drive(&mut self.connection, self.stream.next()).await;
-            let Some(event) = event else { return Ok(None) };
-            let event = event.map_err(|error| self.client.unreachable(error))?;
+            let Some(event) = self.parser.next_event() else {
+                let Some(frame) = drive(&mut self.connection, self.body.frame()).await else {
+                    return Ok(None);
+                };
+                let frame = frame.map_err(|error| self.client.unreachable(error))?;
+                // Trailers say nothing.
+                if let Ok(data) = frame.into_data() {
+                    self.parser.push(data);
+                }
+                continue;
+            };
+            // One that is too large is not ours.
+            let Ok(event) = event else { continue };
             let data = event.data.unwrap_or_default();
             let foreign = |_| self.client.foreign(StatusCode::OK);
-            let event = match event.event.as_deref() {
-                Some(LogEvent::LINE) => serde_json::from_str(&data).map(LogEvent::Line),
-                Some(LogEvent::MISSED) => serde_json::from_str(&data).map(LogEvent::Missed),
+            let event = match event.name.as_deref() {
+                Some(LogEvent::LINE) => serde_json::from_slice(&data).map(LogEvent::Line),
+                Some(LogEvent::MISSED) => serde_json::from_slice(&data).map(LogEvent::Missed),
                 // Of a later version.
                 _ => continue,
             };

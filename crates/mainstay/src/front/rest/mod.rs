@@ -2,9 +2,11 @@
 
 mod body;
 mod calls;
+mod health;
 mod lists;
 mod logs;
 mod refusal;
+mod servers;
 
 use std::sync::Arc;
 
@@ -43,8 +45,12 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationT
         stop,
     };
     let api = Router::new()
-        .route(api::CLIENTS, get(lists::clients))
-        .route(api::SERVERS, get(lists::servers))
+        .route(api::CLIENTS, get(servers::clients))
+        .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
+        .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::SERVERS, get(servers::servers))
+        .route(api::OPERATE, post(servers::operate))
+        .route(api::HEALTH, get(health::report))
         .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
