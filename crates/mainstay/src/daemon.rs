@@ -39,10 +39,12 @@ pub struct Daemon {
 impl Daemon {
     /// Starts the servers of a configuration; returns at once.
     pub fn start(config: &Config, setting: Setting) -> Self {
+        let lineage = setting.lineage.clone();
         let hub = Arc::new(Hub::new(
             Registry::start(config, setting),
             Calls::default(),
             config.page_size,
+            lineage,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({

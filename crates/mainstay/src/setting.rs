@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::clock::SleepClock;
+use crate::{clock::SleepClock, lineage::Lineage};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -10,6 +10,8 @@ pub struct Setting {
     pub state: Option<PathBuf>,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
+    /// The Mainstays above this one, and the marks of its servers' processes.
+    pub lineage: Lineage,
 }
 
 impl Default for Setting {
@@ -17,6 +19,7 @@ impl Default for Setting {
         Self {
             state: None,
             clock: SleepClock::system(),
+            lineage: Lineage::default(),
         }
     }
 }

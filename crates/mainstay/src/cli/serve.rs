@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,6 +16,7 @@ use super::{CommandError, Exit, output, signals::Signals, status::Tellers, stder
 use crate::{
     daemon::Daemon,
     demo,
+    lineage::Lineage,
     setting::Setting,
     state::StateDir,
     surroundings::{self, Loaded, Process},
@@ -102,6 +104,7 @@ impl Serve {
         let mut loaded = self.load()?;
         loaded.config = self.health.apply(loaded.config);
         tell_findings(&loaded);
+        let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let state = StateDir::locate(&Process)?.own()?;
         let unbound = |source| CommandError::Listen {
@@ -117,6 +120,7 @@ impl Serve {
             &loaded.config,
             Setting {
                 state: Some(state.path().to_owned()),
+                lineage,
                 ..Setting::default()
             },
         );
@@ -217,20 +221,25 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once: the runtime then drops what is
-/// left, and the children are killed with it.
+/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once. Nobody is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,
     signals: &mut Signals,
 ) -> Result<Exit, CommandError> {
-    tokio::select! {
-        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => match stopped {
-            Ok(()) => Ok(Exit::DONE),
-            Err(_) => Err(CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() }),
-        },
-        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    let registry = Arc::clone(&daemon.hub.registry);
+    let stopped = tokio::select! {
+        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => {
+            stopped.map_err(|_| CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() })
+        }
+        signal = signals.next() => {
+            Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() })
+        }
+    };
+    if stopped.is_err() {
+        registry.kill().await;
     }
+    stopped.map(|()| Exit::DONE)
 }
 
 #[cfg(test)]
