@@ -43,10 +43,16 @@ impl Daemon {
     /// Starts the servers of a configuration; returns at once.
     pub fn start(config: &Config, setting: Setting) -> Self {
         let origin = setting.origin.clone();
+        let lineage = setting.lineage.clone();
         let registry = Registry::start(config, setting);
         let reloader = origin
             .map(|origin| Arc::new(Reloader::new(origin, Arc::clone(&registry), config.clone())));
-        let hub = Arc::new(Hub::new(registry, Calls::default(), config.page_size));
+        let hub = Arc::new(Hub::new(
+            registry,
+            Calls::default(),
+            config.page_size,
+            lineage,
+        ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
             let (hub, stop) = (Arc::clone(&hub), stop.clone());

@@ -254,6 +254,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the parser gives it")]
     fn data(text: &str) -> Result<Event, TooLarge> {
         Ok(Event {
             data: Some(Bytes::copy_from_slice(text.as_bytes())),

@@ -8,7 +8,11 @@ pub mod daemon;
 pub mod demo;
 pub mod event_stream;
 pub mod front;
+pub mod guardian;
+pub mod lineage;
 pub mod logs;
+#[cfg(target_os = "linux")]
+pub mod processes;
 pub mod registry;
 pub mod reload;
 pub mod setting;

@@ -24,7 +24,7 @@ use crate::{
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Report, Server},
-    transport::Notice,
+    transport::{self, Notice},
 };
 
 /// Announcements that a slow listener may fall behind before it misses some.
@@ -101,6 +101,7 @@ impl Registry {
                 .map(Logs::start)
                 .unwrap_or_default(),
             catalogs: setting.state.map(|state| state.join("catalogs")),
+            lineage: setting.lineage,
         });
         if let Some(folder) = &fleet.catalogs
             && let Err(error) = state::create_private_dir(folder)
@@ -240,6 +241,11 @@ impl Registry {
         } else {
             self.catalog.store(Arc::default());
         }
+    }
+
+    /// Ends every process of every server, when [`Registry::stop`] is not to be waited for any longer.
+    pub async fn kill(&self) {
+        transport::kill_all(&self.fleet.lineage).await;
     }
 
     /// Stops every server, all at once, and returns when nothing of them is left.

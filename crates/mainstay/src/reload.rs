@@ -70,7 +70,7 @@ impl Reloader {
         let Some(path) = self.origin.path() else {
             return stop.cancelled().await;
         };
-        let (changed, mut changes) = mpsc::channel(1);
+        let (changed, mut news) = mpsc::channel(1);
         let watching = watch(&path, changed);
         if let Err(error) = &watching {
             tracing::warn!(path = %path.display(), %error, "the configuration is not watched");
@@ -78,10 +78,10 @@ impl Reloader {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                Some(()) = changes.recv() => {}
+                Some(()) = news.recv() => {}
             }
             tokio::time::sleep(DEBOUNCE).await;
-            changes.try_recv().ok();
+            news.try_recv().ok();
             match self.reload().await {
                 Ok(plan) if plan.is_empty() => {}
                 outcome => tell(outcome),

@@ -43,6 +43,7 @@ pub use self::{
     view::{Crash, Crashes, View},
 };
 use crate::{
+    lineage::Lineage,
     logs::{Logs, ServerLog},
     transport::{Listener, Notice, Session},
 };
@@ -77,6 +78,7 @@ pub struct Fleet {
     pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
+    pub lineage: Lineage,
 }
 
 /// What its operator wants of a server.

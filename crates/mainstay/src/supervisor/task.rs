@@ -398,6 +398,11 @@ impl Task {
         let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
         let opening = Opening {
             server: self.config.name.clone(),
+            lineage: self.fleet.lineage.clone(),
+            tag: match which {
+                Which::Shared => format!("{}:{epoch}", self.config.name),
+                Which::Private(id) => format!("{}:p{}.{epoch}", self.config.name, id.0),
+            },
             launch: self.config.launch.clone(),
             initialize,
             max_message_bytes: self.config.max_message_bytes,
