@@ -128,7 +128,9 @@ pub enum EventKind {
         changed: Vec<ServerName>,
     },
     /// A new configuration is unusable; the old one stays in force.
-    ConfigRejected { reason: String },
+    ConfigRejected {
+        reason: String,
+    },
 }
 
 impl EventKind {

@@ -80,7 +80,11 @@ impl Server {
 
 fn line(kind: &EventKind) -> String {
     let json = serde_json::to_value(kind).expect("JSON");
-    format!("{} {}", json["type"].as_str().expect("a type"), json["data"])
+    format!(
+        "{} {}",
+        json["type"].as_str().expect("a type"),
+        json["data"]
+    )
 }
 
 /// I1, I2, I3, G19: several triggers of one loss are one event.
@@ -305,7 +309,10 @@ fn events_are_read_as_they_were_written() {
     for kind in kinds {
         let mut json = serde_json::to_value(&kind).expect("JSON");
         json["data"]["name"] = "fs".into();
-        assert_eq!(serde_json::from_value::<EventKind>(json).expect("read"), kind);
+        assert_eq!(
+            serde_json::from_value::<EventKind>(json).expect("read"),
+            kind
+        );
     }
 }
 
