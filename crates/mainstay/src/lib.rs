@@ -6,6 +6,7 @@ pub mod cli;
 pub mod clock;
 pub mod daemon;
 pub mod demo;
+pub mod events;
 pub mod front;
 pub mod registry;
 pub mod setting;
