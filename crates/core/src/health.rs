@@ -144,11 +144,10 @@ impl Tally {
         }
     }
 
-    /// Something has happened that makes all older evidence doubtful.
+    /// Something has happened that makes all older evidence doubtful: a probe is due, even where
+    /// none is sent otherwise.
     pub fn doubt(&mut self, now: Instant) {
-        if let Some(due) = &mut self.due {
-            *due = now;
-        }
+        self.due = Some(now);
     }
 
     /// A probe is being sent.

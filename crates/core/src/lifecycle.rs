@@ -107,6 +107,8 @@ pub enum Report {
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
+    /// Something happened that makes older evidence doubtful: the server is asked at once.
+    Doubted,
     Probe(Outcome),
     /// The session, and its process with its whole tree, is gone.
     Ended(Loss),
@@ -160,6 +162,7 @@ impl Lifecycle {
             Event::Io(_, Report::Begun) => self.begun(now),
             Event::Io(_, Report::Opened) => self.opened(now, policy),
             Event::Io(_, Report::Heard(at)) => self.heard(at, policy),
+            Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
             Event::Start => self.start(now, policy),
@@ -432,15 +435,19 @@ impl Lifecycle {
     }
 
     /// What was waited for may have passed while the machine slept, and connections with it.
-    fn resumed(mut self, now: Instant) -> Step {
-        match &mut self.phase {
+    fn resumed(self, now: Instant) -> Step {
+        match self.phase {
             Phase::Waiting { .. } => self.open(false),
-            Phase::Up { tally, .. } => {
-                tally.doubt(now);
-                (self, None)
-            }
+            Phase::Up { .. } => self.doubted(now),
             Phase::Down(_) | Phase::Connecting { .. } | Phase::Closing { .. } => (self, None),
         }
+    }
+
+    fn doubted(mut self, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.doubt(now);
+        }
+        (self, None)
     }
 
     fn tick(mut self, now: Instant, policy: &Policy) -> Step {

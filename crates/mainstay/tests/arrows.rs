@@ -35,13 +35,13 @@ const ROOMS: &str = "
     front/rest    -> front/mcp calls supervisor transport api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
-    registry      -> setting supervisor transport
-    supervisor    -> transport
+    registry      -> clock setting state supervisor transport
+    supervisor    -> state transport
     transport     ->
 
     api           ->
-    clock         ->
     setting       -> clock
+    clock         ->
     state         ->
     surroundings  ->
     utc           ->

@@ -128,7 +128,7 @@ impl Calls {
         outlet: Outlet,
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
-        let config = &upstream.server().config;
+        let config = upstream.server().config();
         let (limit, hard_limit) = (config.call_timeout, config.max_call_timeout);
         let started = Instant::now();
         let mut call = Call {
@@ -228,7 +228,7 @@ impl Call<'_> {
         };
         let mut exchange = tokio::select! {
             biased;
-            exchange = session.start(|id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
+            exchange = session.call(self.deadline, |id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),

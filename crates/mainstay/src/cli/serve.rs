@@ -100,14 +100,14 @@ impl Serve {
                 ..Setting::default()
             },
         );
-        let tellers = Tellers::start(daemon.hub.registry.servers());
+        let tellers = Tellers::start(&daemon.hub.registry.servers());
         let doors = daemon.serve_http(listener, address, state.token.clone());
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
             daemon.hub.registry.settled().await;
             tellers.sum_up();
             if self.demo {
-                complain(&demo::tour(&url, daemon.hub.registry.servers()));
+                complain(&demo::tour(&url, &daemon.hub.registry.servers()));
             }
             std::future::pending().await
         };

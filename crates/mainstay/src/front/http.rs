@@ -127,7 +127,7 @@ impl Door {
         }
         let name = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
         Some(match self.hub.registry.server(name) {
-            Ok(server) => Ok(Scope::One(Arc::clone(server))),
+            Ok(server) => Ok(Scope::One(server)),
             Err(failure) => Err(failure.message),
         })
     }

@@ -84,7 +84,7 @@ pub async fn servers(State(door): State<Door>) -> Json<api::Servers> {
 
 fn details(server: &Arc<Server>) -> api::Server {
     let view = server.view();
-    let config = &server.config;
+    let config = server.config();
     let (command, url) = match &config.launch {
         Launch::Stdio(launch) => (Some(launch.command.clone()), None),
         Launch::Http(launch) => (None, launch.url.split(['?', '#']).next().map(str::to_owned)),
@@ -211,10 +211,10 @@ async fn each<T>(
         .transpose()?;
     registry.settled().await;
     let catalog = registry.catalog();
-    let parts = catalog
-        .parts()
-        .iter()
-        .filter(|part| only.is_none_or(|server| server.name == part.server));
+    let parts = catalog.parts().iter().filter(|part| {
+        only.as_ref()
+            .is_none_or(|server| server.name == part.server)
+    });
     let entry = &entry;
     Ok(parts
         .flat_map(|part| shown(part, kind).map(move |item| entry(part, item)))
