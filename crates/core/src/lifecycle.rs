@@ -307,7 +307,7 @@ impl Lifecycle {
     /// An attempt failed.
     fn refused(self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
         let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
-        if at_first || !self.comes_back(&loss, policy) {
+        if at_first || !policy.comes_back(&loss) {
             return self.to(Phase::Down(Why::Refused(loss)));
         }
         self.retry(loss, by_call, now, policy)
@@ -322,7 +322,7 @@ impl Lifecycle {
         if uptime >= policy.restart.reset_after {
             self.crashes = 0;
         }
-        if !self.comes_back(&loss, policy) {
+        if !policy.comes_back(&loss) {
             return self.to(Phase::Down(Why::Lost(loss)));
         }
         // A server that forgets sessions is asked for a new one without a wait, once in a row (E11).
@@ -331,14 +331,6 @@ impl Lifecycle {
             return self.open(false);
         }
         self.retry(loss, false, now, policy)
-    }
-
-    /// Whether it is tried again by itself after this.
-    fn comes_back(&self, loss: &Loss, policy: &Policy) -> bool {
-        let crashed = matches!(loss, Loss::Crashed { .. });
-        policy.reconnect.mode == ReconnectMode::Auto
-            && loss.retried()
-            && !(crashed && policy.restart.mode == RestartMode::Never)
     }
 
     /// Waits for the next attempt, unless the budget is spent.

@@ -13,6 +13,7 @@ use super::{
     fields::Fields,
     http,
     node::{Member, Node},
+    policies::Policies,
     report::{Place, Report},
 };
 
@@ -22,6 +23,8 @@ pub(super) struct Context<'e> {
     pub folder: &'e Path,
     pub inputs: &'e BTreeMap<String, String>,
     pub require_transport: bool,
+    /// What the top of the file says of policies.
+    pub policies: Policies,
 }
 
 /// An entry being read, or another object whose texts may have references.
@@ -69,23 +72,13 @@ const FOREIGN: &[&str] = &[
 const LATER: &[&str] = &[
     "allowedTools",
     "auth",
-    "callRetry",
     "dev",
     "enabledTools",
     "envFile",
     "excludeTools",
-    "forgiveAfterMs",
-    "hangAfterMs",
-    "health",
     "includeTools",
-    "initialDelayMs",
     "listChanged",
-    "maxDelayMs",
-    "maxRetries",
     "oauth",
-    "preset",
-    "reconnect",
-    "restart",
     "sandbox",
     "sandboxEnabled",
     "serverRequests",
@@ -126,7 +119,8 @@ fn read_fields<'e>(
     entry.read_env();
     let launch = entry.launch(context.require_transport);
     let mut server = ServerConfig::new(name, launch);
-    entry.options(&mut server);
+    let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
+    entry.options(&mut server, policies);
     entry.fields.finish(entry.report, FOREIGN, LATER);
     server
 }

@@ -19,6 +19,7 @@ mod node;
 mod numbers;
 mod options;
 mod parse;
+mod policies;
 mod reach;
 mod report;
 mod secret;
@@ -88,6 +89,18 @@ impl Config {
         }
         self
     }
+
+    /// How often servers are asked where the file does not say; `None` is never
+    /// (`--health-interval`, B13). A preset alone does not say it.
+    #[must_use]
+    pub fn with_health_interval(mut self, interval: Option<Duration>) -> Self {
+        for server in &mut self.servers {
+            if !server.health_interval_stated {
+                server.policy.health.interval = interval;
+            }
+        }
+        self
+    }
 }
 
 impl Default for Config {
@@ -138,8 +151,11 @@ pub struct ServerConfig {
     /// How far progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`, at least 10 min).
     pub max_call_timeout: Duration,
     /// How its sessions are kept: the preset, and what the entry says otherwise (section Y).
-    /// `connectTimeoutMs` and `auto_reconnect` / `autoReconnect` are part of it.
+    /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies` are part of it.
     pub policy: Policy,
+    /// Whether the file says how often the server is asked, so that `--health-interval` does not
+    /// (B13).
+    pub health_interval_stated: bool,
     /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
     /// (`callRetry`, invariant 6).
     pub call_retry: bool,
@@ -173,6 +189,7 @@ impl ServerConfig {
             call_timeout: defaults::CALL_TIMEOUT,
             max_call_timeout: defaults::max_call_timeout(defaults::CALL_TIMEOUT),
             policy: Policy::default(),
+            health_interval_stated: false,
             call_retry: false,
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
             disabled_tools: Vec::new(),

@@ -1,6 +1,6 @@
 //! Numbers with a unit or a range.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{node::Node, report::Report};
 
@@ -24,6 +24,17 @@ impl Node<'_> {
             report.error(&self.place, message);
         }
         time
+    }
+
+    /// A time of at least `least`.
+    pub fn milliseconds_from(&self, least: Duration, report: &mut Report<'_>) -> Option<Duration> {
+        let time = self.milliseconds(report)?;
+        if time < least {
+            let message = format!("expected at least {} ms", least.as_millis());
+            report.error(&self.place, message);
+            return None;
+        }
+        Some(time)
     }
 
     /// This many seconds, if a wait can be as long.
@@ -50,5 +61,19 @@ impl Node<'_> {
     pub fn count(&self, report: &mut Report<'_>, least: u32) -> Option<u32> {
         let number = self.whole(report, least, None)?;
         Some(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    /// A number within `range`, which `words` describe.
+    pub fn number(
+        &self,
+        range: RangeInclusive<f64>,
+        words: &str,
+        report: &mut Report<'_>,
+    ) -> Option<f64> {
+        let number = self.as_number().filter(|number| range.contains(number));
+        if number.is_none() {
+            report.error(&self.place, format!("expected a number {words}"));
+        }
+        number
     }
 }

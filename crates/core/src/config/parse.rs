@@ -13,6 +13,7 @@ use super::{
     entry::{self, Context},
     fields::{Fields, nearest},
     node::Node,
+    policies::Policies,
     report::{Lines, Place, Report},
     server_name, syntax,
 };
@@ -50,21 +51,13 @@ pub struct Parsed {
 const LATER: &[&str] = &[
     "auth",
     "bridge",
-    "callRetry",
     "discovery",
-    "forgiveAfterMs",
-    "hangAfterMs",
-    "health",
     "journal",
     "listChanged",
     "logs",
-    "maxAttemptsPerSecond",
     "metrics",
     "perChatMCP",
-    "preset",
     "profiles",
-    "reconnect",
-    "restart",
     "serverRequests",
     "strictToolNames",
     "telemetry",
@@ -129,6 +122,7 @@ fn read_root<'a>(
         folder: source.folder,
         inputs: &inputs,
         require_transport: source.require_transport,
+        policies: Policies::read(&Policies::default(), &mut fields, report),
     };
     if let Some(node) = fields.take("alerts") {
         config.alerts = alerts::read(&node, &context, report);
@@ -166,6 +160,12 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
     config.page_size = fields
         .take("pageSize")
         .and_then(|node| node.whole(report, 1, None));
+    if let Some(rate) = fields
+        .take("maxAttemptsPerSecond")
+        .and_then(|node| node.count(report, 1))
+    {
+        config.max_attempts_per_second = rate;
+    }
     if let Some(mut startup) = fields
         .take("startup")
         .and_then(|node| Fields::open(&node, report))
@@ -177,6 +177,9 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         if let Some(wait) = wait {
             config.startup_wait = Duration::from_millis(wait as u64);
         }
+        config.max_concurrent_starts = startup
+            .take("maxConcurrent")
+            .and_then(|node| node.whole(report, 1, None));
         startup.finish(report, &[], &[]);
     }
     if let Some(mut http) = fields

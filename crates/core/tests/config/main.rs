@@ -7,5 +7,6 @@ mod entry;
 mod expand;
 mod file;
 mod location;
+mod policies;
 mod properties;
 mod world;
