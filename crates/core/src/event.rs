@@ -18,6 +18,9 @@ use crate::{ids::ServerName, lifecycle::State};
 /// ring.
 pub const MAX_NAMES: usize = 100;
 
+/// Characters of such a name.
+const MAX_NAME: usize = 256;
+
 /// Where an event stands among all others: fixed width, so that it sorts as text (I13). Milliseconds
 /// since 1970 and a counter: ids go on growing when Mainstay is started anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,7 +147,8 @@ impl EventKind {
             (before.into_iter().collect(), after.into_iter().collect());
         let names = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| -> Vec<String> {
             let only = one.difference(other).take(MAX_NAMES);
-            only.map(|name| (*name).to_owned()).collect()
+            only.map(|name| name.chars().take(MAX_NAME).collect())
+                .collect()
         };
         let (added, removed) = (names(&after, &before), names(&before, &after));
         let count = after.len();

@@ -99,6 +99,8 @@ impl Daemon {
 
     /// Stops in order: sessions and their calls, the doors, the servers; returns when nothing is left.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
+        // I11: what ends from here on is no event.
+        self.hub.registry.events().close();
         self.hub.end_all();
         self.stop.cancel();
         for task in doors.into_iter().chain([self.telling]) {

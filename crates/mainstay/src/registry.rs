@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
     config::{Config, Naming, ServerConfig},
+    event::EventKind,
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::SleepClock,
+    events::Events,
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Report, Server},
@@ -92,6 +94,7 @@ impl Registry {
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
+            events: Events::default(),
             catalogs: setting.state.map(|state| state.join("catalogs")),
         });
         if let Some(folder) = &fleet.catalogs
@@ -181,6 +184,11 @@ impl Registry {
         self.announcements.subscribe()
     }
 
+    /// What happens to the servers, and to the configuration.
+    pub fn events(&self) -> &Events {
+        &self.fleet.events
+    }
+
     /// Takes the servers of another configuration into force: what did not change keeps its sessions
     /// and calls. Returns when the servers that are gone have ended.
     pub async fn reload(&self, config: &Config) {
@@ -188,10 +196,16 @@ impl Registry {
         let mut supervisors = self.supervisors.lock().await;
         let before = self.servers.load_full();
         let mut list = Vec::with_capacity(config.servers.len());
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
         for new in &config.servers {
             match before.named(&new.name) {
                 Some(server) => list.push(Arc::clone(server)),
-                None => list.push(supervise(new, &self.fleet, &mut supervisors)),
+                None => {
+                    self.events()
+                        .publish(Some(&new.name), EventKind::ServerAdded {});
+                    added.push(new.name.clone());
+                    list.push(supervise(new, &self.fleet, &mut supervisors));
+                }
             }
         }
         let after = Arc::new(Servers::new(list));
@@ -200,17 +214,21 @@ impl Registry {
             .list
             .iter()
             .filter(|server| after.named(&server.name).is_none());
-        join_all(gone.map(async |server| {
+        let removed = join_all(gone.map(async |server| {
             server.end().await;
             let mut views = server.changes();
             // The channel closes when nothing of the server is left.
             while views.changed().await.is_ok() {}
+            self.events()
+                .publish(Some(&server.name), EventKind::ServerRemoved {});
+            server.name.clone()
         }))
         .await;
         for new in &config.servers {
             if let Some(server) = before.named(&new.name)
                 && **server.config() != *new
             {
+                changed.push(new.name.clone());
                 server.configure(Arc::new(new.clone())).await;
             }
         }
@@ -230,6 +248,14 @@ impl Registry {
         } else {
             self.catalog.store(Arc::default());
         }
+        self.events().publish(
+            None,
+            EventKind::ConfigReloaded {
+                added,
+                removed,
+                changed,
+            },
+        );
     }
 
     /// Stops every server, all at once, and returns when nothing of them is left.

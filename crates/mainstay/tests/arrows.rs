@@ -35,11 +35,12 @@ const ROOMS: &str = "
     front/rest    -> front/mcp calls supervisor transport api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
-    registry      -> clock setting state supervisor transport
-    supervisor    -> state transport
+    registry      -> clock events setting state supervisor transport
+    supervisor    -> events state transport
     transport     ->
 
     api           ->
+    events        ->
     setting       -> clock
     clock         ->
     state         ->

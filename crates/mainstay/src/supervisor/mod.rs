@@ -42,7 +42,10 @@ pub use self::{
     private::Private,
     view::{Crash, Crashes, View},
 };
-use crate::transport::{Listener, Notice, Session, StderrTail};
+use crate::{
+    events::Events,
+    transport::{Listener, Notice, Session, StderrTail},
+};
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
@@ -71,6 +74,7 @@ pub enum Report {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub events: Events,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
 }
