@@ -79,19 +79,25 @@ impl Events {
     /// Everything that comes after `after`, or after now.
     pub fn subscribe(&self, after: Option<EventId>) -> Subscription {
         let after = after.unwrap_or_else(|| self.ring().last);
+        self.at(after)
+    }
+
+    /// What the ring holds, and everything that comes.
+    pub fn remembered(&self) -> Subscription {
+        let floor = {
+            let mut ring = self.ring();
+            ring.prune(Instant::now());
+            ring.floor
+        };
+        self.at(floor)
+    }
+
+    fn at(&self, after: EventId) -> Subscription {
         Subscription {
             shared: Arc::clone(&self.0),
             news: self.0.news.subscribe(),
             after,
         }
-    }
-
-    /// What the ring holds, oldest first.
-    pub fn recent(&self) -> Vec<Arc<Event>> {
-        let mut ring = self.ring();
-        ring.prune(Instant::now());
-        let events = ring.events.iter();
-        events.map(|(_, event)| Arc::clone(event)).collect()
     }
 
     /// I11: what ends now ends because Mainstay does, which is no event. Ends every subscription.
@@ -225,7 +231,10 @@ mod tests {
         let mut late = events.subscribe(None);
         added(&events);
         assert_eq!(heard(&mut late), 1);
-        let first = events.recent()[0].id;
+        let Some(Heard::Event(first)) = events.remembered().now() else {
+            panic!("it is remembered");
+        };
+        let first = first.id;
         assert_eq!(heard(&mut events.subscribe(Some(first))), 1);
         assert!(late.now().is_none());
     }
@@ -260,7 +269,7 @@ mod tests {
         for _ in 0..=MAX_EVENTS {
             added(&events);
         }
-        assert_eq!(events.recent().len(), MAX_EVENTS);
+        assert_eq!(heard(&mut events.remembered()), MAX_EVENTS);
         assert!(matches!(slow.now(), Some(Heard::Missed(_))));
         assert_eq!(heard(&mut slow), MAX_EVENTS);
     }
@@ -271,9 +280,9 @@ mod tests {
         let mut subscription = events.subscribe(None);
         added(&events);
         advance(MAX_AGE).await;
-        assert_eq!(events.recent().len(), 1);
+        assert_eq!(heard(&mut events.remembered()), 1);
         advance(Duration::from_millis(1)).await;
-        assert!(events.recent().is_empty());
+        assert_eq!(heard(&mut events.remembered()), 0);
         assert!(matches!(subscription.now(), Some(Heard::Missed(_))));
         assert!(subscription.now().is_none());
     }

@@ -32,7 +32,7 @@ const ROOMS: &str = "
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls supervisor transport api utc
+    front/rest    -> front/mcp calls events supervisor transport api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
     registry      -> clock events setting state supervisor transport

@@ -5,15 +5,17 @@ use std::{error::Error, io, path::PathBuf, time::Duration};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use mainstay_core::config::Secret;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read,
-    Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    Answer, CALL, Call, EVENTS, EventStream, Events, GET_PROMPT, GetPrompt, PROMPTS, Prompts,
+    READ_WHOLE, RECENT_EVENTS, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS,
+    Templates, Tools, WholeRead,
 };
 
 /// A daemon that does not even accept a connection in this time is not there. An answer may take as
@@ -163,36 +165,71 @@ impl Client {
         body: Bytes,
     ) -> Result<T, ClientError> {
         let (status, body) = self.exchange(method, path, body).await?;
-        let foreign = || ClientError::Foreign {
-            url: self.url.clone(),
-            status,
-        };
         match status {
-            StatusCode::OK => serde_json::from_slice(&body).map_err(|_| foreign()),
-            StatusCode::UNAUTHORIZED => Err(ClientError::Unauthorized {
-                url: self.url.clone(),
-                had_token: self.token.is_some(),
-            }),
-            _ => {
-                let body: Map<String, Value> =
-                    serde_json::from_slice(&body).map_err(|_| foreign())?;
-                // Only our own refusals have a word for programs.
-                let ours = body.get("error").is_some_and(Value::is_string);
-                Err(if ours {
-                    ClientError::Refused { status, body }
-                } else {
-                    foreign()
-                })
-            }
+            StatusCode::OK => serde_json::from_slice(&body).map_err(|_| self.foreign(status)),
+            _ => Err(self.refusal(status, &body)),
         }
     }
 
-    async fn exchange(
+    fn foreign(&self, status: StatusCode) -> ClientError {
+        ClientError::Foreign {
+            url: self.url.clone(),
+            status,
+        }
+    }
+
+    /// What an answer means that is not the one asked for.
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
+        if status == StatusCode::UNAUTHORIZED {
+            return ClientError::Unauthorized {
+                url: self.url.clone(),
+                had_token: self.token.is_some(),
+            };
+        }
+        match serde_json::from_slice::<Map<String, Value>>(body) {
+            // Only our own refusals have a word for programs.
+            Ok(body) if body.get("error").is_some_and(Value::is_string) => {
+                ClientError::Refused { status, body }
+            }
+            _ => self.foreign(status),
+        }
+    }
+
+    /// What happens from now on, or after a place (an event's id).
+    pub async fn events(&self, after: Option<&str>) -> Result<EventStream, ClientError> {
+        let path = with_place(EVENTS, after);
+        let request = self.request(Method::GET, &path, Bytes::new())?;
+        let (mut sender, connection) = self.handshake().await?;
+        let mut work = JoinSet::new();
+        work.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection to the daemon broke off");
+            }
+        });
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            let body = body.collect().await;
+            let body = body.map_err(|error| self.unreachable(error))?.to_bytes();
+            return Err(self.refusal(head.status, &body));
+        }
+        Ok(EventStream::new(body, work))
+    }
+
+    /// What happened lately, or after a place.
+    pub async fn recent_events(&self, after: Option<&str>) -> Result<Events, ClientError> {
+        self.get(&with_place(RECENT_EVENTS, after)).await
+    }
+
+    fn request(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -201,13 +238,33 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
-        let request = request
+        request
             .body(Full::new(body))
-            .map_err(|error| self.unreachable(error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?))
-                .await
-                .map_err(|error| self.unreachable(error))?;
+            .map_err(|error| self.unreachable(error))
+    }
+
+    async fn handshake(
+        &self,
+    ) -> Result<
+        (
+            SendRequest<Full<Bytes>>,
+            Connection<TokioIo<TcpStream>, Full<Bytes>>,
+        ),
+        ClientError,
+    > {
+        http1::handshake(TokioIo::new(self.connect().await?))
+            .await
+            .map_err(|error| self.unreachable(error))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let request = self.request(method, path, body)?;
+        let (mut sender, connection) = self.handshake().await?;
         let exchange = async move {
             let response = sender.send_request(request).await?;
             let status = response.status();
@@ -247,6 +304,10 @@ impl Client {
             source: error.into(),
         }
     }
+}
+
+fn with_place(path: &str, after: Option<&str>) -> String {
+    after.map_or_else(|| path.to_owned(), |after| format!("{path}?after={after}"))
 }
 
 #[cfg(test)]

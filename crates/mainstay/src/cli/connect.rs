@@ -35,6 +35,11 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
+    /// Whether the daemon is one that lasts, and may come back when it is gone.
+    pub fn lasts(&self) -> bool {
+        self.config.is_none()
+    }
+
     /// Does `work` with a daemon.
     pub async fn with<T>(
         &self,

@@ -5,6 +5,7 @@ mod call;
 mod connect;
 mod content;
 mod error;
+mod events;
 mod list;
 pub mod logs;
 mod mcp;
@@ -67,6 +68,8 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Show what happened to the servers lately, or as it happens
+    Events(events::Events),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -107,6 +110,7 @@ impl Command {
             Self::Serve(command) => command.json,
             Self::Validate(command) => command.json,
             Self::List(command) => command.daemon.json,
+            Self::Events(command) => command.daemon.json,
             Self::Tools(command) => command.daemon.json,
             Self::Call(command) => command.daemon.json,
             Self::Resources(command) => command.daemon.json,
@@ -123,6 +127,7 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Events(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

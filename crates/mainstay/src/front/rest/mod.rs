@@ -2,6 +2,7 @@
 
 mod body;
 mod calls;
+mod events;
 mod lists;
 mod refusal;
 
@@ -17,6 +18,7 @@ use axum::{
 };
 use http::StatusCode;
 use mainstay_core::config::Secret;
+use tokio::sync::Semaphore;
 
 use self::refusal::Refusal;
 use super::mcp::Hub;
@@ -28,6 +30,8 @@ struct Door {
     hub: Arc<Hub>,
     token: Secret,
     max_body: usize,
+    /// Streams of events that may still be opened.
+    streams: Arc<Semaphore>,
 }
 
 /// `max_body` in bytes.
@@ -36,6 +40,7 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
         hub,
         token,
         max_body,
+        streams: Arc::new(Semaphore::new(events::MAX_STREAMS)),
     };
     let api = Router::new()
         .route(api::CLIENTS, get(lists::clients))
@@ -48,6 +53,8 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
         .route(api::READ_WHOLE, post(calls::read_whole))
         .route(api::PROMPTS, get(lists::prompts))
         .route(api::GET_PROMPT, post(calls::get_prompt))
+        .route(api::EVENTS, get(events::stream))
+        .route(api::RECENT_EVENTS, get(events::recent))
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))

@@ -24,6 +24,8 @@ pub enum Refusal {
     /// K2: neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
+    #[error("{0} streams of events are open already; poll /api/events/recent")]
+    TooManyStreams(usize),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -39,6 +41,7 @@ impl Refusal {
             Self::Malformed(_) | Self::MissingParameter(_) | Self::InvalidToolName { .. } => {
                 StatusCode::BAD_REQUEST
             }
+            Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
@@ -52,6 +55,7 @@ impl Refusal {
             Self::WrongContentType => "unsupported_media_type",
             Self::TooLarge(_) => "request_too_large",
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
+            Self::TooManyStreams(_) => "too_many_streams",
             Self::MissingParameter(parameter) => {
                 return json!({
                     "error": "missing_parameter",
