@@ -1,0 +1,110 @@
+//! What `mainstay events` tells of servers that are lost and come back.
+
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::world::{Home, within};
+
+/// `2026-11-21 08:30:12` at the beginning of a line.
+const CLOCK: usize = "2026-11-21 08:30:12".len();
+
+/// I1 to I3 and I6, as a person sees them.
+#[tokio::test]
+async fn what_happened_to_a_server_is_told_in_order() {
+    let home = Home::new();
+    let config = home.fakes(&[("good", &[]), ("other", &["--initialize-error"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    home.run(&["call", "good/crash"]).await;
+    daemon.says("reconnecting").await;
+    daemon.says("good   connected").await;
+
+    let told = home.run(&["events", "--server", "good"]).await;
+    let lines = told.stdout.lines().map(|line| {
+        let (clock, rest) = line.split_at(CLOCK);
+        assert!(
+            chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
+            "{line}"
+        );
+        rest.to_owned()
+    });
+    let lines: Vec<String> = lines.collect();
+    assert_snapshot!(home.redacted(&lines.join("\n")), @"");
+
+    let all = home.run(&["events", "--json"]).await;
+    let events: Vec<Value> = all
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of_other = events.iter().find(|event| event["server"] == "other");
+    assert_eq!(of_other.expect("it failed")["type"], "server_failed");
+    let place = events[events.len() - 2]["id"].as_str().expect("an id");
+    let last = home.run(&["events", "--json", "--after", place]).await;
+    assert_eq!(last.json(), events[events.len() - 1]);
+
+    let wrong = home.run(&["events", "--after", "yesterday"]).await;
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    daemon.stop().await;
+}
+
+/// A follower sees how things are, then what happens, over a daemon's end and new beginning.
+#[tokio::test]
+async fn following_goes_on_with_a_daemon_that_was_started_anew() {
+    let home = Home::new();
+    let config = home.fakes(&[("good", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let mut follower = home
+        .command(&["events", "--follow", "--json"])
+        .spawn()
+        .expect("it starts");
+    let mut told = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut until = async |kind: &str| loop {
+        let line = within(told.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("a line");
+        let event: Value = serde_json::from_str(&line).expect("JSON");
+        if event["type"] == kind {
+            return event;
+        }
+    };
+    let snapshot = until("snapshot").await;
+    assert_eq!(snapshot["servers"][0]["status"], "connected");
+    home.run(&["call", "good/crash"]).await;
+    let lost = until("server_disconnected").await;
+    assert_eq!(lost["data"]["wasIntentional"], false);
+    assert_eq!(lost["data"]["name"], "good");
+    until("server_reconnected").await;
+
+    daemon.stop().await;
+    let mut daemon = home.serve(&["--config", &config]).await;
+    until("snapshot").await;
+    daemon.says("ready: 1 of 1").await;
+    home.run(&["call", "good/crash"]).await;
+    until("server_disconnected").await;
+    daemon.stop().await;
+    follower.kill().await.expect("it can be ended");
+    let said = within(follower.wait_with_output())
+        .await
+        .expect("its output");
+    let said = String::from_utf8(said.stderr).expect("UTF-8");
+    assert!(
+        said.contains("the daemon is gone; waiting for it"),
+        "{said}"
+    );
+}
+
+/// The exit code of `--follow` when there is nobody to follow.
+#[tokio::test]
+async fn a_daemon_that_never_was_is_not_waited_for() {
+    let home = Home::new();
+    let follow = home.command(&["events", "--follow"]).output();
+    let output = tokio::time::timeout(Duration::from_secs(20), follow).await;
+    let output = output.expect("in time").expect("it starts");
+    assert_eq!(output.status.code(), Some(3));
+}
