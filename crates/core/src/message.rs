@@ -404,8 +404,8 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Whether this text is a batch, which only revision 2025-03-26 knows.
-pub fn is_batch(text: &str) -> bool {
-    text.trim_ascii_start().starts_with('[')
+pub fn is_batch(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
 }
 
 /// The messages of a batch, in order.

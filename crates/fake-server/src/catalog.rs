@@ -27,7 +27,7 @@ pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"holo
 pub const WEIRD_TOOL: &str = r#"{"x-vendor":{"z":1e3,"a":[1.0,null]},"name":"weird","inputSchema":{"type":"object","properties":{"\u0061":{"type":"integer","maximum":12345678901234567890123}},"$defs":{}},"description":"a result no typed model can hold"}"#;
 
 /// Name, description, properties of the input.
-const TOOLS: [(&str, &str, &str); 27] = [
+const TOOLS: [(&str, &str, &str); 34] = [
     (
         "echo",
         "returns its text, and its arguments as structured content",
@@ -70,6 +70,41 @@ const TOOLS: [(&str, &str, &str); 27] = [
     ("count", "how often each tool ran", "{}"),
     ("crash", "exits with code 3 and no answer", "{}"),
     ("hang", "never answers", "{}"),
+    (
+        "hang_server",
+        "never answers, and neither does anything else from then on",
+        "{}",
+    ),
+    (
+        "busy",
+        "burns CPU for a while, and nothing else is done meanwhile",
+        r#"{"ms":{"type":"integer"}}"#,
+    ),
+    (
+        "flood",
+        "floods its stdout or stderr, in lines or as one endless line, then answers",
+        r#"{"to":{"enum":["stdout","stderr"]},"bytes":{"type":"integer"},"endless":{"type":"boolean"}}"#,
+    ),
+    (
+        "break_off",
+        "breaks the connection in the middle of its answer",
+        "{}",
+    ),
+    (
+        "drop_streams",
+        "breaks off the streams of all sessions (GET)",
+        "{}",
+    ),
+    (
+        "forget_sessions",
+        "all sessions are unknown from now on",
+        "{}",
+    ),
+    (
+        "unavailable",
+        "every later request gets a status (503), for so many requests or so long",
+        r#"{"status":{"type":"integer"},"times":{"type":"integer"},"ms":{"type":"integer"},"retryAfter":{"type":"string"}}"#,
+    ),
     ("twice", "answers twice", "{}"),
     ("wrong_id", "answers an unknown id first", "{}"),
     (

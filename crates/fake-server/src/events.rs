@@ -14,6 +14,14 @@ use crate::session::Outgoing;
 #[error("stream cut")]
 pub(crate) struct Cut;
 
+/// How far a stream is from being cut.
+enum End {
+    Open,
+    /// Once what came before has been written, for an error would overtake it.
+    Soon,
+    Now,
+}
+
 pub(crate) struct Events {
     source: mpsc::UnboundedReceiver<Outgoing>,
     /// What was taken off the channel before the stream began.
@@ -22,7 +30,9 @@ pub(crate) struct Events {
     chunk: String,
     /// Everything in one write, at the end.
     coalesce: bool,
-    cut: bool,
+    end: End,
+    /// Messages are written as they are: one JSON document, of which only a half may come.
+    bare: bool,
 }
 
 impl Events {
@@ -32,7 +42,17 @@ impl Events {
             first: None,
             chunk: String::new(),
             coalesce: false,
-            cut: false,
+            end: End::Open,
+            bare: false,
+        }
+    }
+
+    /// The first half of a JSON document, after which the connection breaks.
+    pub fn broken_json(half: String) -> Self {
+        let (_, nothing) = mpsc::unbounded_channel();
+        Self {
+            bare: true,
+            ..Self::new(nothing).starting_with(Some(Outgoing::Half(half)))
         }
     }
 
@@ -74,8 +94,14 @@ impl Body for Events {
         context: &mut Context,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let this = self.get_mut();
-        if this.cut {
-            return Poll::Ready(Some(Err(Cut)));
+        match this.end {
+            End::Open => {}
+            End::Soon => {
+                this.end = End::Now;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            End::Now => return Poll::Ready(Some(Err(Cut))),
         }
         loop {
             if !this.chunk.is_empty() && !this.coalesce {
@@ -91,8 +117,16 @@ impl Body for Events {
                     }
                     this.chunk.push('\n');
                 }
+                Some(Outgoing::Half(text)) => {
+                    if !this.bare {
+                        this.chunk.push_str("event: message\ndata: ");
+                    }
+                    this.chunk.push_str(&text);
+                    this.end = End::Soon;
+                    return this.flush();
+                }
                 Some(Outgoing::Cut) => {
-                    this.cut = true;
+                    this.end = End::Now;
                     return Poll::Ready(Some(Err(Cut)));
                 }
                 None if this.chunk.is_empty() => return Poll::Ready(None),

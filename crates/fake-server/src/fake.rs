@@ -118,6 +118,11 @@ impl Fake {
         }
     }
 
+    /// Answers nothing any more, on no connection; or goes on where it stopped.
+    pub fn hang(&self, hangs: bool) {
+        self.service.hang(hangs);
+    }
+
     /// Breaks every open stream off: those of GET and those of calls.
     pub fn drop_streams(&self) {
         self.service.cut_streams();

@@ -7,10 +7,10 @@ use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
 use crate::events::Events;
-use crate::listener::{Reply, header, json, not_allowed, plain, stream};
+use crate::listener::{Reply, broken, header, json, not_allowed, plain, stream};
 use crate::message::{self, Invalid, Message, RpcError};
 use crate::script::{AnswerForm, Script};
-use crate::service::{Received, Service};
+use crate::service::{Received, Service, Turn};
 use crate::session::{Outgoing, Session};
 
 const SESSION: &str = "mcp-session-id";
@@ -46,12 +46,17 @@ impl From<Refusal> for Reply {
     }
 }
 
-pub(crate) async fn answer(service: &Arc<Service>, script: &Script, received: &Received) -> Reply {
+pub(crate) async fn answer(
+    service: &Arc<Service>,
+    script: &Script,
+    received: &Received,
+    turn: Turn,
+) -> Reply {
     if received.path != "/mcp" {
         return plain(StatusCode::NOT_FOUND, "not found");
     }
     let outcome = match received.verb.as_str() {
-        "POST" => post(service, script, received).await,
+        "POST" => post(service, script, received, turn).await,
         "GET" if !script.no_get => get(service, script, received),
         "DELETE" if !script.stateless => delete(service, script, received),
         _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
@@ -64,6 +69,7 @@ async fn post(
     service: &Arc<Service>,
     script: &Script,
     received: &Received,
+    turn: Turn,
 ) -> Result<Reply, Refusal> {
     accepts(received, &["application/json", "text/event-stream"])?;
     if !header(&received.headers, "content-type")
@@ -87,13 +93,13 @@ async fn post(
     }
     let Message::Request { id, .. } = message else {
         let actions = service.receive(&session, message);
-        session.run(service, None, actions, None);
+        session.run(service, None, actions, None, turn);
         return Ok(plain(StatusCode::ACCEPTED, ""));
     };
     let actions = service.receive(&session, message);
     let (outlet, answers) = mpsc::unbounded_channel();
     service.track(&outlet);
-    session.run(service, Some(id), actions, Some(outlet));
+    session.run(service, Some(id), actions, Some(outlet), turn);
     let mut reply = respond(script, &session, answers).await;
     if opens && !script.stateless {
         let id = HeaderValue::from_str(&session.id).expect("session ids are ASCII");
@@ -120,6 +126,7 @@ async fn respond(
     };
     match first {
         Some(Outgoing::Message { text, last: true }) => json(StatusCode::OK, text),
+        Some(Outgoing::Half(text)) => broken(text),
         first => stream(
             Events::new(answers)
                 .starting_with(first)

@@ -10,13 +10,15 @@
 //! ```
 //!
 //! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn
-//! the program found by [`binary()`] (all transports). It shares no code with
+//! the program found by [`binary()`] (all transports), and may put a
+//! [`Gate`](gate::Gate) in front: the network that fails. It shares no code with
 //! Mainstay, so that both cannot make the same mistake.
 
 mod binary;
 mod catalog;
 mod events;
 mod fake;
+pub mod gate;
 mod http;
 mod listener;
 mod message;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -125,18 +125,19 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
         body: String::from_utf8_lossy(&body.to_bytes()).into_owned(),
     };
     service.record(received.clone());
+    let turn = service.turn().await;
     let script = service.script();
-    if let Some(refusal) = refuse(&script, &received) {
+    if let Some(refusal) = refuse(service, &script, &received) {
         return refusal;
     }
     match door {
-        Door::Http => http::answer(service, &script, &received).await,
-        Door::Sse => sse::answer(service, &received),
+        Door::Http => http::answer(service, &script, &received, turn).await,
+        Door::Sse => sse::answer(service, &received, turn),
     }
 }
 
 /// Refusals that ask for no session.
-fn refuse(script: &Script, received: &Received) -> Option<Reply> {
+fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Reply> {
     if let Some(required) = &script.require_header
         && header(&received.headers, &required.name) != Some(&required.value)
     {
@@ -145,9 +146,21 @@ fn refuse(script: &Script, received: &Received) -> Option<Reply> {
         reply.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         return Some(reply);
     }
-    let status = script.status.filter(|_| received.verb == "POST")?;
+    if !service.takes_scripted_status(received.verb == "POST") {
+        let health = (received.path == "/health").then_some(script.health)??;
+        return Some(scripted(health));
+    }
+    let mut reply = scripted(script.status?);
+    if let Some(seconds) = &script.retry_after {
+        let seconds = HeaderValue::from_str(seconds).expect("a script's header is one");
+        reply.headers_mut().insert(RETRY_AFTER, seconds);
+    }
+    Some(reply)
+}
+
+fn scripted(status: u16) -> Reply {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Some(plain(status, "as scripted"))
+    plain(status, "as scripted")
 }
 
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -155,18 +168,24 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 }
 
 pub(crate) fn plain(status: StatusCode, text: &str) -> Reply {
-    reply(status, "text/plain", Full::from(text.to_owned()))
+    reply(status, "text/plain", full(text.to_owned()))
 }
 
 pub(crate) fn json(status: StatusCode, text: String) -> Reply {
-    reply(status, "application/json", Full::from(text))
+    reply(status, "application/json", full(text))
+}
+
+/// Half of a JSON answer.
+pub(crate) fn broken(half: String) -> Reply {
+    reply(
+        StatusCode::OK,
+        "application/json",
+        Events::broken_json(half).boxed(),
+    )
 }
 
 pub(crate) fn stream(events: Events) -> Reply {
-    let mut reply = Response::new(events.boxed());
-    let kind = HeaderValue::from_static("text/event-stream");
-    reply.headers_mut().insert(CONTENT_TYPE, kind);
-    reply
+    reply(StatusCode::OK, "text/event-stream", events.boxed())
 }
 
 pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
@@ -176,8 +195,12 @@ pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
     reply
 }
 
-fn reply(status: StatusCode, kind: &'static str, body: Full<Bytes>) -> Reply {
-    let mut reply = Response::new(body.map_err(|never| match never {}).boxed());
+fn full(text: String) -> BoxBody<Bytes, Cut> {
+    Full::from(text).map_err(|never| match never {}).boxed()
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: BoxBody<Bytes, Cut>) -> Reply {
+    let mut reply = Response::new(body);
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static(kind);
     reply.headers_mut().insert(CONTENT_TYPE, kind);

@@ -41,7 +41,7 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
         port,
         script,
     } = arguments;
-    start(&script)?;
+    let script = start(script)?;
     let _sigterm = script.ignore_sigterm.then(ignore_sigterm).transpose()?;
     if let Some(code) = script.crash_at_start {
         eprintln!("the fake crashes at start with code {code}");
@@ -60,7 +60,18 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     println!("listening on {}", listener.local_addr()?);
     // Held, so that the listener waits for commands that never come.
     let (_commands, never) = mpsc::unbounded_channel();
-    listener::serve(door, Service::new(script, Host::Process), listener, never).await
+    let until_stdin_ends = script.until_stdin_ends;
+    let serving = listener::serve(door, Service::new(script, Host::Process), listener, never);
+    tokio::select! {
+        ended = serving => ended,
+        () = stdin_end(), if until_stdin_ends => Ok(()),
+    }
+}
+
+async fn stdin_end() {
+    let mut stdin = tokio::io::stdin();
+    // An error is an end, too.
+    let _ = tokio::io::copy(&mut stdin, &mut tokio::io::sink()).await;
 }
 
 /// A line on stderr.
@@ -68,7 +79,36 @@ pub(crate) fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-fn start(script: &Script) -> io::Result<()> {
+/// Much that nobody asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flood {
+    pub to: Pipe,
+    pub bytes: usize,
+    /// Else one line that does not end.
+    pub in_lines: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pipe {
+    Stdout,
+    Stderr,
+}
+
+/// Floods beside everything else: whoever does not read it shall not stop the answers.
+pub(crate) async fn pour(it: Flood) {
+    let poured = tokio::task::spawn_blocking(move || match it.to {
+        Pipe::Stdout => flood(io::stdout(), it.bytes, it.in_lines),
+        Pipe::Stderr => flood(io::stderr(), it.bytes, it.in_lines),
+    });
+    // A pipe that nobody reads any more takes no flood.
+    let _ = poured.await.expect("a flood does not panic");
+}
+
+fn start(mut script: Script) -> io::Result<Script> {
+    if let Some(path) = &script.tools_file {
+        let number = std::fs::read_to_string(path)?;
+        script.tools = number.trim().parse().map_err(io::Error::other)?;
+    }
     if let Some(text) = &script.stderr {
         complain(text);
     }
@@ -81,7 +121,7 @@ fn start(script: &Script) -> io::Result<()> {
             .spawn()?;
         eprintln!("grandchild {}", child.id());
     }
-    Ok(())
+    Ok(script)
 }
 
 fn flood(mut to: impl Write, bytes: usize, in_lines: bool) -> io::Result<()> {
@@ -89,11 +129,13 @@ fn flood(mut to: impl Write, bytes: usize, in_lines: bool) -> io::Result<()> {
     if in_lines {
         line[79] = b'\n';
     }
+    // As fast as the reader: a write for each line would be slower than any reader.
+    let lines = line.repeat(800);
     let mut left = bytes;
     while left > 0 {
-        let size = left.min(line.len());
+        let size = left.min(lines.len());
         // The last line ends too.
-        to.write_all(&line[line.len() - size..])?;
+        to.write_all(&lines[lines.len() - size..])?;
         left -= size;
     }
     to.flush()

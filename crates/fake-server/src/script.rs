@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// Everything that can be told to a fake. The default behaves well.
 ///
@@ -22,6 +23,9 @@ pub struct Script {
     /// Adds tools `tool_1` … `tool_N`, each of which returns its name
     #[arg(long, value_name = "N", default_value_t)]
     pub tools: usize,
+    /// *process*: how many such tools, read from this file at start: catalogs differ between starts
+    #[arg(long, value_name = "PATH")]
+    pub tools_file: Option<PathBuf>,
     /// Adds this annotation to every tool, e.g. `readOnlyHint`
     #[arg(long, value_name = "ANNOTATION")]
     pub hint: Option<String>,
@@ -42,7 +46,7 @@ pub struct Script {
     pub no_prompts: bool,
 
     // What it keeps.
-    /// Appends `tool id` for every tool run
+    /// Appends `tool id` for every tool run, and after them argument `key` where there is one
     #[arg(long, value_name = "PATH")]
     pub count_file: Option<PathBuf>,
     /// Appends every received message, raw
@@ -59,6 +63,21 @@ pub struct Script {
     /// Never answers initialize
     #[arg(long)]
     pub hang_at_start: bool,
+    /// Answers initialize after a while
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub handshake_delay: u64,
+    /// Hears nothing any more after N tools/call, which are still answered
+    #[arg(long, value_name = "N")]
+    pub hang_after: Option<u64>,
+    /// Hears nothing, not even ping, while a message is handled
+    #[arg(long)]
+    pub single_flight: bool,
+    /// Answers ping with −32601
+    #[arg(long)]
+    pub no_ping: bool,
+    /// Never answers ping
+    #[arg(long)]
+    pub ignore_ping: bool,
     /// Answers initialize with an error
     #[arg(long)]
     pub initialize_error: bool,
@@ -120,6 +139,24 @@ pub struct Script {
     /// http, sse: answers every POST with this status
     #[arg(long, value_name = "CODE")]
     pub status: Option<u16>,
+    /// http, sse: with `status`: every request, not only POST
+    #[arg(long)]
+    pub status_on_all: bool,
+    /// http, sse: with `status`: only the first N requests
+    #[arg(long, value_name = "N")]
+    pub status_times: Option<u64>,
+    /// With `status`: only until then
+    #[arg(skip)]
+    pub status_until: Option<Instant>,
+    /// http, sse: with `status`: the Retry-After header
+    #[arg(long, value_name = "SECONDS")]
+    pub retry_after: Option<String>,
+    /// http, sse: what GET /health answers; 404 unless told
+    #[arg(long, value_name = "CODE")]
+    pub health: Option<u16>,
+    /// *process*: http, sse: ends when its stdin does, so that it outlives no test
+    #[arg(long)]
+    pub until_stdin_ends: bool,
     /// http, sse: 401 without this header
     #[arg(long, value_name = "NAME=VALUE")]
     pub require_header: Option<Header>,

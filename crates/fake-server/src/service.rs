@@ -7,11 +7,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hyper::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
 use crate::catalog::{self, LEVELS, REVISIONS};
 use crate::listener::Command;
@@ -50,8 +51,24 @@ pub(crate) enum Host {
     Test(mpsc::UnboundedSender<Command>),
 }
 
+/// Whether the fake still does anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Awake,
+    /// Finishes what it has begun, and hears nothing new.
+    Deaf,
+    /// Does nothing at all.
+    Hanging,
+}
+
+/// The right to handle a message; of an exclusive kind where the script is single-flight.
+pub(crate) type Turn = Option<OwnedMutexGuard<()>>;
+
 pub(crate) struct Service {
     host: Host,
+    mood: watch::Sender<Mood>,
+    /// Held while a message is handled, where only one may be.
+    flight: Arc<tokio::sync::Mutex<()>>,
     script: Mutex<Script>,
     shared: Mutex<Shared>,
     /// Live sessions, oldest first.
@@ -70,6 +87,14 @@ pub(crate) struct Shared {
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
     pub parked: Option<oneshot::Sender<()>>,
+}
+
+impl Shared {
+    /// Counts a run; returns how many there were of all tools.
+    pub fn ran(&mut self, tool: &str) -> u64 {
+        *self.runs.entry(tool.to_owned()).or_default() += 1;
+        self.runs.values().sum()
+    }
 }
 
 /// Methods refused before `initialize`, so that a skipped handshake shows.
@@ -96,6 +121,8 @@ impl Service {
     pub fn new(script: Script, host: Host) -> Arc<Self> {
         Arc::new(Self {
             host,
+            mood: watch::Sender::new(Mood::Awake),
+            flight: Arc::default(),
             script: Mutex::new(script),
             shared: Mutex::default(),
             sessions: Mutex::default(),
@@ -115,6 +142,51 @@ impl Service {
 
     pub fn shared(&self) -> MutexGuard<'_, Shared> {
         lock(&self.shared)
+    }
+
+    /// Waits until the next message may be handled: for ever once the fake hangs.
+    pub async fn turn(&self) -> Turn {
+        self.until(|mood| mood == Mood::Awake).await;
+        if !self.script().single_flight {
+            return None;
+        }
+        let turn = Arc::clone(&self.flight).lock_owned().await;
+        self.until(|mood| mood == Mood::Awake).await;
+        Some(turn)
+    }
+
+    /// Waits while the fake hangs.
+    pub async fn responsive(&self) {
+        self.until(|mood| mood != Mood::Hanging).await;
+    }
+
+    async fn until(&self, condition: impl Fn(Mood) -> bool) {
+        let mut mood = self.mood.subscribe();
+        let met = mood.wait_for(|mood| condition(*mood)).await;
+        met.expect("the sender is ours");
+    }
+
+    /// Answers nothing any more, or again.
+    pub fn hang(&self, hangs: bool) {
+        let mood = if hangs { Mood::Hanging } else { Mood::Awake };
+        self.mood.send_replace(mood);
+    }
+
+    /// Handles no further message.
+    pub fn turn_deaf(&self) {
+        self.mood.send_replace(Mood::Deaf);
+    }
+
+    /// Whether this request gets the scripted status; it is counted then.
+    pub fn takes_scripted_status(&self, is_post: bool) -> bool {
+        let script = &mut *lock(&self.script);
+        let late = script.status_until.is_some_and(|end| Instant::now() >= end);
+        let used_up = script.status_times == Some(0);
+        if late || used_up || script.status.is_none() || !(is_post || script.status_on_all) {
+            return false;
+        }
+        script.status_times = script.status_times.map(|left| left - 1);
+        true
     }
 
     pub fn serial(&self) -> u64 {
@@ -268,7 +340,16 @@ impl Service {
             "initialize" if script.initialize_error => {
                 return Err(RpcError::new(-32603, "the fake refuses to initialize"));
             }
-            "initialize" => initialize(session, script, params)?.to_string(),
+            "initialize" => {
+                let result = initialize(session, script, params)?.to_string();
+                let answer = Action::Send(message::result(id, &result));
+                return Ok(match script.handshake_delay {
+                    0 => vec![answer],
+                    ms => vec![Action::Wait(Duration::from_millis(ms)), answer],
+                });
+            }
+            "ping" if script.no_ping => return Err(RpcError::method_not_found(method)),
+            "ping" if script.ignore_ping => return Ok(vec![Action::Hang]),
             "ping" => "{}".to_owned(),
             "tools/list" => list("tools", &catalog::tools(script, self.shared().extra_tool))?,
             "tools/call" => return tools::call(self, session, script, id, read(params)?),

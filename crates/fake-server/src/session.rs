@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::message;
-use crate::service::Service;
+use crate::process::{self, Flood};
+use crate::service::{Service, Turn};
 
 /// What the service decided on, in order.
 pub(crate) enum Action {
@@ -20,6 +21,9 @@ pub(crate) enum Action {
     /// On the stream of a session, outside any call.
     Publish(Arc<Session>, String),
     Wait(Duration),
+    /// Keeps the only thread, and with it the whole fake, from anything else.
+    Burn(Duration),
+    Flood(Flood),
     /// Sends a request to the client; its answer becomes the result of the call.
     Ask {
         call: String,
@@ -29,6 +33,8 @@ pub(crate) enum Action {
     /// Goes on when the other call is done, or will never be.
     Park(oneshot::Receiver<()>),
     Release(oneshot::Sender<()>),
+    /// Sends the first half of a message, and breaks the connection there.
+    BreakOff(String),
     Hang,
     Exit(i32),
 }
@@ -41,6 +47,8 @@ pub(crate) enum Outgoing {
         /// Nothing follows on the stream of this call.
         last: bool,
     },
+    /// This much of a message, and there the connection breaks.
+    Half(String),
     /// The connection breaks here.
     Cut,
 }
@@ -114,6 +122,14 @@ impl Session {
         }
     }
 
+    /// Breaks the session's stream, if there is one, after what `end` still carries.
+    pub fn break_stream(&self, end: Outgoing) {
+        if let Some(outlet) = &self.state().outlet {
+            // Nobody reads it any more: broken already.
+            let _ = outlet.send(end);
+        }
+    }
+
     /// Registers a request to the client; the receiver gets what it answers.
     pub fn expect_answer(&self, id: &str) -> oneshot::Receiver<String> {
         let (sender, receiver) = oneshot::channel();
@@ -151,8 +167,9 @@ impl Session {
         call: Option<&str>,
         actions: Vec<Action>,
         outlet: Option<Outlet>,
+        turn: Turn,
     ) {
-        let work = perform(Arc::clone(service), Arc::clone(self), actions, outlet);
+        let work = perform(Arc::clone(service), Arc::clone(self), actions, outlet, turn);
         let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
         let mut nobody = Context::from_waker(Waker::noop());
         if work.as_mut().poll(&mut nobody).is_ready() {
@@ -180,6 +197,8 @@ async fn perform(
     session: Arc<Session>,
     actions: Vec<Action>,
     outlet: Option<Outlet>,
+    // Held until all is done.
+    _turn: Turn,
 ) {
     let send = |text, last| match &outlet {
         // The client may have left; its call runs on all the same.
@@ -189,10 +208,13 @@ async fn perform(
     let count = actions.len();
     for (position, action) in actions.into_iter().enumerate() {
         let last = position + 1 == count;
+        service.responsive().await;
         match action {
             Action::Send(text) => send(text, last),
             Action::Publish(to, text) => to.publish(text),
             Action::Wait(time) => tokio::time::sleep(time).await,
+            Action::Burn(time) => burn(time),
+            Action::Flood(flood) => process::pour(flood).await,
             Action::Ask {
                 call,
                 request,
@@ -205,6 +227,13 @@ async fn perform(
             // An error means that the other call is gone: nothing to wait for.
             Action::Park(other) => drop(other.await),
             Action::Release(other) => drop(other.send(())),
+            Action::BreakOff(text) => {
+                let half = text[..text.len() / 2].to_owned();
+                match &outlet {
+                    Some(outlet) => drop(outlet.send(Outgoing::Half(half))),
+                    None => session.break_stream(Outgoing::Half(half)),
+                }
+            }
             Action::Hang => std::future::pending().await,
             Action::Exit(code) => {
                 service.exit(code);
@@ -213,5 +242,12 @@ async fn perform(
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+fn burn(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        std::hint::spin_loop();
     }
 }

@@ -9,16 +9,16 @@ use tokio::sync::mpsc;
 use crate::events::Events;
 use crate::listener::{Reply, json, not_allowed, plain, stream};
 use crate::message::{self, Message, RpcError};
-use crate::service::{Received, Service};
+use crate::service::{Received, Service, Turn};
 
 const ENDPOINT: &str = "/messages?sessionId=";
 
-pub(crate) fn answer(service: &Arc<Service>, received: &Received) -> Reply {
+pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) -> Reply {
     match (received.verb.as_str(), received.path.as_str()) {
         ("GET", "/sse") => open(service),
         (_, "/sse") => not_allowed("GET"),
         ("POST", path) => match path.strip_prefix(ENDPOINT) {
-            Some(id) => post(service, id, received),
+            Some(id) => post(service, id, received, turn),
             None => plain(StatusCode::NOT_FOUND, "not found"),
         },
         _ => plain(StatusCode::NOT_FOUND, "not found"),
@@ -34,7 +34,7 @@ fn open(service: &Service) -> Reply {
 }
 
 /// A session lives as long as its stream.
-fn post(service: &Arc<Service>, id: &str, received: &Received) -> Reply {
+fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Reply {
     let Some(session) = service.session(id).filter(|it| it.is_attached()) else {
         service.close_session(id);
         return plain(StatusCode::NOT_FOUND, "session not found");
@@ -51,6 +51,6 @@ fn post(service: &Arc<Service>, id: &str, received: &Received) -> Reply {
         Message::Notification { .. } | Message::Response { .. } => None,
     };
     let actions = service.receive(&session, message);
-    session.run(service, call, actions, None);
+    session.run(service, call, actions, None, turn);
     plain(StatusCode::ACCEPTED, "Accepted")
 }

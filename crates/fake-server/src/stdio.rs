@@ -21,7 +21,8 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let session = service.open_session();
     let (outlet, outgoing) = mpsc::unbounded_channel();
     session.attach(outlet);
-    let (lines, mut incoming) = mpsc::unbounded_channel();
+    // One line at a time: who hangs does not read either.
+    let (lines, mut incoming) = mpsc::channel(1);
     // Threads, for stdin must not be waited for by the runtime's end, and
     // closing it needs a moment in which nobody reads.
     let close_after = script.close_stdin_after;
@@ -39,6 +40,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
             headers: hyper::HeaderMap::new(),
             body: String::from_utf8_lossy(&line).into_owned(),
         });
+        let turn = service.turn().await;
         match Message::parse(&line) {
             Ok(message) => {
                 let call = match message {
@@ -46,7 +48,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
                     Message::Notification { .. } | Message::Response { .. } => None,
                 };
                 let actions = service.receive(&session, message);
-                session.run(&service, call, actions, None);
+                session.run(&service, call, actions, None, turn);
             }
             Err(invalid) => session.publish(message::error("null", &RpcError::from(invalid))),
         }
@@ -63,7 +65,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
 }
 
 /// Forwards lines without their end, blank ones left out.
-fn read(lines: &mpsc::UnboundedSender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
+fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
     let mut stdin = io::stdin().lock();
     let mut calls = 0;
     loop {
@@ -73,7 +75,7 @@ fn read(lines: &mpsc::UnboundedSender<io::Result<Vec<u8>>>, close_after: Option<
             Ok(_) => {}
             Err(error) => {
                 // The receiver ends with the process only.
-                let _ = lines.send(Err(error));
+                let _ = lines.blocking_send(Err(error));
                 return;
             }
         }
@@ -84,11 +86,12 @@ fn read(lines: &mpsc::UnboundedSender<io::Result<Vec<u8>>>, close_after: Option<
         if is_call(&line) {
             calls += 1;
         }
-        if lines.send(Ok(line)).is_err() {
-            return;
-        }
-        if close_after == Some(calls) {
+        // Before the answer, so that whoever has that finds stdin closed.
+        let last = close_after == Some(calls);
+        if last {
             close_stdin();
+        }
+        if lines.send(Ok(line)).is_err() || last {
             return;
         }
     }
@@ -112,10 +115,18 @@ fn close_stdin() {
 }
 
 fn write(mut outgoing: mpsc::UnboundedReceiver<Outgoing>, script: &Script) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
     while let Some(outgoing) = outgoing.blocking_recv() {
-        let Outgoing::Message { text, .. } = outgoing else {
-            continue;
+        // Not for longer, so that floods come in between.
+        let mut stdout = io::stdout().lock();
+        let text = match outgoing {
+            Outgoing::Message { text, .. } => text,
+            Outgoing::Half(text) => {
+                stdout.write_all(text.as_bytes())?;
+                stdout.flush()?;
+                // A pipe breaks with its process only.
+                std::process::exit(3);
+            }
+            Outgoing::Cut => continue,
         };
         if script.noise {
             stdout.write_all(NOISE)?;

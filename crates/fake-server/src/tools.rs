@@ -1,7 +1,7 @@
 //! What the tools do.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,9 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::message::{self, RpcError};
+use crate::process::{Flood, Pipe};
 use crate::script::Script;
 use crate::service::{Service, append, level_index};
-use crate::session::{Action, Session};
+use crate::session::{Action, Outgoing, Session};
 
 #[derive(Deserialize)]
 pub(crate) struct CallParams<'a> {
@@ -55,13 +56,18 @@ pub(crate) fn call(
     if !catalog::has_tool(name, script, service.shared().extra_tool) {
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
-    *service.shared().runs.entry(name.to_owned()).or_default() += 1;
-    if let Some(path) = &script.count_file {
-        append(path, &format!("{name} {id}"));
-    }
     let raw = params.arguments.map_or("{}", RawValue::get);
     // Only echo must bear what `Value` cannot hold.
     let arguments: Value = serde_json::from_str(raw).unwrap_or_default();
+    let runs = service.shared().ran(name);
+    if script.hang_after.is_some_and(|limit| runs >= limit) {
+        service.turn_deaf();
+    }
+    if let Some(path) = &script.count_file {
+        let key = arguments["key"].as_str();
+        let key = key.map_or_else(String::new, |key| format!(" {key}"));
+        append(path, &format!("{name} {id}{key}"));
+    }
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
     let word = |key: &str| arguments[key].as_str().unwrap_or_default();
     let answer = |result: &str| Action::Send(message::result(id, result));
@@ -129,6 +135,54 @@ pub(crate) fn call(
         "count" => vec![answer(&message::structured(&counts(service)))],
         "crash" => vec![Action::Exit(3)],
         "hang" => vec![Action::Hang],
+        "hang_server" => {
+            service.hang(true);
+            vec![Action::Hang]
+        }
+        "busy" => {
+            let ms = number("ms");
+            vec![
+                Action::Burn(Duration::from_millis(ms)),
+                answer(&message::text(&format!("busy for {ms} ms"))),
+            ]
+        }
+        "flood" => {
+            let flood = Flood {
+                to: match arguments["to"].as_str() {
+                    None | Some("stdout") => Pipe::Stdout,
+                    Some("stderr") => Pipe::Stderr,
+                    Some(_) => return Err(RpcError::invalid_params("stdout or stderr")),
+                },
+                bytes: number("bytes") as usize,
+                in_lines: arguments["endless"] != json!(true),
+            };
+            vec![Action::Flood(flood), answer(&message::text("flooded"))]
+        }
+        "break_off" => vec![Action::BreakOff(message::result(
+            id,
+            &message::text("half"),
+        ))],
+        "drop_streams" => {
+            for session in service.sessions() {
+                session.break_stream(Outgoing::Cut);
+            }
+            say("streams dropped")
+        }
+        "forget_sessions" => {
+            service.close_sessions();
+            say("sessions forgotten")
+        }
+        "unavailable" => {
+            let time = arguments["ms"].as_u64().map(Duration::from_millis);
+            service.edit(|script| {
+                script.status = Some(arguments["status"].as_u64().unwrap_or(503) as u16);
+                script.status_on_all = true;
+                script.status_times = arguments["times"].as_u64();
+                script.status_until = time.map(|time| Instant::now() + time);
+                script.retry_after = arguments["retryAfter"].as_str().map(str::to_owned);
+            });
+            say("unavailable from now on")
+        }
         "twice" => [say("first answer"), say("second answer")]
             .into_iter()
             .flatten()

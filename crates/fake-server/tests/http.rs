@@ -253,3 +253,97 @@ async fn without_sessions_no_id_is_given_or_asked_for() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn is_unavailable_for_so_many_requests_or_so_long() {
+    within(async {
+        let fake = start(Script::default()).await;
+        let client = Client::open(&fake).await;
+        let ping = || request(2, "ping", &json!({}));
+        let twice = json!({"status": 502, "times": 2, "retryAfter": "7"});
+        client.ask(call(1, "unavailable", &twice)).await;
+        let refused = client.send("GET", String::new()).await.expect("answered");
+        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
+        let refused = client.post(ping()).await;
+        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(refused.headers()["retry-after"], "7");
+        assert_eq!(client.ask(ping()).await["id"], 2);
+
+        let begun = std::time::Instant::now();
+        client
+            .ask(call(3, "unavailable", &json!({"ms": 100})))
+            .await;
+        while client.post(ping()).await.status() == StatusCode::SERVICE_UNAVAILABLE {
+            tokio::task::yield_now().await;
+        }
+        assert!(begun.elapsed().as_millis() >= 100);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn its_health_is_what_the_script_says() {
+    within(async {
+        let fake = start(Script::default()).await;
+        let url = fake.url().replace("/mcp", "/health");
+        for health in [None, Some(200), Some(404), Some(405), Some(500)] {
+            fake.edit(|script| script.health = health);
+            let answer = send(&url, "GET", &[], String::new())
+                .await
+                .expect("answered");
+            assert_eq!(answer.status().as_u16(), health.unwrap_or(404));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn streams_sessions_and_answers_break_on_demand() {
+    within(async {
+        let fake = start(Script::default()).await;
+        let client = Client::open(&fake).await;
+        let mut stream = client.listen().await;
+        client.ask(call(1, "drop_streams", &json!({}))).await;
+        assert!(stream.next().await.is_err());
+
+        for (form, beginning) in [
+            (None, r#"{"jsonrpc":"2.0","id":2,"#),
+            (Some(AnswerForm::Sse), "event: message\ndata: {\"json"),
+        ] {
+            fake.edit(|script| script.answer = form);
+            let response = client.post(call(2, "break_off", &json!({}))).await;
+            let (half, broken) = common::read_until_broken(response).await;
+            assert!(half.starts_with(beginning) && broken, "{half}");
+        }
+
+        fake.edit(|script| script.answer = None);
+        client.ask(call(3, "forget_sessions", &json!({}))).await;
+        let ping = request(4, "ping", &json!({}));
+        assert_eq!(client.post(ping).await.status(), StatusCode::NOT_FOUND);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hangs_on_every_connection_until_told_otherwise() {
+    within(async {
+        let fake = start(Script::default()).await;
+        let client = Client::open(&fake).await;
+        let slow = call(1, "sleep", &json!({"ms": 50}));
+        let (slept, pinged, ()) = tokio::join!(
+            client.ask(slow),
+            async {
+                fake.until(|all| all.len() == 2).await;
+                fake.hang(true);
+                client.ask(request(2, "ping", &json!({}))).await
+            },
+            async {
+                fake.until(|all| all.len() == 3).await;
+                fake.hang(false);
+            }
+        );
+        assert_eq!((&slept["id"], &pinged["id"]), (&json!(1), &json!(2)));
+        assert_eq!(fake.runs("sleep"), 1);
+    })
+    .await;
+}

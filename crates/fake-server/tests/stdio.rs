@@ -307,3 +307,142 @@ async fn closes_its_stdin_and_lives_on() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_single_flight_hears_nothing_while_a_call_runs() {
+    within(async {
+        for (flags, order) in [(&[][..], [2, 1]), (&["--single-flight"], [1, 2])] {
+            let mut peer = Peer::open(flags).await;
+            peer.send(call(1, "sleep", &json!({"ms": 200}))).await;
+            peer.send(request(2, "ping", &json!({}))).await;
+            for id in order {
+                assert_eq!(peer.next().await["id"], id, "{flags:?}");
+            }
+        }
+        // A busy one hears nothing either, for it has one thread.
+        let mut peer = Peer::open(&[]).await;
+        peer.send(call(1, "busy", &json!({"ms": 50}))).await;
+        peer.send(request(2, "ping", &json!({}))).await;
+        assert_eq!(text(&peer.next().await), "busy for 50 ms");
+        assert_eq!(peer.next().await["id"], 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hanging_server_lives_and_reads_nothing() {
+    within(async {
+        let mut peer = Peer::open(&["--hang-after", "2"]).await;
+        peer.send(call(1, "sleep", &json!({"ms": 100}))).await;
+        assert_eq!(
+            text(&peer.ask(call(2, "add", &json!({"a": 1, "b": 2}))).await),
+            "3"
+        );
+        assert_eq!(peer.next().await["id"], 1, "what has begun is answered");
+        fills_up_unread(peer).await;
+
+        let mut peer = Peer::open(&[]).await;
+        peer.send(call(1, "sleep", &json!({"ms": 1}))).await;
+        peer.send(call(2, "hang_server", &json!({}))).await;
+        fills_up_unread(peer).await;
+    })
+    .await;
+}
+
+/// Asks until the pipe is full, which is when nobody reads it; no answer may have come by then.
+async fn fills_up_unread(mut peer: Peer) {
+    let ping = request(9, "ping", &json!({"padding": "x".repeat(1000)}));
+    let stdin = peer.stdin.as_mut().expect("open");
+    let full = async {
+        loop {
+            let line = format!("{ping}\n");
+            let written = stdin.write_all(line.as_bytes());
+            let moment = std::time::Duration::from_millis(500);
+            if tokio::time::timeout(moment, written).await.is_err() {
+                return;
+            }
+        }
+    };
+    let mut line = String::new();
+    tokio::select! {
+        () = full => {}
+        line = peer.stdout.read_line(&mut line) => panic!("answered: {line:?}"),
+    }
+    assert_eq!(peer.child.try_wait().expect("known"), None);
+}
+
+#[tokio::test]
+async fn pings_are_refused_or_ignored_and_handshakes_late() {
+    within(async {
+        let mut peer = Peer::open(&["--no-ping"]).await;
+        let refused = peer.ask(request(1, "ping", &json!({}))).await;
+        assert_eq!(refused["error"]["code"], -32601);
+
+        let mut peer = Peer::open(&["--ignore-ping"]).await;
+        peer.send(request(1, "ping", &json!({}))).await;
+        assert_eq!(
+            text(&peer.ask(call(2, "add", &json!({"a": 1, "b": 2}))).await),
+            "3"
+        );
+
+        let begun = std::time::Instant::now();
+        Peer::open(&["--handshake-delay", "150"]).await;
+        assert!(begun.elapsed().as_millis() >= 150);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tools_differ_between_starts_and_runs_are_known_by_their_keys() {
+    within(async {
+        let files = tempfile::tempdir().expect("a directory");
+        let path = |name| files.path().join(name).display().to_string();
+        let (tools, count) = (path("tools"), path("count"));
+        for number in ["1", "3\n"] {
+            std::fs::write(&tools, number).expect("written");
+            let mut peer = Peer::open(&["--tools-file", &tools, "--count-file", &count]).await;
+            let last = peer.ask(call(7, "tool_3", &json!({"key": "k1"}))).await;
+            assert_eq!(last["error"].is_null(), number == "3\n");
+        }
+        assert_eq!(
+            std::fs::read_to_string(&count).expect("written"),
+            "tool_3 7 k1\n"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn floods_on_demand_and_breaks_off_in_the_middle_of_an_answer() {
+    within(async {
+        let mut peer = Peer::open(&[]).await;
+        let flood = |to: &str, endless| json!({"to": to, "bytes": 300_000, "endless": endless});
+        peer.send(call(1, "flood", &flood("stdout", false))).await;
+        let mut noise = 0;
+        let answer = loop {
+            let line = peer.line().await;
+            if line.starts_with(b"{") {
+                break line;
+            }
+            noise += line.len();
+        };
+        assert_eq!(noise, 300_000);
+        assert!(answer.ends_with(b"\n"));
+
+        peer.send(call(2, "flood", &flood("stdout", true))).await;
+        let line = peer.line().await;
+        assert!(line.len() > 300_000, "the answer ends the endless line");
+
+        peer.send(call(3, "flood", &flood("stderr", false))).await;
+        let mut stderr = vec![0; 300_000];
+        let mut pipe = peer.child.stderr.take().expect("piped");
+        pipe.read_exact(&mut stderr).await.expect("read");
+        assert_eq!(text(&peer.next().await), "flooded");
+
+        peer.send(call(4, "break_off", &json!({}))).await;
+        let half = peer.line().await;
+        assert!(half.starts_with(br#"{"jsonrpc":"2.0","id":4,"#) && !half.ends_with(b"}\n"));
+        assert_eq!(peer.exit().await.code(), Some(3));
+    })
+    .await;
+}

@@ -11,6 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts::Alerts,
     calls::Calls,
     front::{
         guard::Guard,
@@ -34,6 +35,7 @@ pub struct Daemon {
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
     telling: JoinHandle<()>,
+    alerts: Alerts,
 }
 
 impl Daemon {
@@ -44,6 +46,7 @@ impl Daemon {
             Calls::default(),
             config.page_size,
         ));
+        let alerts = Alerts::start(&config.alerts, hub.registry.events());
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
             let (hub, stop) = (Arc::clone(&hub), stop.clone());
@@ -56,6 +59,7 @@ impl Daemon {
             origins: config.allowed_origins.clone(),
             stop,
             telling,
+            alerts,
         }
     }
 
@@ -110,5 +114,6 @@ impl Daemon {
         }
         self.hub.calls.drain(DRAIN_LIMIT).await;
         self.hub.registry.stop().await;
+        self.alerts.stop().await;
     }
 }

@@ -1,5 +1,6 @@
 //! Mainstay: keeps MCP servers up, and reachable behind one endpoint. See ARCHITECTURE.md.
 
+pub mod alerts;
 pub mod api;
 pub mod calls;
 pub mod cli;

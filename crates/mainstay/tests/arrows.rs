@@ -27,7 +27,8 @@ const ROOMS: &str = "
     cli/status    -> supervisor              // what `serve` tells of its servers
     cli/error     -> api state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls registry setting
+    daemon        -> alerts front front/mcp front/rest calls registry setting
+    alerts        -> events transport utc
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 

@@ -76,6 +76,19 @@ pub async fn read(response: Response<Incoming>) -> hyper::Result<String> {
     Ok(String::from_utf8(body.to_vec()).expect("UTF-8"))
 }
 
+/// What came of a body, and whether it broke off.
+pub async fn read_until_broken(response: Response<Incoming>) -> (String, bool) {
+    let (mut body, mut text) = (response.into_body(), String::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return (text, true);
+        };
+        let data = frame.into_data().unwrap_or_default();
+        text.push_str(std::str::from_utf8(&data).expect("UTF-8"));
+    }
+    (text, false)
+}
+
 /// A stream of server-sent events.
 pub struct Stream {
     body: Incoming,

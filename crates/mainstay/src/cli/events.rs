@@ -302,7 +302,17 @@ mod tests {
         .iter()
         .map(said)
         .collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        lost  gone
+        disconnected  as its operator wanted
+        reconnecting  refused; attempt 2 in 2.0 s
+        reconnected  after 1 attempt
+        degraded  3 checks failed: no reason known
+        failed  gave up
+        tools  9; new: a, b, c, d, e and 2 more; gone: x
+        configured  no server changed
+        rejected  the configuration: no
+        ");
     }
 
     #[test]

@@ -6,9 +6,11 @@ mod connect;
 mod content;
 mod error;
 mod events;
+mod health;
 mod list;
 pub mod logs;
 mod mcp;
+mod operate;
 mod output;
 mod pairs;
 mod prompts;
@@ -70,6 +72,16 @@ pub enum Command {
     List(list::List),
     /// Show what happened to the servers lately, or as it happens
     Events(events::Events),
+    /// Ask every server whether it is well
+    Health(health::Health),
+    /// Start a server that was stopped, has crashed or was given up
+    Start(operate::Operate),
+    /// Stop a server; its tools are listed no longer
+    Stop(operate::Operate),
+    /// Stop a server and start it again
+    Restart(operate::Operate),
+    /// Give a server a new session, whatever there is
+    Reconnect(operate::Reconnect),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -111,6 +123,11 @@ impl Command {
             Self::Validate(command) => command.json,
             Self::List(command) => command.daemon.json,
             Self::Events(command) => command.daemon.json,
+            Self::Health(command) => command.daemon.json,
+            Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
+                command.daemon.json
+            }
+            Self::Reconnect(command) => command.daemon.json,
             Self::Tools(command) => command.daemon.json,
             Self::Call(command) => command.daemon.json,
             Self::Resources(command) => command.daemon.json,
@@ -128,6 +145,11 @@ impl Command {
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
             Self::Events(command) => command.run().await,
+            Self::Health(command) => command.run().await,
+            Self::Start(command) => command.run("start").await,
+            Self::Stop(command) => command.run("stop").await,
+            Self::Restart(command) => command.run("restart").await,
+            Self::Reconnect(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -68,7 +68,7 @@ enum Happening {
 enum Progress {
     /// Its turn has come.
     Begun,
-    Opened(Session),
+    Opened(Arc<Session>),
 }
 
 /// Brings the shared session's notices to the supervisor's task.
@@ -450,7 +450,7 @@ impl Task {
             .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
     }
 
-    async fn opened(&mut self, which: Which, epoch: Epoch, session: Session) {
+    async fn opened(&mut self, which: Which, epoch: Epoch, session: Arc<Session>) {
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
@@ -458,7 +458,7 @@ impl Task {
         if epoch != upkeep.epoch() || session.is_over() {
             return;
         }
-        upkeep.session = Some(Arc::new(session));
+        upkeep.session = Some(session);
         if which == Which::Shared {
             self.view
                 .send_modify(|view| view.connected_at = Some(SystemTime::now()));
@@ -657,7 +657,7 @@ async fn connect(
         Err(loss) => return loss,
     };
     progress
-        .send((which, epoch, Progress::Opened(session)))
+        .send((which, epoch, Progress::Opened(Arc::new(session))))
         .await
         .ok();
     running.await

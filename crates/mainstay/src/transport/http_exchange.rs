@@ -27,7 +27,7 @@ pub struct HttpExchange {
 enum State {
     Head(Responding),
     Body { response: Response, read: BytesMut },
-    Events(Events),
+    Events(Box<Events>),
     Done,
 }
 
@@ -128,7 +128,7 @@ impl HttpExchange {
     fn head(&mut self, response: Response) {
         self.stream = response.head.is_success() && response.head.is_event_stream;
         self.state = if self.stream {
-            State::Events(Events::new(response, self.link.max_message_bytes))
+            State::Events(Box::new(Events::new(response, self.link.max_message_bytes)))
         } else {
             State::Body {
                 response,
@@ -168,7 +168,7 @@ impl HttpExchange {
     }
 
     /// One event of the stream; only what belongs to this call is given on.
-    fn event(&mut self, data: String) -> Option<Frame> {
+    fn event(&mut self, data: Bytes) -> Option<Frame> {
         // An empty event primes the stream for resumption (2025-11-25).
         if data.is_empty() {
             return None;
@@ -177,7 +177,7 @@ impl HttpExchange {
             tracing::warn!("a batch in an event stream was skipped");
             return None;
         }
-        let frame = match Frame::read(data.into()) {
+        let frame = match Frame::read(data) {
             Ok(frame) => frame,
             Err(error) => {
                 tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");

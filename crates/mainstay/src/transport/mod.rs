@@ -19,10 +19,10 @@ mod lines;
 mod pending;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
-mod process;
+pub mod process;
 #[cfg(windows)]
 #[path = "process_windows.rs"]
-mod process;
+pub mod process;
 mod session;
 mod sse;
 mod stderr_tail;
@@ -30,6 +30,7 @@ mod stdio;
 mod streamable_http;
 mod unasked;
 mod vitals;
+mod webhook;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -53,7 +54,12 @@ pub use self::{
     stderr_tail::StderrTail,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
+    webhook::{NotTaken, Webhook},
 };
+
+/// For the fuzz targets only; what a parser reads is fed to it byte by byte there.
+#[doc(hidden)]
+pub use self::events::{Event, EventParser, TooLarge};
 
 /// Resolves to the reason when the connection, with everything it started, is gone.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;

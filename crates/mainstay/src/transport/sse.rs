@@ -131,8 +131,9 @@ async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Los
 /// The first event says where to post. It must be the same origin: our headers go there.
 async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
     while let Some(Ok(event)) = events.next().await {
-        if event.event.as_deref() == Some("endpoint") {
+        if event.name.as_deref() == Some("endpoint") {
             let data = event.data.unwrap_or_default();
+            let data = String::from_utf8_lossy(&data);
             return match http_client::resolve(stream, data.trim()) {
                 Some(uri) if http_client::same_origin(stream, &uri) => Ok(uri),
                 _ => Err(Loss::Rejected(format!(
@@ -263,7 +264,7 @@ impl Stream {
             let event = match event {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
-                    let id = self.link.pending.too_large(head.as_bytes(), limit);
+                    let id = self.link.pending.too_large(&head, limit);
                     tracing::warn!(id, limit, "an event exceeds maxMessageBytes");
                     continue;
                 }
@@ -275,7 +276,7 @@ impl Stream {
             let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                 continue;
             };
-            match Frame::read(data.into()) {
+            match Frame::read(data) {
                 Ok(frame) => {
                     if let Some(answer) = self.unasked.sort(frame, &self.link.pending)
                         && outgoing.try_send(answer).is_err()

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -343,8 +344,8 @@ impl HttpLink {
         }
     }
 
-    fn heard(&self, data: String, nobody: &Pending) {
-        match Frame::read(data.into()) {
+    fn heard(&self, data: Bytes, nobody: &Pending) {
+        match Frame::read(data) {
             Ok(frame) => {
                 if let Some(answer) = self.unasked.sort(frame, nobody) {
                     self.send_later(answer);

@@ -32,7 +32,13 @@ async fn what_happened_to_a_server_is_told_in_order() {
         rest.to_owned()
     });
     let lines: Vec<String> = lines.collect();
-    assert_snapshot!(home.redacted(&lines.join("\n")), @"");
+    assert_snapshot!(home.redacted(&lines.join("\n")), @r"
+  good          connected
+  good          tools         28; new: add, ask, big, cancelled, change_prompts and 23 more
+  good          lost          process exited unexpectedly (code 3)
+  good          reconnecting  process exited unexpectedly (code 3); attempt 1 in [TIME]
+  good          reconnected   after 1 attempt
+");
 
     let all = home.run(&["events", "--json"]).await;
     let events: Vec<Value> = all
@@ -84,7 +90,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     daemon.stop().await;
     let mut daemon = home.serve(&["--config", &config]).await;
     until("snapshot").await;
-    daemon.says("ready: 1 of 1").await;
+    daemon.says("good  connected").await;
     home.run(&["call", "good/crash"]).await;
     until("server_disconnected").await;
     daemon.stop().await;

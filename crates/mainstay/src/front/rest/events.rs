@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
-use super::{Door, lists, refusal::Refusal};
+use super::{Door, refusal::Refusal, servers};
 use crate::{
     api,
     events::{Heard, Subscription},
@@ -143,7 +143,7 @@ impl Telling {
     /// How things are, now or later than the place that it bears.
     fn show(&mut self) {
         let place = self.subscription.place().to_string();
-        let servers = lists::all(&self.door);
+        let servers = servers::all(&self.door);
         self.due.push_back(frame(&place, api::SNAPSHOT, &servers));
     }
 }

@@ -1,0 +1,341 @@
+//! A TCP gate between a gateway and a backend: it forwards a port, and can close it, reset what is
+//! open, or go silent, as networks do. It counts who tries to come in.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// Connections that may wait to be accepted: more than any test opens at once.
+const BACKLOG: u32 = 4096;
+
+/// How long the port is asked for again: the kernel may hold it for a moment longer than we did.
+const BIND_LIMIT: Duration = Duration::from_secs(5);
+const BIND_PAUSE: Duration = Duration::from_millis(5);
+
+/// What the gate does with those who come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Forward,
+    /// Accepts and moves nothing, on old connections too: no answer, no reset. What was not moved is
+    /// moved when the gate forwards again.
+    Silent,
+    /// Nobody listens; what is open stays open.
+    Closed,
+    /// Accepts and resets at once, on old connections too: a refusal that is counted.
+    Reset,
+}
+
+/// What every connection obeys. Connections are numbered as they come.
+#[derive(Debug, Clone, Copy)]
+struct Orders {
+    mode: Mode,
+    /// Those below are reset.
+    reset_below: u64,
+    /// Those below never move anything again: half-open.
+    stranded_below: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Move,
+    Rest,
+    Reset,
+}
+
+impl Orders {
+    fn fate(self, connection: u64) -> Fate {
+        if connection < self.reset_below || self.mode == Mode::Reset {
+            Fate::Reset
+        } else if connection < self.stranded_below || self.mode == Mode::Silent {
+            Fate::Rest
+        } else {
+            Fate::Move
+        }
+    }
+}
+
+/// A running gate. Dropped, it closes without being waited for.
+#[derive(Debug)]
+pub struct Gate {
+    address: SocketAddr,
+    orders: watch::Sender<Orders>,
+    attempts: Arc<Attempts>,
+    commands: mpsc::UnboundedSender<Command>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Attempts {
+    // Held for a push or a copy only.
+    at: Mutex<Vec<Instant>>,
+}
+
+impl Attempts {
+    fn at(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+enum Command {
+    Mode(Mode, oneshot::Sender<io::Result<()>>),
+    Stop,
+}
+
+enum Event {
+    Came(io::Result<TcpStream>),
+    Commanded(Option<Command>),
+    Left,
+}
+
+impl Gate {
+    /// Forwards a free loopback port to `backend`, which need not listen yet. Called in a runtime.
+    pub fn open(backend: SocketAddr) -> io::Result<Self> {
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        let orders = watch::Sender::new(Orders {
+            mode: Mode::Forward,
+            reset_below: 0,
+            stranded_below: 0,
+        });
+        let attempts = Arc::<Attempts>::default();
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let keeper = Keeper {
+            address,
+            backend,
+            listener: Some(listener),
+            orders: orders.clone(),
+            attempts: Arc::clone(&attempts),
+            connections: JoinSet::new(),
+        };
+        Ok(Self {
+            address,
+            orders,
+            attempts,
+            commands,
+            keeper: Some(tokio::spawn(keeper.run(inbox))),
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes effect before this returns: after `Closed` connections are refused, after the others they
+    /// are accepted again, on the same port.
+    pub async fn set(&self, mode: Mode) -> io::Result<()> {
+        let (done, outcome) = oneshot::channel();
+        let gone = || io::Error::other("the gate has stopped");
+        self.commands
+            .send(Command::Mode(mode, done))
+            .map_err(|_| gone())?;
+        outcome.await.map_err(|_| gone())?
+    }
+
+    /// Resets (RST) every connection that is open.
+    pub fn reset(&self) {
+        let next = self.next();
+        self.orders.send_modify(|orders| orders.reset_below = next);
+    }
+
+    /// Makes every connection that is open half-open, for good; new ones work. So it is after a sleep,
+    /// or when a NAT has forgotten them.
+    pub fn strand(&self) {
+        let next = self.next();
+        self.orders
+            .send_modify(|orders| orders.stranded_below = next);
+    }
+
+    fn next(&self) -> u64 {
+        self.attempts.at().len() as u64
+    }
+
+    /// When connections were accepted. One that found the port closed never came here.
+    pub fn attempts(&self) -> Vec<Instant> {
+        self.attempts.at().clone()
+    }
+
+    /// The most attempts within any span of this length.
+    pub fn most_attempts_within(&self, span: Duration) -> usize {
+        let at = self.attempts();
+        let count = |(first, begun): (usize, &Instant)| {
+            at[first..].partition_point(|it| it.duration_since(*begun) < span)
+        };
+        at.iter().enumerate().map(count).max().unwrap_or_default()
+    }
+
+    /// Closes the port and resets what is open, and waits for it.
+    pub async fn stop(mut self) {
+        // It may have ended by a panic, which is reported below.
+        let _ = self.commands.send(Command::Stop);
+        if let Some(keeper) = self.keeper.take()
+            && let Err(error) = keeper.await
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+}
+
+/// The task that owns the listener and the connections.
+struct Keeper {
+    address: SocketAddr,
+    backend: SocketAddr,
+    listener: Option<TcpListener>,
+    orders: watch::Sender<Orders>,
+    attempts: Arc<Attempts>,
+    connections: JoinSet<()>,
+}
+
+impl Keeper {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
+        loop {
+            let event = tokio::select! {
+                stream = accept(self.listener.as_ref()) => Event::Came(stream),
+                command = inbox.recv() => Event::Commanded(command),
+                Some(_) = self.connections.join_next() => Event::Left,
+            };
+            match event {
+                Event::Came(Ok(stream)) => self.admit(stream),
+                // The peer has gone already; nothing else fails on loopback.
+                Event::Came(Err(_)) | Event::Left => {}
+                Event::Commanded(Some(Command::Mode(mode, done))) => {
+                    // The test may not wait for it.
+                    let _ = done.send(self.turn(mode).await);
+                }
+                Event::Commanded(Some(Command::Stop) | None) => {
+                    self.orders
+                        .send_modify(|orders| orders.reset_below = u64::MAX);
+                    drop(self.listener);
+                    while self.connections.join_next().await.is_some() {}
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream) {
+        let number = {
+            let mut attempts = self.attempts.at();
+            attempts.push(Instant::now());
+            attempts.len() as u64 - 1
+        };
+        let orders = self.orders.subscribe();
+        self.connections
+            .spawn(connection(number, stream, self.backend, orders));
+    }
+
+    async fn turn(&mut self, mode: Mode) -> io::Result<()> {
+        if mode == Mode::Closed {
+            self.listener = None;
+        } else if self.listener.is_none() {
+            self.listener = Some(listen_again(self.address).await?);
+        }
+        self.orders.send_modify(|orders| orders.mode = mode);
+        Ok(())
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
+    match listener {
+        Some(listener) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    // Connections of the port's last life may linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+async fn listen_again(address: SocketAddr) -> io::Result<TcpListener> {
+    let begun = Instant::now();
+    loop {
+        match listen(address) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < BIND_LIMIT =>
+            {
+                tokio::time::sleep(BIND_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Moves bytes both ways for as long as the orders say so.
+async fn connection(
+    number: u64,
+    client: TcpStream,
+    backend: SocketAddr,
+    mut orders: watch::Receiver<Orders>,
+) {
+    let connected = until(&mut orders, number, TcpStream::connect(backend)).await;
+    let Some(Ok(mut backend)) = connected else {
+        // Nobody is behind us, so nobody is here.
+        return reset(&client);
+    };
+    let mut client = client;
+    for stream in [&client, &backend] {
+        // Costs only time where it fails.
+        let _ = stream.set_nodelay(true);
+    }
+    let moving = tokio::io::copy_bidirectional(&mut client, &mut backend);
+    if until(&mut orders, number, moving).await.is_none() {
+        reset(&client);
+        reset(&backend);
+    }
+}
+
+/// Drives `work` while the fate of the connection is to move; `None` once it is to be reset.
+async fn until<T>(
+    orders: &mut watch::Receiver<Orders>,
+    number: u64,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        let fate = orders.borrow_and_update().fate(number);
+        if fate == Fate::Reset {
+            return None;
+        }
+        tokio::select! {
+            // A fate that has changed goes first: what comes after a command obeys it.
+            biased;
+            changed = orders.changed() => changed.ok()?,
+            done = &mut work, if fate == Fate::Move => return Some(done),
+        }
+    }
+}
+
+/// Makes the end of the stream a reset.
+fn reset(stream: &TcpStream) {
+    // Where it fails, the end is a FIN: a broken connection all the same.
+    let _ = stream.set_zero_linger();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_reset_before_it_is_anything_else() {
+        let orders = Orders {
+            mode: Mode::Silent,
+            reset_below: 1,
+            stranded_below: 2,
+        };
+        let fates = |orders: Orders| [0, 1, 2].map(|number| orders.fate(number));
+        assert_eq!(fates(orders), [Fate::Reset, Fate::Rest, Fate::Rest]);
+        let mode = Mode::Forward;
+        let open = Orders { mode, ..orders };
+        assert_eq!(fates(open), [Fate::Reset, Fate::Rest, Fate::Move]);
+    }
+}

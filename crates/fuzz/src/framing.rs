@@ -1,0 +1,273 @@
+//! The framing of stdio, and what is read of a message: [`LineReader`], [`Frame`],
+//! [`message::batch`].
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use mainstay::transport::{Frame, Line, LineReader};
+use mainstay_core::message::{self, Kind};
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::Input;
+
+/// How much of an oversized line is kept.
+const HEAD: usize = 1024;
+
+/// Reads the lines of a stream, and each line as a message.
+pub fn check(data: &[u8]) {
+    let Some(input) = Input::new(data) else {
+        return;
+    };
+    let lines = read(&input);
+    check_lines(&input, &lines);
+    for line in lines {
+        if let Line::Whole(line) = line {
+            check_message(&line);
+        }
+    }
+}
+
+/// Each piece is one read.
+struct Pieces<'a>(std::vec::IntoIter<&'a [u8]>);
+
+impl AsyncRead for Pieces<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(piece) = self.0.next() {
+            buffer.put_slice(piece);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn read(input: &Input) -> Vec<Line> {
+    let mut reader = LineReader::new(Pieces(input.pieces.clone().into_iter()), input.limit);
+    let mut lines = Vec::new();
+    while let Some(line) = now(reader.next()).expect("memory can be read") {
+        lines.push(line);
+    }
+    lines
+}
+
+/// The outcome of a future that waits for nothing but its turn.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let Poll::Ready(outcome) = future.as_mut().poll(&mut context) {
+            return outcome;
+        }
+    }
+}
+
+/// Every line is delivered as it was written and in order, unless it is longer than allowed; how
+/// much longer it may be depends on what one read brings.
+fn check_lines(input: &Input, lines: &[Line]) {
+    let mut written: Vec<&[u8]> = input.bytes.split(|byte| *byte == b'\n').collect();
+    let unfinished = written.pop().expect("a split has a last part");
+    let most = input.limit + input.longest_piece();
+    let mut lines = lines.iter();
+    for written in written {
+        match lines.next().expect("every line is delivered") {
+            Line::Whole(line) => {
+                assert_eq!(line, written.strip_suffix(b"\r").unwrap_or(written));
+                assert!(written.len() <= most, "longer than was ever to be held");
+            }
+            Line::TooLong { head } => check_head(head, written, input.limit),
+        }
+    }
+    match lines.next() {
+        None => assert!(unfinished.len() <= most, "an oversized line went unnoticed"),
+        Some(Line::TooLong { head }) => check_head(head, unfinished, input.limit),
+        Some(Line::Whole(line)) => panic!("{line:?} has no end"),
+    }
+    assert_eq!(lines.next(), None);
+}
+
+fn check_head(head: &[u8], line: &[u8], limit: usize) {
+    assert!(line.len() > limit, "{line:?} is not too long");
+    assert!(line.starts_with(head));
+    assert!((limit + 1).min(HEAD) <= head.len() && head.len() <= HEAD);
+}
+
+fn check_message(line: &Bytes) {
+    let Ok(text) = std::str::from_utf8(line) else {
+        assert!(Frame::read(line.clone()).is_err(), "read what is no UTF-8");
+        return;
+    };
+    check_batch(text);
+    let frame = match (Frame::read(line.clone()), Members::read(text)) {
+        (Ok(frame), Some(members)) => {
+            check_members(&frame, &members);
+            frame
+        }
+        (Ok(_), None) => panic!("accepted: {text}"),
+        (Err(error), Some(_)) => panic!("refused ({error}): {text}"),
+        (Err(_), None) => return,
+    };
+    let renamed = frame.with_id("77");
+    assert!(!renamed.contains(['\n', '\r']), "more than one line");
+    let renamed = Frame::read(renamed.into()).expect("what was a message still is one");
+    match (frame.envelope().kind, renamed.envelope().kind) {
+        (Kind::Notification { method }, Kind::Notification { method: after }) => {
+            assert_eq!(method, after);
+        }
+        (Kind::Request { method, .. }, Kind::Request { id, method: after }) => {
+            assert_eq!((method, "77"), (after, renamed.get(id)));
+        }
+        (
+            Kind::Response { body, is_error, .. },
+            Kind::Response {
+                id,
+                body: after,
+                is_error: still,
+            },
+        ) => {
+            assert_eq!((is_error, "77"), (still, renamed.get(id)));
+            assert_eq!(message::one_line(frame.get(body)), renamed.get(after));
+        }
+        (before, after) => panic!("{before:?} became {after:?}"),
+    }
+}
+
+fn check_batch(text: &str) {
+    let items = message::batch(text).ok();
+    let expected: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
+    let expected = expected.filter(|items| !items.is_empty());
+    let expected = expected.map(|items| items.into_iter().map(RawValue::get).collect());
+    assert_eq!(items, expected);
+}
+
+/// What the reader's spans say against what is there.
+fn check_members(frame: &Frame, members: &Members) {
+    match frame.envelope().kind {
+        Kind::Request { id, .. } => {
+            assert_eq!(Some(frame.get(id)), members.id.map(RawValue::get));
+            check_address(frame, members);
+        }
+        Kind::Notification { .. } => check_address(frame, members),
+        Kind::Response { id, body, is_error } => {
+            assert_eq!(Some(frame.get(id)), members.id.map(RawValue::get));
+            let expected = if is_error {
+                members.error
+            } else {
+                members.result
+            };
+            assert_eq!(Some(frame.get(body)), expected.map(RawValue::get));
+            return;
+        }
+    }
+    assert_eq!(Some(frame.method_name()), members.method);
+}
+
+/// Where it can be read, it says what a plain reader finds.
+fn check_address(frame: &Frame, members: &Members) {
+    let params: Pairs = members.params.and_then(Pairs::read).unwrap_or_default();
+    let Ok(address) = message::address(frame.text(), frame.envelope()) else {
+        return;
+    };
+    let text = |name| {
+        params
+            .last(name)
+            .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok())
+    };
+    assert_eq!(address.name.map(|it| it.value.into_owned()), text("name"));
+    assert_eq!(address.uri.map(|it| it.value.into_owned()), text("uri"));
+    let meta = params
+        .last("_meta")
+        .and_then(Pairs::read)
+        .unwrap_or_default();
+    let token = meta.last("progressToken").map(RawValue::get);
+    assert_eq!(address.progress_token.map(|token| frame.get(token)), token);
+}
+
+/// A message as a plain reader sees it, by the rules of JSON-RPC and MCP alone.
+struct Members<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<String>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+impl<'a> Members<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let pairs: Pairs<'a> = serde_json::from_str(text).ok()?;
+        let one = |name| {
+            let mut found = pairs.0.iter().filter(move |(key, _)| key == name);
+            let first = found.next().map(|(_, value)| *value);
+            // A member that occurs twice makes it no message.
+            found.next().is_none().then_some(first)
+        };
+        let version = one("jsonrpc")?;
+        let members = Self {
+            id: one("id")?,
+            method: match one("method")?.filter(|raw| raw.get() != "null") {
+                Some(raw) => Some(serde_json::from_str(raw.get()).ok()?),
+                None => None,
+            },
+            params: one("params")?,
+            result: one("result")?,
+            error: one("error")?,
+        };
+        let answers = usize::from(members.result.is_some()) + usize::from(members.error.is_some());
+        let id_is_one = members
+            .id
+            .is_some_and(|id| !id.get().starts_with(['n', 't', 'f', '[', '{']));
+        let object = |raw: &RawValue| raw.get() == "null" || Pairs::read(raw).is_some();
+        let is_message = match members.method {
+            Some(_) => {
+                answers == 0
+                    && (members.id.is_none() || id_is_one)
+                    && members.params.is_none_or(object)
+            }
+            None => answers == 1 && members.id.is_some(),
+        };
+        (version?.get() == r#""2.0""# && is_message).then_some(members)
+    }
+}
+
+/// An object as its members stand.
+#[derive(Default)]
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Pairs<'a> {
+    fn read(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    fn last(&self, name: &str) -> Option<&'a RawValue> {
+        let found = self.0.iter().rev().find(|(key, _)| key == name);
+        found.map(|(_, value)| *value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}

@@ -1,0 +1,28 @@
+//! Every input that was found, or is typical, keeps its promise.
+
+use std::path::Path;
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
+    let mut count = 0;
+    for file in corpus.read_dir().expect("the corpus is there") {
+        let path = file.expect("listed").path();
+        let input = std::fs::read(&path).expect("read");
+        eprintln!("{}", path.display());
+        check(&input);
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+#[test]
+fn framing() {
+    replay("framing", fuzz::framing::check);
+}
+
+#[test]
+fn events() {
+    replay("events", fuzz::events::check);
+}
