@@ -91,7 +91,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
         if last {
             close_stdin();
         }
-        if lines.send(Ok(line)).is_err() || last {
+        if lines.blocking_send(Ok(line)).is_err() || last {
             return;
         }
     }

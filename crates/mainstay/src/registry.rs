@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::SleepClock,
     events::Events,
+    logs::Logs,
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Report, Server},
@@ -95,6 +96,11 @@ impl Registry {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
             events: Events::default(),
+            logs: setting
+                .state
+                .as_deref()
+                .map(Logs::start)
+                .unwrap_or_default(),
             catalogs: setting.state.map(|state| state.join("catalogs")),
         });
         if let Some(folder) = &fleet.catalogs
@@ -265,6 +271,8 @@ impl Registry {
         join(&self.supervisors).await;
         self.stop.cancel();
         join(&self.own).await;
+        // After the last words of the servers.
+        self.fleet.logs.close().await;
     }
 }
 

@@ -1,22 +1,34 @@
 //! Asks a daemon: one connection per request, over plain HTTP.
 
-use std::{error::Error, io, path::PathBuf, time::Duration};
+use std::{
+    error::Error,
+    io,
+    path::PathBuf,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use bytes::Bytes;
+use futures_util::{FutureExt as _, future::Fuse};
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use mainstay_core::config::Secret;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, EVENTS, EventStream, Events, GET_PROMPT, GetPrompt, HEALTH, HealthReport,
-    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RECENT_EVENTS, RESOURCES, Read, Resources,
-    SERVERS, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
+    PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS,
+    Templates, Tools, WholeRead,
 };
+
+pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
+
+/// Does its work while it is polled.
+pub(super) type Connection = Pin<Box<Fuse<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>>>;
 
 /// A daemon that does not even accept a connection in this time is not there. An answer may take as
 /// long as a call may: the daemon keeps that time.
@@ -144,6 +156,12 @@ impl Client {
         self.post(&path, &Map::new()).await
     }
 
+    /// The last lines of a server's log.
+    pub async fn logs(&self, server: &str, tail: usize) -> Result<Logs, ClientError> {
+        let path = LOGS.replace("{name}", server);
+        self.get(&format!("{path}?tail={tail}")).await
+    }
+
     pub async fn tools(&self) -> Result<Tools, ClientError> {
         self.get(TOOLS).await
     }
@@ -172,7 +190,7 @@ impl Client {
         self.post(GET_PROMPT, get).await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
@@ -191,22 +209,24 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
-        let (status, body) = self.exchange(method, path, body).await?;
+        let request = self.request(method, path, body)?;
+        let (mut sender, mut connection) = self.handshake().await?;
+        let exchange = async move {
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+        };
+        let (status, body) = drive(&mut connection, exchange)
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match status {
             StatusCode::OK => serde_json::from_slice(&body).map_err(|_| self.foreign(status)),
             _ => Err(self.refusal(status, &body)),
         }
     }
 
-    fn foreign(&self, status: StatusCode) -> ClientError {
-        ClientError::Foreign {
-            url: self.url.clone(),
-            status,
-        }
-    }
-
-    /// What an answer means that is not the one asked for.
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
+    /// What an answer other than 200 means.
+    pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
         if status == StatusCode::UNAUTHORIZED {
             return ClientError::Unauthorized {
                 url: self.url.clone(),
@@ -222,36 +242,14 @@ impl Client {
         }
     }
 
-    /// What happens from now on, or after a place (an event's id).
-    pub async fn events(&self, after: Option<&str>) -> Result<EventStream, ClientError> {
-        let path = with_place(EVENTS, after);
-        let request = self.request(Method::GET, &path, Bytes::new())?;
-        let (mut sender, connection) = self.handshake().await?;
-        let mut work = JoinSet::new();
-        work.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "the connection to the daemon broke off");
-            }
-        });
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| self.unreachable(error))?;
-        let (head, body) = response.into_parts();
-        if head.status != StatusCode::OK {
-            let body = body.collect().await;
-            let body = body.map_err(|error| self.unreachable(error))?.to_bytes();
-            return Err(self.refusal(head.status, &body));
+    pub(super) fn foreign(&self, status: StatusCode) -> ClientError {
+        ClientError::Foreign {
+            url: self.url.clone(),
+            status,
         }
-        Ok(EventStream::new(body, work))
     }
 
-    /// What happened lately, or after a place.
-    pub async fn recent_events(&self, after: Option<&str>) -> Result<Events, ClientError> {
-        self.get(&with_place(RECENT_EVENTS, after)).await
-    }
-
-    fn request(
+    pub(super) fn request(
         &self,
         method: Method,
         path: &str,
@@ -270,41 +268,11 @@ impl Client {
             .map_err(|error| self.unreachable(error))
     }
 
-    async fn handshake(
-        &self,
-    ) -> Result<
-        (
-            SendRequest<Full<Bytes>>,
-            Connection<TokioIo<TcpStream>, Full<Bytes>>,
-        ),
-        ClientError,
-    > {
-        http1::handshake(TokioIo::new(self.connect().await?))
+    pub(super) async fn handshake(&self) -> Result<(Sender, Connection), ClientError> {
+        let (sender, connection) = http1::handshake(TokioIo::new(self.connect().await?))
             .await
-            .map_err(|error| self.unreachable(error))
-    }
-
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
-        let request = self.request(method, path, body)?;
-        let (mut sender, connection) = self.handshake().await?;
-        let exchange = async move {
-            let response = sender.send_request(request).await?;
-            let status = response.status();
-            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
-        };
-        // The connection does its work while it is polled, and is over when the answer is there.
-        let mut exchange = std::pin::pin!(exchange);
-        tokio::select! {
-            biased;
-            answer = &mut exchange => answer,
-            _ = connection => exchange.await,
-        }
-        .map_err(|error| self.unreachable(error))
+            .map_err(|error| self.unreachable(error))?;
+        Ok((sender, Box::pin(connection.fuse())))
     }
 
     async fn connect(&self) -> Result<TcpStream, ClientError> {
@@ -325,7 +293,10 @@ impl Client {
             .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
     }
 
-    fn unreachable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> ClientError {
+    pub(super) fn unreachable(
+        &self,
+        error: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> ClientError {
         ClientError::Unreachable {
             url: self.url.clone(),
             source: error.into(),
@@ -333,8 +304,16 @@ impl Client {
     }
 }
 
-fn with_place(path: &str, after: Option<&str>) -> String {
-    after.map_or_else(|| path.to_owned(), |after| format!("{path}?after={after}"))
+/// Does something that needs its connection to work meanwhile. Cancel-safe if `work` is.
+pub(super) async fn drive<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => return done,
+        // What it had to say, `work` has by now.
+        _ = connection => {}
+    }
+    work.await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::Args;
 use mainstay_core::event::{EventId, EventKind};
 use serde_json::{Value, json};
 
-use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
 use crate::api::{self, Client, ClientError, Told};
 
 /// A daemon that is gone is looked for so often.
@@ -57,9 +57,9 @@ impl Events {
         let mut gone = false;
         loop {
             let told = async |client: &Client| {
-                let mut stream = client.events(place.as_deref()).await?;
+                let mut stream = client.follow_events(place.as_deref()).await?;
                 (was_there, gone) = (true, false);
-                while let Some(told) = stream.next().await {
+                while let Some(told) = stream.next().await? {
                     self.show(told)?;
                     place = stream.place().map(str::to_owned);
                 }

@@ -11,7 +11,7 @@ use mainstay_core::config::Config;
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-use super::{CommandError, Exit, logs::complain, output, signals::Signals, status::Tellers};
+use super::{CommandError, Exit, output, signals::Signals, status::Tellers, stderr::complain};
 use crate::{
     daemon::Daemon,
     demo,

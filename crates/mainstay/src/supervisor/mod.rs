@@ -44,7 +44,8 @@ pub use self::{
 };
 use crate::{
     events::Events,
-    transport::{Listener, Notice, Session, StderrTail},
+    logs::{Logs, ServerLog},
+    transport::{Listener, Notice, Session},
 };
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
@@ -75,6 +76,7 @@ pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
     pub events: Events,
+    pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
 }
@@ -93,7 +95,7 @@ pub enum Operation {
 #[derive(Debug)]
 pub struct Server {
     pub name: ServerName,
-    pub stderr: Arc<StderrTail>,
+    pub log: Arc<ServerLog>,
     config: ArcSwap<ServerConfig>,
     view: watch::Receiver<View>,
     commands: mpsc::Sender<Command>,
@@ -131,12 +133,12 @@ enum Command {
 /// left.
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
-    let stderr = Arc::new(StderrTail::default());
-    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&stderr), fleet);
+    let log = fleet.logs.server(&config.name);
+    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
         config: ArcSwap::new(config),
-        stderr,
+        log,
         view,
         commands,
         started_at: Instant::now(),
@@ -253,7 +255,7 @@ impl Server {
 
     /// Why a server died is the first question, and its stderr the first answer.
     fn with_stderr(&self, failure: Failure) -> Failure {
-        let stderr = self.stderr.lines();
+        let stderr = self.log.tail.texts();
         if stderr.is_empty() {
             failure
         } else {

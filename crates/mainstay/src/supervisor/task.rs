@@ -35,7 +35,10 @@ use super::{
     probe,
     upkeep::Upkeep,
 };
-use crate::transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session, StderrTail};
+use crate::{
+    logs::ServerLog,
+    transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session},
+};
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
@@ -91,7 +94,7 @@ type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) stderr: Arc<StderrTail>,
+    pub(super) log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
     view: watch::Sender<View>,
 
@@ -112,7 +115,7 @@ pub struct Task {
 impl Task {
     pub fn new(
         config: Arc<ServerConfig>,
-        stderr: Arc<StderrTail>,
+        log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>) {
         let notices = mpsc::channel(MAX_NOTICES);
@@ -138,7 +141,7 @@ impl Task {
         });
         let task = Self {
             config,
-            stderr,
+            log,
             fleet,
             view,
             shared,
@@ -423,7 +426,7 @@ impl Task {
             max_message_bytes: self.config.max_message_bytes,
             hang_after,
             listener,
-            stderr: Arc::clone(&self.stderr),
+            log: Arc::clone(&self.log),
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
@@ -652,15 +655,22 @@ async fn connect(
     };
     // Their reader ends after all connections.
     progress.send((which, epoch, Progress::Begun)).await.ok();
+    let log = Arc::clone(&opening.log);
     let (session, running) = match open(opening, slot).await {
         Ok(opened) => opened,
-        Err(loss) => return loss,
+        Err(loss) => {
+            log.ended(&loss);
+            return loss;
+        }
     };
+    log.note("connected");
     progress
         .send((which, epoch, Progress::Opened(Arc::new(session))))
         .await
         .ok();
-    running.await
+    let loss = running.await;
+    log.ended(&loss);
+    loss
 }
 
 /// Opens a connection; its slot is free for the next as soon as it is open, or hangs.

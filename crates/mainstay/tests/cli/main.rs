@@ -6,6 +6,7 @@
 mod commands;
 mod events;
 mod failures;
+mod logs;
 mod occasion;
 mod serve;
 mod world;

@@ -156,6 +156,10 @@ impl Serving {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = self
             .child

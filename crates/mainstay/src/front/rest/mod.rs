@@ -5,6 +5,7 @@ mod calls;
 mod events;
 mod health;
 mod lists;
+mod logs;
 mod refusal;
 mod servers;
 
@@ -21,6 +22,7 @@ use axum::{
 use http::StatusCode;
 use mainstay_core::config::Secret;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
 use super::mcp::Hub;
@@ -34,15 +36,18 @@ struct Door {
     max_body: usize,
     /// Streams of events that may still be opened.
     streams: Arc<Semaphore>,
+    /// Cancelled when the door closes: streams end.
+    stop: CancellationToken,
 }
 
-/// `max_body` in bytes.
-pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
+/// `max_body` in bytes. Streams end with `stop`.
+pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationToken) -> Router {
     let door = Door {
         hub,
         token,
         max_body,
         streams: Arc::new(Semaphore::new(events::MAX_STREAMS)),
+        stop,
     };
     let api = Router::new()
         .route(api::CLIENTS, get(servers::clients))
@@ -51,6 +56,7 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
         .route(api::SERVERS, get(servers::servers))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
+        .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))

@@ -1,5 +1,7 @@
 //! Why a request was not answered: always `{"error": CODE, …}` (M13).
 
+use std::io;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 use mainstay_core::failure::{Failure, FailureKind};
@@ -26,6 +28,8 @@ pub enum Refusal {
     InvalidToolName { name: String, reason: String },
     #[error("{0} streams of events are open already; poll /api/events/recent")]
     TooManyStreams(usize),
+    #[error("the log cannot be read: {0}")]
+    Unreadable(io::Error),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -42,6 +46,7 @@ impl Refusal {
                 StatusCode::BAD_REQUEST
             }
             Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
@@ -56,6 +61,7 @@ impl Refusal {
             Self::TooLarge(_) => "request_too_large",
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
             Self::TooManyStreams(_) => "too_many_streams",
+            Self::Unreadable(_) => "log_unreadable",
             Self::MissingParameter(parameter) => {
                 return json!({
                     "error": "missing_parameter",
