@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 use tokio::{
     sync::{mpsc, watch},
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinHandle, JoinSet},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -70,6 +70,8 @@ impl Alerts {
 enum Happening {
     Heard(Option<Heard>),
     Configured,
+    /// An alert that is no longer chosen has delivered what it had to.
+    Ended(Result<(), JoinError>),
     Deadline,
     Stop,
 }
@@ -107,6 +109,7 @@ impl Desk {
                     tracing::warn!("events came too fast: an alert may be missing");
                 }
                 Happening::Configured => self.configure(),
+                Happening::Ended(ended) => tell_panic(ended),
                 Happening::Deadline => {
                     let now = Instant::now().into_std();
                     self.tell(|watch| watch.tick(now));
@@ -129,17 +132,14 @@ impl Desk {
                 None => std::future::pending().await,
             }
         };
-        loop {
-            tokio::select! {
-                () = self.stop.cancelled() => return Happening::Stop,
-                heard = self.subscription.next() => return Happening::Heard(heard),
-                Ok(()) = self.choice.changed() => return Happening::Configured,
-                Some(ended) = self.deliveries.join_next() => {
-                    tell_panic(ended);
-                    return Happening::Configured;
-                }
-                () = due => return Happening::Deadline,
-            }
+        tokio::select! {
+            // A new choice holds for what happens after it.
+            biased;
+            () = self.stop.cancelled() => Happening::Stop,
+            Ok(()) = self.choice.changed() => Happening::Configured,
+            heard = self.subscription.next() => Happening::Heard(heard),
+            Some(ended) = self.deliveries.join_next() => Happening::Ended(ended),
+            () = due => Happening::Deadline,
         }
     }
 
@@ -183,7 +183,7 @@ impl Desk {
     }
 }
 
-fn tell_panic(ended: Result<(), tokio::task::JoinError>) {
+fn tell_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "a delivery of alerts failed");
     }

@@ -29,12 +29,18 @@ async fn what_happened_to_a_server_is_told_in_order() {
             chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
             "{line}"
         );
-        rest.to_owned()
+        // What the fake offers is not ours to pin.
+        rest.split("; new: add, ")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     });
     let lines: Vec<String> = lines.collect();
-    assert_snapshot!(home.redacted(&lines.join("\n")), @r"
+    let count = fake_tools(&lines[1]);
+    let told = lines.join("\n").replace(&count, "[COUNT]");
+    assert_snapshot!(home.redacted(&told), @r"
   good          connected
-  good          tools         28; new: add, ask, big, cancelled, change_prompts and 23 more
+  good          tools         [COUNT]
   good          lost          process exited unexpectedly (code 3)
   good          reconnecting  process exited unexpectedly (code 3); attempt 1 in [TIME]
   good          reconnected   after 1 attempt
@@ -55,6 +61,13 @@ async fn what_happened_to_a_server_is_told_in_order() {
     let wrong = home.run(&["events", "--after", "yesterday"]).await;
     assert_eq!(wrong.code, Some(2), "{wrong}");
     daemon.stop().await;
+}
+
+/// The number at the end of `good  tools  35`.
+fn fake_tools(line: &str) -> String {
+    let count = line.rsplit(' ').next().unwrap_or_default();
+    assert!(count.parse::<u32>().is_ok_and(|count| count > 20), "{line}");
+    count.to_owned()
 }
 
 /// A follower sees how things are, then what happens, over a daemon's end and new beginning.
