@@ -19,6 +19,7 @@ mod node;
 mod numbers;
 mod options;
 mod parse;
+pub mod plan;
 mod policies;
 mod reach;
 mod report;
@@ -35,6 +36,7 @@ pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use location::{Location, locate};
 pub use parse::{Parsed, Source, parse};
+pub use plan::Plan;
 pub use secret::Secret;
 pub use syntax::Syntax;
 

@@ -7,6 +7,7 @@ mod entry;
 mod expand;
 mod file;
 mod location;
+mod plan;
 mod policies;
 mod properties;
 mod world;

@@ -328,3 +328,37 @@ fn settings_of_the_fleet() {
     assert_eq!(Config::default().max_attempts_per_second, 50);
     assert_eq!(Config::default().max_concurrent_starts, None);
 }
+
+/// The table of the user's guide is true.
+#[test]
+fn y_the_guide_shows_the_presets() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let rows = guide.lines().filter_map(|line| {
+        let mut cells = line
+            .trim_matches('|')
+            .split(" | ")
+            .map(|cell| cell.trim_matches([' ', '`']));
+        let key = cells.next().filter(|key| key.contains('.'))?;
+        Some((key, cells.collect::<Vec<_>>()))
+    });
+    let rows: Vec<_> = rows.filter(|(_, cells)| cells.len() == 6).collect();
+    assert_eq!(rows.len(), 19);
+    for (key, cells) in rows {
+        for (preset, cell) in Preset::ALL.into_iter().zip(cells) {
+            // What does not count, and what a number means.
+            let (group, knob) = key.split_once('.').unwrap();
+            let value = match cell.split(' ').next().unwrap() {
+                "–" => continue,
+                number
+                    if number.parse::<f64>().is_ok() || number == "true" || number == "false" =>
+                {
+                    number.to_owned()
+                }
+                word => format!("\"{word}\""),
+            };
+            let said = format!(r#""preset": "{}""#, preset.as_str());
+            let explicit = format!(r#"{said}, "{group}": {{"{knob}": {value}}}"#);
+            assert_eq!(policy(&explicit), preset.policy(), "{said} {key}");
+        }
+    }
+}

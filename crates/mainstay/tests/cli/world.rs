@@ -156,6 +156,7 @@ impl Serving {
         }
     }
 
+    #[allow(dead_code, reason = "the flood tests share this file")]
     pub fn pid(&self) -> u32 {
         self.child.id().expect("it runs")
     }
