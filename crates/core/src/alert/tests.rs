@@ -52,7 +52,7 @@ impl World {
             assert!(due >= self.now, "a deadline that has passed is never over");
             self.now = due;
             let told = self.watch.tick(due);
-            self.tell(told);
+            self.tell(&told);
             assert!(self.watch.deadline() != Some(due), "the watch spins");
         }
         self.now = until;
@@ -61,11 +61,11 @@ impl World {
 
     fn see(&mut self, event: &EventKind) -> &mut Self {
         let told = self.watch.see(&name("fs"), event, self.now);
-        self.tell(told);
+        self.tell(&told);
         self
     }
 
-    fn tell(&mut self, alarms: Vec<Alarm>) {
+    fn tell(&mut self, alarms: &[Alarm]) {
         let at = self.now.duration_since(self.start).as_secs();
         let lines = alarms.iter().map(|alarm| format!("{at} {alarm}"));
         self.told.extend(lines);

@@ -232,7 +232,7 @@ fn names(word: &str, names: &[String]) -> Option<String> {
     let shown = names.get(..SHOWN_NAMES).unwrap_or(names).join(", ");
     match names.len() {
         0 => None,
-        ..=SHOWN_NAMES => Some(format!("{word}: {shown}")),
+        1..=SHOWN_NAMES => Some(format!("{word}: {shown}")),
         all => Some(format!("{word}: {shown} and {} more", all - SHOWN_NAMES)),
     }
 }

@@ -58,9 +58,6 @@ pub use self::{
     webhook::{NotTaken, Webhook},
 };
 
-/// For the fuzz targets only; what a parser reads is fed to it byte by byte there.
-#[doc(hidden)]
-
 /// Resolves to the reason when the connection, with everything it started, is gone.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 

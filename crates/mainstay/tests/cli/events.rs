@@ -127,3 +127,37 @@ async fn a_daemon_that_never_was_is_not_waited_for() {
     let output = output.expect("in time").expect("it starts");
     assert_eq!(output.status.code(), Some(3));
 }
+
+/// What is configured is told by the daemon, and again when it is over.
+#[tokio::test]
+async fn an_outage_is_told_to_the_command_of_an_alert() {
+    let home = Home::new();
+    let told = home.path().join("told");
+    let script = format!("cat >> {0}; echo >> {0}", told.display());
+    let config = serde_json::json!({
+        "mcpServers": {"good": {"command": fake_server::binary()}},
+        "alerts": [{"command": ["sh", "-c", script], "afterMs": 0}],
+    });
+    let config = home.file("alerts.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    home.run(&["call", "good/crash"]).await;
+    let lines = within(async {
+        loop {
+            let text = std::fs::read_to_string(&told).unwrap_or_default();
+            if text.lines().count() >= 2 && text.ends_with('\n') {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let alerts: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(alerts[0]["alert"], "server_down");
+    assert_eq!(alerts[1]["alert"], "recovered");
+    assert_eq!(alerts[1]["server"], "good");
+    daemon.stop().await;
+}
