@@ -12,6 +12,7 @@ pub mod events;
 pub mod front;
 pub mod logs;
 pub mod registry;
+pub mod reload;
 pub mod setting;
 pub mod state;
 pub mod supervisor;

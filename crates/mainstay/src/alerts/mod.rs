@@ -28,7 +28,7 @@ const MAX_PENDING: usize = 64;
 /// The configured alerts, at work.
 #[derive(Debug)]
 pub struct Alerts {
-    chosen: watch::Sender<Vec<Alert>>,
+    choice: Choice,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -46,15 +46,15 @@ impl Alerts {
             stop: stop.clone(),
         };
         Self {
-            chosen,
+            choice: Choice(chosen),
             stop,
             task: tokio::spawn(desk.run()),
         }
     }
 
-    /// Other alerts are configured; those that did not change go on as they are.
-    pub fn configure(&self, alerts: &[Alert]) {
-        self.chosen.send_replace(alerts.to_vec());
+    /// By which other alerts are chosen.
+    pub fn choice(&self) -> Choice {
+        self.choice.clone()
     }
 
     /// Gives up what is not delivered yet; returns when nothing of it is left.
@@ -63,6 +63,17 @@ impl Alerts {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the alerts failed");
         }
+    }
+}
+
+/// Which alerts are in force.
+#[derive(Clone, Debug)]
+pub struct Choice(watch::Sender<Vec<Alert>>);
+
+impl Choice {
+    /// Takes other alerts into force; those that did not change go on as they are.
+    pub fn set(&self, alerts: &[Alert]) {
+        self.0.send_replace(alerts.to_vec());
     }
 }
 

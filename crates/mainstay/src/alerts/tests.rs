@@ -255,7 +255,7 @@ async fn other_alerts_may_be_chosen() {
     lost(&events);
     old.take("200 OK").await;
     kept.take("200 OK").await;
-    alerts.configure(&[kept_one, new_one]);
+    alerts.choice().set(&[kept_one, new_one]);
     connected(&events);
     lost(&events);
     let (_, body) = new.take("200 OK").await;

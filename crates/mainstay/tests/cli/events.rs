@@ -161,3 +161,43 @@ async fn an_outage_is_told_to_the_command_of_an_alert() {
     assert_eq!(alerts[1]["server"], "good");
     daemon.stop().await;
 }
+
+/// I6: servers that come and go, and a file that cannot be used.
+#[tokio::test]
+async fn a_reload_is_told_and_so_is_one_that_is_refused() {
+    let home = Home::new();
+    let config = home.fakes(&[("stays", &[]), ("goes", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let recent = home.run(&["events", "--json"]).await;
+    let last = recent.stdout.lines().last().expect("an event");
+    let place: Value = serde_json::from_str(last).expect("JSON");
+    let place = place["id"].as_str().expect("an id");
+
+    home.file("servers.json", "nonsense");
+    assert_eq!(home.run(&["reload"]).await.code, Some(2));
+    home.fakes(&[("stays", &[]), ("comes", &[])]);
+    assert_eq!(home.run(&["reload"]).await.code, Some(0));
+    let told = home.run(&["events", "--json", "--after", place]).await;
+    let told: Vec<Value> = told
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of = |kind: &str| -> Vec<&Value> {
+        let events = told.iter().filter(|event| event["type"] == kind);
+        events.map(|event| &event["data"]).collect()
+    };
+    let reason = of("config_rejected")[0]["reason"]
+        .as_str()
+        .expect("a reason");
+    assert!(reason.contains("servers.json:1:1"), "{reason}");
+    assert_eq!(of("server_added")[0]["name"], "comes");
+    assert_eq!(of("server_removed")[0]["name"], "goes");
+    assert_eq!(of("server_disconnected")[0]["wasIntentional"], true);
+    assert_eq!(
+        *of("config_reloaded")[0],
+        serde_json::json!({"added": ["comes"], "removed": ["goes"], "changed": []})
+    );
+    daemon.stop().await;
+}

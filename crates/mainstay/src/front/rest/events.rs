@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -18,7 +19,10 @@ use http::{HeaderMap, HeaderValue, header};
 use mainstay_core::event::{Event, EventId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 use super::{Door, refusal::Refusal, servers};
 use crate::{
@@ -28,7 +32,7 @@ use crate::{
 };
 
 /// Streams at once. Each holds a connection, and little else.
-pub const MAX_STREAMS: usize = 256;
+const MAX_STREAMS: usize = 256;
 
 /// Intermediaries cut off a stream that is silent for longer.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -72,8 +76,25 @@ pub async fn recent(
     }))
 }
 
+/// What the stream's route needs.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    door: Door,
+    /// Those that may still be opened.
+    permits: Arc<Semaphore>,
+}
+
+impl Streams {
+    pub fn new(door: &Door) -> Self {
+        Self {
+            door: door.clone(),
+            permits: Arc::new(Semaphore::new(MAX_STREAMS)),
+        }
+    }
+}
+
 pub async fn stream(
-    State(door): State<Door>,
+    State(Streams { door, permits }): State<Streams>,
     Query(place): Query<Place>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -84,7 +105,7 @@ pub async fn stream(
         Some(Err(error)) => return Err(Refusal::Malformed(error.to_string())),
         None => place.after.as_deref().map(Place::read).transpose()?,
     };
-    let permit = std::sync::Arc::clone(&door.streams)
+    let permit = permits
         .try_acquire_owned()
         .map_err(|_| Refusal::TooManyStreams(MAX_STREAMS))?;
     let mut telling = Telling {
