@@ -3,11 +3,14 @@
 //! Items travel as the bytes that came; of each only its key (name or URI) is read, and replaced
 //! where the exposed one differs (invariant 5).
 
+mod kept;
+
 use std::{collections::HashMap, sync::Arc};
 
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+pub use self::kept::{KeptCatalog, Unusable};
 use crate::{
     config::Naming,
     era::Capabilities,
@@ -149,6 +152,21 @@ pub fn page(kind: ListKind, result: &str) -> Result<Page, NotAList> {
         unusable: raws.len() - items.len(),
         items,
         next_cursor: message::text_member(result, "nextCursor").map(std::borrow::Cow::into_owned),
+    })
+}
+
+/// A short word that differs where any of the parts does.
+pub fn digest_of(parts: &[&str]) -> String {
+    use std::fmt::Write as _;
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let bytes = hash.finalize();
+    bytes.iter().take(16).fold(String::new(), |mut word, byte| {
+        let _ = write!(word, "{byte:02x}");
+        word
     })
 }
 

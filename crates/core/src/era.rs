@@ -64,7 +64,7 @@ impl std::fmt::Display for Revision {
 }
 
 /// What a server declared that a gateway must know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Capabilities {
     pub tools: bool,
     pub prompts: bool,

@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod config;
 pub mod era;
 pub mod failure;
+pub mod health;
 pub mod ids;
 pub mod lifecycle;
 pub mod message;

@@ -4,129 +4,39 @@
 //! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
 //! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
 
+mod loss;
+mod policy;
+mod status;
+
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
-use crate::ids::Epoch;
-
-/// When and how often to try again. The presets of later versions are values of this type.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
-    /// Spawn or connect, and handshake.
-    pub connect_timeout: Duration,
-    /// How long a closing session may take before it is killed.
-    pub close_timeout: Duration,
-    /// Whether lost sessions come back by themselves.
-    pub reconnect: bool,
-    pub initial_delay: Duration,
-    pub max_delay: Duration,
-    pub multiplier: u32,
-    /// Fraction of a delay by which it varies, up or down, applied after the cap (G7).
-    pub jitter: f64,
-    /// Crashes in a row after which a process is left alone (Y1).
-    pub max_crashes: u32,
-    /// Losses are forgiven after this time of being up, not on connect: a server that dies after
-    /// each handshake backs off.
-    pub forgive_after: Duration,
-    /// Feeds the jitter, so that a history can be repeated.
-    pub seed: u64,
-}
-
-impl Default for Policy {
-    /// Row `default` of section Y of the requirements.
-    fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(30),
-            close_timeout: Duration::from_secs(10),
-            reconnect: true,
-            initial_delay: Duration::from_secs(1),
-            max_delay: Duration::from_secs(30),
-            multiplier: 2,
-            jitter: 0.1,
-            max_crashes: 5,
-            forgive_after: Duration::from_secs(60),
-            seed: 0,
-        }
-    }
-}
+pub(crate) use self::policy::jittered;
+pub use self::{
+    loss::Loss,
+    policy::{InitialFailure, Policy, Preset, Reconnect, ReconnectMode, Restart, RestartMode},
+    status::{State, Status, Words},
+};
+use crate::{
+    health::{Outcome, Tally, Verdict},
+    ids::Epoch,
+};
 
 /// A waiting call may bring an attempt forward, but not sooner than this after the last one.
 const CALL_ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-impl Policy {
-    /// The wait before attempt `attempt` (1, 2, …) of `epoch`.
-    fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
-        let factor = self.multiplier.saturating_pow(attempt.saturating_sub(1));
-        let capped = self
-            .initial_delay
-            .saturating_mul(factor)
-            .min(self.max_delay);
-        let swing = capped.mul_f64(self.jitter * 2.0 * unit_random(self.seed ^ epoch.0));
-        capped.saturating_sub(capped.mul_f64(self.jitter)) + swing
-    }
-}
-
-/// A number in 0..1 that depends on `seed` alone (SplitMix64).
-#[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64")]
-fn unit_random(seed: u64) -> f64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// How a session was lost, or why none came about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    #[error("disconnected: {0}")]
-    Disconnected(String),
-    #[error("process exited unexpectedly ({})", exit_words(*code, *signal))]
-    Crashed {
-        code: Option<i32>,
-        signal: Option<i32>,
-    },
-    #[error("no handshake within {} ms", .0.as_millis())]
-    ConnectTimeout(Duration),
-    #[error("cannot connect: {0}")]
-    ConnectFailed(String),
-    #[error("the server ended the session")]
-    SessionExpired,
-    #[error("cannot start: {0}")]
-    CannotSpawn(String),
-    #[error("initialize failed: {0}")]
-    Rejected(String),
-    #[error("unauthorized: {0}")]
-    Unauthorized(String),
-}
-
-fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
-    match (code, signal) {
-        (_, Some(signal)) => format!("signal {signal}"),
-        (Some(code), None) => format!("code {code}"),
-        (None, None) => "no exit status".to_owned(),
-    }
-}
-
-impl Loss {
-    /// Whether trying again by itself could help.
-    fn retried(&self) -> bool {
-        !matches!(
-            self,
-            Self::CannotSpawn(_) | Self::Rejected(_) | Self::Unauthorized(_)
-        )
-    }
-}
+/// A server that asks to be left alone for longer is asked after this all the same.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Why a session is down and stays down until someone starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Never started, or stopped by its operator.
     Stopped,
-    /// Lost, and not to be retried by itself.
+    /// It was up, was lost, and does not come back by itself.
     Lost(Loss),
-    /// Given up after too many crashes.
+    /// It never came up, and is not tried again by itself.
+    Refused(Loss),
+    /// Given up after too many attempts.
     Failed(Loss),
 }
 
@@ -135,10 +45,14 @@ pub enum Why {
 enum Phase {
     Down(Why),
     Connecting {
-        since: Instant,
+        /// When the attempt began; `None` while it waits for its turn among others.
+        since: Option<Instant>,
+        /// A call brought it about: its failure is not counted against the budget.
+        by_call: bool,
     },
     Up {
         since: Instant,
+        tally: Tally,
     },
     /// The old session must end before anything else may begin (invariant 9).
     Closing {
@@ -147,7 +61,8 @@ enum Phase {
     },
     Waiting {
         until: Instant,
-        last_attempt: Instant,
+        /// No call brings the attempt forward beyond this.
+        earliest: Instant,
         loss: Loss,
     },
 }
@@ -157,7 +72,16 @@ enum Phase {
 enum Then {
     Stay,
     Reopen,
-    Retry(Loss),
+    /// It had never come up, and what ends it is a loss.
+    Retry {
+        loss: Loss,
+        by_call: bool,
+    },
+    /// It was up since then, and what ends it is a loss.
+    Lose {
+        loss: Loss,
+        since: Instant,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,8 +89,12 @@ pub enum Event {
     /// The operator wants it up; in any state but `Up` and `Connecting` this opens at once.
     Start,
     Stop,
+    /// The operator wants a new session, whatever there is (O2).
+    Reconnect,
     /// A call found no session and waits for one.
     CallWaiting,
+    /// The machine slept (G11).
+    Resumed,
     /// The deadline has come.
     Tick,
     Io(Epoch, Report),
@@ -174,7 +102,14 @@ pub enum Event {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
+    /// Its turn has come: the attempt begins, and its time runs.
+    Begun,
     Opened,
+    /// The server was last heard at this time; traffic is the first evidence of health.
+    Heard(Instant),
+    /// Something happened that makes older evidence doubtful: the server is asked at once.
+    Doubted,
+    Probe(Outcome),
     /// The session, and its process with its whole tree, is gone.
     Ended(Loss),
 }
@@ -182,6 +117,7 @@ pub enum Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Open(Epoch),
+    Probe(Epoch),
     Close(Epoch),
     Kill(Epoch),
 }
@@ -194,6 +130,8 @@ pub struct Lifecycle {
     losses: u32,
     /// Crashes in a row, not yet forgiven.
     crashes: u32,
+    /// Whether it has been up since its operator started it.
+    greeted: bool,
     phase: Phase,
 }
 
@@ -203,10 +141,13 @@ impl Default for Lifecycle {
             epoch: Epoch::NONE,
             losses: 0,
             crashes: 0,
+            greeted: false,
             phase: Phase::Down(Why::Stopped),
         }
     }
 }
+
+type Step = (Lifecycle, Option<Effect>);
 
 impl Lifecycle {
     pub fn epoch(&self) -> Epoch {
@@ -215,14 +156,20 @@ impl Lifecycle {
 
     /// What follows from `event` at `now`: the new state, and at most one thing to do.
     #[must_use]
-    pub fn step(self, event: Event, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    pub fn step(self, event: Event, now: Instant, policy: &Policy) -> Step {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
-            Event::Io(_, Report::Opened) => self.opened(now),
+            Event::Io(_, Report::Begun) => self.begun(now),
+            Event::Io(_, Report::Opened) => self.opened(now, policy),
+            Event::Io(_, Report::Heard(at)) => self.heard(at, policy),
+            Event::Io(_, Report::Doubted) => self.doubted(now),
+            Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
             Event::Start => self.start(now, policy),
             Event::Stop => self.stop(now, policy),
-            Event::CallWaiting => self.call_waiting(now),
+            Event::Reconnect => self.reconnect(now, policy),
+            Event::CallWaiting => self.call_waiting(now, policy),
+            Event::Resumed => self.resumed(now),
             Event::Tick => self.tick(now, policy),
         }
     }
@@ -230,30 +177,46 @@ impl Lifecycle {
     /// When the driver must step with [`Event::Tick`], if nothing else happens before.
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
-            Phase::Down(_) | Phase::Up { .. } => None,
-            Phase::Connecting { since } => Some(*since + policy.connect_timeout),
+            Phase::Down(_) => None,
+            Phase::Connecting { since, .. } => Some((*since)? + policy.connect_timeout),
+            Phase::Up { tally, .. } => tally.due(),
             Phase::Closing { kill_at, .. } => *kill_at,
             Phase::Waiting { until, .. } => Some(*until),
         }
     }
 
-    fn to(self, phase: Phase) -> (Self, Option<Effect>) {
+    fn to(self, phase: Phase) -> Step {
         (Self { phase, ..self }, None)
     }
 
-    fn open(self, now: Instant) -> (Self, Option<Effect>) {
+    fn open(self, by_call: bool) -> Step {
         let epoch = self.epoch.next();
+        let phase = Phase::Connecting {
+            since: None,
+            by_call,
+        };
         (
             Self {
                 epoch,
-                phase: Phase::Connecting { since: now },
+                phase,
                 ..self
             },
             Some(Effect::Open(epoch)),
         )
     }
 
-    fn close(self, then: Then, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    /// Forgets all losses, and opens: a person wants it.
+    fn open_anew(self) -> Step {
+        Self {
+            losses: 0,
+            crashes: 0,
+            greeted: false,
+            ..self
+        }
+        .open(false)
+    }
+
+    fn close(self, then: Then, now: Instant, policy: &Policy) -> Step {
         let epoch = self.epoch;
         let kill_at = Some(now + policy.close_timeout);
         (
@@ -265,84 +228,157 @@ impl Lifecycle {
         )
     }
 
-    fn opened(self, now: Instant) -> (Self, Option<Effect>) {
+    /// The jitter of this epoch.
+    fn seed(&self, policy: &Policy) -> u64 {
+        policy.seed ^ self.epoch.0
+    }
+
+    fn begun(self, now: Instant) -> Step {
         match self.phase {
-            Phase::Connecting { .. } => self.to(Phase::Up { since: now }),
+            Phase::Connecting {
+                since: None,
+                by_call,
+            } => self.to(Phase::Connecting {
+                since: Some(now),
+                by_call,
+            }),
+            Phase::Connecting { .. }
+            | Phase::Down(_)
+            | Phase::Up { .. }
+            | Phase::Closing { .. }
+            | Phase::Waiting { .. } => (self, None),
+        }
+    }
+
+    fn opened(self, now: Instant, policy: &Policy) -> Step {
+        match self.phase {
+            Phase::Connecting { .. } => {
+                let tally = Tally::new(now, &policy.health, self.seed(policy));
+                let this = Self {
+                    greeted: true,
+                    ..self
+                };
+                this.to(Phase::Up { since: now, tally })
+            }
             Phase::Down(_) | Phase::Up { .. } | Phase::Closing { .. } | Phase::Waiting { .. } => {
                 (self, None)
             }
         }
     }
 
-    fn ended(mut self, loss: Loss, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    fn heard(mut self, at: Instant, policy: &Policy) -> Step {
+        let seed = self.seed(policy);
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.heard(at, &policy.health, seed);
+        }
+        (self, None)
+    }
+
+    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
+        let seed = self.seed(policy);
+        let Phase::Up { since, tally } = &mut self.phase else {
+            return (self, None);
+        };
+        match tally.judge(outcome, now, &policy.health, seed) {
+            Verdict::Keep => (self, None),
+            Verdict::Reconnect => {
+                let reason = tally.health(&policy.health).last_error.unwrap_or_default();
+                let since = *since;
+                let loss = Loss::Unresponsive(reason);
+                self.close(Then::Lose { loss, since }, now, policy)
+            }
+        }
+    }
+
+    fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Connecting { .. } => self.lost(loss, now, policy),
-            Phase::Up { since } => {
-                if now.duration_since(since) >= policy.forgive_after {
-                    (self.losses, self.crashes) = (0, 0);
-                }
-                self.lost(loss, now, policy)
-            }
-            Phase::Closing {
-                then: Then::Stay, ..
-            } => self.to(Phase::Down(Why::Stopped)),
-            Phase::Closing {
-                then: Then::Reopen, ..
-            } => self.open(now),
-            Phase::Closing {
-                then: Then::Retry(ref cause),
-                ..
-            } => {
-                let cause = cause.clone();
-                self.lost(cause, now, policy)
-            }
+            Phase::Connecting { by_call, .. } => self.refused(loss, by_call, now, policy),
+            Phase::Up { since, .. } => self.lost(loss, since, now, policy),
+            Phase::Closing { ref then, .. } => match then.clone() {
+                Then::Stay => self.to(Phase::Down(Why::Stopped)),
+                Then::Reopen => self.open_anew(),
+                Then::Retry { loss, by_call } => self.refused(loss, by_call, now, policy),
+                Then::Lose { loss, since } => self.lost(loss, since, now, policy),
+            },
             Phase::Down(_) | Phase::Waiting { .. } => (self, None),
         }
     }
 
-    /// The session is gone: try again at once, later, or not at all.
-    fn lost(mut self, loss: Loss, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
-        if !policy.reconnect || !loss.retried() {
+    /// An attempt failed.
+    fn refused(self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
+        let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
+        if at_first || !self.comes_back(&loss, policy) {
+            return self.to(Phase::Down(Why::Refused(loss)));
+        }
+        self.retry(loss, by_call, now, policy)
+    }
+
+    /// A session that was up since then is gone.
+    fn lost(mut self, loss: Loss, since: Instant, now: Instant, policy: &Policy) -> Step {
+        let uptime = now.duration_since(since);
+        if uptime >= policy.reconnect.forgive_after {
+            self.losses = 0;
+        }
+        if uptime >= policy.restart.reset_after {
+            self.crashes = 0;
+        }
+        if !self.comes_back(&loss, policy) {
             return self.to(Phase::Down(Why::Lost(loss)));
         }
         // A server that forgets sessions is asked for a new one without a wait, once in a row (E11).
         if loss == Loss::SessionExpired && self.losses == 0 {
             self.losses = 1;
-            return self.open(now);
+            return self.open(false);
         }
-        if matches!(loss, Loss::Crashed { .. }) {
+        self.retry(loss, false, now, policy)
+    }
+
+    /// Whether it is tried again by itself after this.
+    fn comes_back(&self, loss: &Loss, policy: &Policy) -> bool {
+        let crashed = matches!(loss, Loss::Crashed { .. });
+        policy.reconnect.mode == ReconnectMode::Auto
+            && loss.retried()
+            && !(crashed && policy.restart.mode == RestartMode::Never)
+    }
+
+    /// Waits for the next attempt, unless the budget is spent.
+    fn retry(mut self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
+        let crash =
+            matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
+        let (spent, budget) = if crash {
             self.crashes += 1;
-            if self.crashes > policy.max_crashes {
-                return self.to(Phase::Down(Why::Failed(loss)));
-            }
+            (self.crashes, policy.restart.max_attempts)
+        } else {
+            let counted = self.losses.saturating_add(u32::from(!by_call));
+            (counted, policy.reconnect.max_attempts)
+        };
+        if budget.is_some_and(|budget| spent > budget) {
+            return self.to(Phase::Down(Why::Failed(loss)));
         }
-        self.losses += 1;
-        let until = now + policy.delay(self.losses, self.epoch);
+        if !by_call || self.losses == 0 {
+            self.losses = self.losses.saturating_add(1);
+        }
+        let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
+        let delay = policy.delay(self.losses, self.epoch).max(wanted);
         self.to(Phase::Waiting {
-            until,
-            last_attempt: now,
+            until: now + delay,
+            earliest: now + wanted.max(CALL_ATTEMPT_SPACING),
             loss,
         })
     }
 
-    fn start(mut self, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) | Phase::Waiting { .. } => {
-                (self.losses, self.crashes) = (0, 0);
-                self.open(now)
-            }
+            Phase::Down(_) | Phase::Waiting { .. } => self.open_anew(),
             Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
                 kill_at,
                 then: Then::Reopen,
             }),
-            Phase::Connecting { since } if now.duration_since(since) >= policy.connect_timeout => {
-                self.tick(now, policy)
-            }
-            Phase::Connecting { .. } | Phase::Up { .. } => (self, None),
+            Phase::Connecting { .. } | Phase::Up { .. } => self.tick(now, policy),
         }
     }
 
-    fn stop(self, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    fn stop(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Down(_) | Phase::Waiting { .. } => self.to(Phase::Down(Why::Stopped)),
             Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
@@ -353,143 +389,133 @@ impl Lifecycle {
         }
     }
 
-    fn call_waiting(self, now: Instant) -> (Self, Option<Effect>) {
+    fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Waiting {
-                until,
-                last_attempt,
-                loss,
-            } => {
-                let until = until.min(last_attempt + CALL_ATTEMPT_SPACING);
-                let this = Self {
-                    phase: Phase::Waiting {
-                        until,
-                        last_attempt,
-                        loss,
-                    },
-                    ..self
-                };
-                if until <= now {
-                    this.open(now)
-                } else {
-                    (this, None)
-                }
-            }
-            Phase::Down(_)
-            | Phase::Connecting { .. }
-            | Phase::Up { .. }
-            | Phase::Closing { .. } => (self, None),
+            Phase::Up { .. } => self.close(Then::Reopen, now, policy),
+            // The attempt under way is as new as any.
+            Phase::Connecting { .. }
+            | Phase::Down(_)
+            | Phase::Closing { .. }
+            | Phase::Waiting { .. } => self.start(now, policy),
         }
     }
 
-    fn tick(self, now: Instant, policy: &Policy) -> (Self, Option<Effect>) {
+    fn call_waiting(mut self, now: Instant, policy: &Policy) -> Step {
+        if !self.opens_on_call(policy) {
+            return (self, None);
+        }
+        match &mut self.phase {
+            Phase::Waiting {
+                until, earliest, ..
+            } => {
+                *until = (*until).min(*earliest);
+                if *until > now {
+                    return (self, None);
+                }
+                self.open(true)
+            }
+            Phase::Down(_) => self.open(true),
+            Phase::Connecting { .. } | Phase::Up { .. } | Phase::Closing { .. } => (self, None),
+        }
+    }
+
+    /// Whether a call brings about an attempt: never from `failed`, nor after what cannot be helped.
+    fn opens_on_call(&self, policy: &Policy) -> bool {
+        let on_call = policy.reconnect.on_call;
+        match &self.phase {
+            Phase::Waiting { .. } => on_call,
+            Phase::Down(Why::Lost(loss)) => {
+                on_call && policy.reconnect.mode == ReconnectMode::Manual && loss.retried()
+            }
+            Phase::Down(Why::Stopped | Why::Refused(_) | Why::Failed(_))
+            | Phase::Connecting { .. }
+            | Phase::Up { .. }
+            | Phase::Closing { .. } => false,
+        }
+    }
+
+    /// What was waited for may have passed while the machine slept, and connections with it.
+    fn resumed(self, now: Instant) -> Step {
+        match self.phase {
+            Phase::Waiting { .. } => self.open(false),
+            Phase::Up { .. } => self.doubted(now),
+            Phase::Down(_) | Phase::Connecting { .. } | Phase::Closing { .. } => (self, None),
+        }
+    }
+
+    fn doubted(mut self, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.doubt(now);
+        }
+        (self, None)
+    }
+
+    fn tick(mut self, now: Instant, policy: &Policy) -> Step {
         if self.deadline(policy).is_none_or(|deadline| now < deadline) {
             return (self, None);
         }
-        match self.phase {
-            Phase::Connecting { .. } => {
-                let loss = Loss::ConnectTimeout(policy.connect_timeout);
-                self.close(Then::Retry(loss), now, policy)
+        let epoch = self.epoch;
+        match &mut self.phase {
+            Phase::Connecting { by_call, .. } => {
+                let (loss, by_call) = (Loss::ConnectTimeout(policy.connect_timeout), *by_call);
+                self.close(Then::Retry { loss, by_call }, now, policy)
             }
-            Phase::Closing { then, .. } => {
-                let epoch = self.epoch;
-                (
-                    Self {
-                        phase: Phase::Closing {
-                            kill_at: None,
-                            then,
-                        },
-                        ..self
-                    },
-                    Some(Effect::Kill(epoch)),
-                )
+            Phase::Up { tally, .. } => {
+                tally.probing();
+                (self, Some(Effect::Probe(epoch)))
             }
-            Phase::Waiting { .. } => self.open(now),
-            Phase::Down(_) | Phase::Up { .. } => (self, None),
+            Phase::Closing { kill_at, .. } => {
+                *kill_at = None;
+                (self, Some(Effect::Kill(epoch)))
+            }
+            Phase::Waiting { .. } => self.open(false),
+            Phase::Down(_) => (self, None),
         }
     }
 
     /// The projection that people and programs see.
-    pub fn status(&self) -> Status {
-        let (state, reason, next_retry) = match &self.phase {
-            Phase::Down(Why::Stopped) => (State::Disconnected, None, None),
-            Phase::Down(Why::Lost(loss @ Loss::Crashed { .. })) => {
-                (State::Crashed, Some(loss), None)
+    pub fn status(&self, policy: &Policy) -> Status {
+        let reconnecting = |then: &Then| match then {
+            Then::Stay => (State::Stopping, None),
+            Then::Reopen => (State::Reconnecting, None),
+            Then::Retry { loss, .. } | Then::Lose { loss, .. } => {
+                (State::Reconnecting, Some(loss.clone()))
             }
-            Phase::Down(Why::Lost(loss)) => (State::Error, Some(loss), None),
-            Phase::Down(Why::Failed(loss)) => (State::Failed, Some(loss), None),
-            Phase::Connecting { .. } if self.losses == 0 => (State::Connecting, None, None),
-            Phase::Connecting { .. } => (State::Reconnecting, None, None),
-            Phase::Up { .. } => (State::Connected, None, None),
-            Phase::Closing {
-                then: Then::Stay, ..
-            } => (State::Stopping, None, None),
-            Phase::Closing {
-                then: Then::Reopen, ..
-            } => (State::Reconnecting, None, None),
-            Phase::Closing {
-                then: Then::Retry(loss),
-                ..
-            } => (State::Reconnecting, Some(loss), None),
-            Phase::Waiting { until, loss, .. } => (State::Reconnecting, Some(loss), Some(*until)),
+        };
+        let (state, reason) = match &self.phase {
+            Phase::Down(why) => match why {
+                Why::Stopped => (State::Disconnected, None),
+                Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
+                Why::Lost(loss) if loss.retried() => (State::Disconnected, Some(loss.clone())),
+                Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
+                Why::Failed(loss) => (State::Failed, Some(loss.clone())),
+            },
+            Phase::Connecting { .. } if self.losses == 0 => (State::Connecting, None),
+            Phase::Connecting { .. } => (State::Reconnecting, None),
+            Phase::Up { .. } => (State::Connected, None),
+            Phase::Closing { then, .. } => reconnecting(then),
+            Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
+        };
+        let health = match &self.phase {
+            Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
+            _ => None,
         };
         Status {
             state,
+            epoch: self.epoch,
+            attempting: matches!(self.phase, Phase::Connecting { .. }),
             attempt: self.losses,
-            reason: reason.map(ToString::to_string),
-            next_retry,
+            reason: reason
+                .map(|loss| loss.to_string())
+                .or_else(|| health.as_ref()?.last_error.clone()),
+            next_retry: match self.phase {
+                Phase::Waiting { until, .. } => Some(until),
+                _ => None,
+            },
+            on_call: self.opens_on_call(policy),
+            health,
         }
     }
-}
-
-/// The canonical states (Y3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    Disconnected,
-    Connecting,
-    Connected,
-    Reconnecting,
-    Error,
-    Failed,
-    Crashed,
-    Stopping,
-}
-
-impl State {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Disconnected => "disconnected",
-            Self::Connecting => "connecting",
-            Self::Connected => "connected",
-            Self::Reconnecting => "reconnecting",
-            Self::Error => "error",
-            Self::Failed => "failed",
-            Self::Crashed => "crashed",
-            Self::Stopping => "stopping",
-        }
-    }
-
-    /// Whether a session may come about without anyone starting it: a call does well to wait.
-    pub const fn is_hopeful(self) -> bool {
-        matches!(self, Self::Connecting | Self::Reconnecting)
-    }
-}
-
-impl std::fmt::Display for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A status always carries its reason, the attempt and the next retry (invariant 8).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    pub state: State,
-    /// Losses in a row; 0 when all is well.
-    pub attempt: u32,
-    pub reason: Option<String>,
-    pub next_retry: Option<Instant>,
 }
 
 #[cfg(test)]

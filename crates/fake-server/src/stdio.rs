@@ -86,11 +86,12 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
         if is_call(&line) {
             calls += 1;
         }
-        if lines.blocking_send(Ok(line)).is_err() {
-            return;
-        }
-        if close_after == Some(calls) {
+        // Before the answer, so that whoever has that finds stdin closed.
+        let last = close_after == Some(calls);
+        if last {
             close_stdin();
+        }
+        if lines.blocking_send(Ok(line)).is_err() || last {
             return;
         }
     }

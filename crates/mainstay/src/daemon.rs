@@ -19,6 +19,7 @@ use crate::{
         rest,
     },
     registry::Registry,
+    setting::Setting,
 };
 
 /// What calls in flight and cancellations on their way may take at the end.
@@ -37,9 +38,9 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts the servers of a configuration; returns at once.
-    pub fn start(config: &Config) -> Self {
+    pub fn start(config: &Config, setting: Setting) -> Self {
         let hub = Arc::new(Hub::new(
-            Registry::start(config),
+            Registry::start(config, setting),
             Calls::default(),
             config.page_size,
         ));

@@ -3,10 +3,12 @@
 pub mod api;
 pub mod calls;
 pub mod cli;
+pub mod clock;
 pub mod daemon;
 pub mod demo;
 pub mod front;
 pub mod registry;
+pub mod setting;
 pub mod state;
 pub mod supervisor;
 pub mod surroundings;

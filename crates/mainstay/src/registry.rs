@@ -6,24 +6,35 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
-    config::{Config, Naming},
+    config::{Config, Naming, ServerConfig},
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
 use tokio::{
-    sync::{Mutex, broadcast, mpsc},
+    sync::{Mutex, broadcast, mpsc, oneshot},
     task::JoinSet,
     time::Instant,
 };
 
-use crate::supervisor::{self, Report, Server};
-use crate::transport::Notice;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::SleepClock,
+    setting::Setting,
+    state,
+    supervisor::{self, Fleet, Pace, Report, Server},
+    transport::Notice,
+};
 
 /// Announcements that a slow listener may fall behind before it misses some.
 const MAX_ANNOUNCEMENTS: usize = 1024;
 
 /// Reports that may wait for the registry.
 const MAX_REPORTS: usize = 256;
+
+/// How often the clock is looked at, and what counts as sleep.
+const CLOCK_LOOK: Duration = Duration::from_secs(1);
+const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// What the registry tells everyone who listens.
 #[derive(Clone, Debug)]
@@ -36,72 +47,105 @@ pub enum Announcement {
     Notice(ServerName, Notice),
 }
 
-/// All servers, in configuration order.
-#[derive(Debug)]
-pub struct Registry {
-    servers: Vec<Arc<Server>>,
+/// All servers; a snapshot, replaced as a whole by a reload.
+#[derive(Debug, Default)]
+struct Servers {
+    /// In configuration order.
+    list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
-    catalog: Arc<ArcSwap<Catalog>>,
-    announcements: broadcast::Sender<Announcement>,
-    startup_wait: Duration,
-    /// Supervisors, and the task that merges; taken once, at shutdown.
-    tasks: Mutex<JoinSet<()>>,
 }
 
-impl Registry {
-    /// Starts every server of the configuration, all at once (C14).
-    pub fn start(config: &Config) -> Arc<Self> {
-        let (reports, inbox) = mpsc::channel(MAX_REPORTS);
-        let mut tasks = JoinSet::new();
-        let mut servers = Vec::with_capacity(config.servers.len());
-        for server in &config.servers {
-            let (server, task) = supervisor::supervise(Arc::new(server.clone()), reports.clone());
-            servers.push(server);
-            tasks.spawn(async move {
-                if let Err(error) = task.await {
-                    tracing::error!(%error, "a supervisor failed");
-                }
-            });
-        }
-        let by_name = servers
+impl Servers {
+    fn new(list: Vec<Arc<Server>>) -> Self {
+        let by_name = list
             .iter()
             .enumerate()
             .map(|(index, server)| (server.name.clone(), index))
             .collect();
+        Self { list, by_name }
+    }
+
+    fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
+        self.by_name.get(name).map(|&index| &self.list[index])
+    }
+}
+
+/// Owns every server.
+#[derive(Debug)]
+pub struct Registry {
+    servers: Arc<ArcSwap<Servers>>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    announcements: broadcast::Sender<Announcement>,
+    fleet: Arc<Fleet>,
+    startup_wait: Duration,
+    /// One reload at a time.
+    supervisors: Mutex<JoinSet<()>>,
+    /// The tasks that merge and that watch the clock, until `stop`.
+    own: Mutex<JoinSet<()>>,
+    stop: CancellationToken,
+}
+
+impl Registry {
+    /// Starts every server of the configuration, all at once (C14).
+    pub fn start(config: &Config, setting: Setting) -> Arc<Self> {
+        let (reports, inbox) = mpsc::channel(MAX_REPORTS);
+        let fleet = Arc::new(Fleet {
+            pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
+            reports,
+            catalogs: setting.state.map(|state| state.join("catalogs")),
+        });
+        if let Some(folder) = &fleet.catalogs
+            && let Err(error) = state::create_private_dir(folder)
+        {
+            tracing::warn!(%error, "catalogs cannot be kept");
+        }
+        let mut supervisors = JoinSet::new();
+        let list = config
+            .servers
+            .iter()
+            .map(|server| supervise(server, &fleet, &mut supervisors))
+            .collect();
+        let servers = Arc::new(ArcSwap::from_pointee(Servers::new(list)));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let merger = Merger {
-            servers: servers.clone(),
+            servers: Arc::clone(&servers),
             catalog: Arc::default(),
             announcements: announcements.clone(),
             naming: config.naming,
             max_name_length: config.max_name_length,
         };
         let catalog = Arc::clone(&merger.catalog);
-        tasks.spawn(merger.run(inbox));
+        let stop = CancellationToken::new();
+        let mut own = JoinSet::new();
+        own.spawn(merger.run(inbox, stop.clone()));
+        own.spawn(wake(Arc::clone(&servers), setting.clock, stop.clone()));
         Arc::new(Self {
             servers,
-            by_name,
             catalog,
             announcements,
+            fleet,
             startup_wait: config.startup_wait,
-            tasks: Mutex::new(tasks),
+            supervisors: Mutex::new(supervisors),
+            own: Mutex::new(own),
+            stop,
         })
     }
 
-    pub fn servers(&self) -> &[Arc<Server>] {
-        &self.servers
+    /// In configuration order.
+    pub fn servers(&self) -> Vec<Arc<Server>> {
+        self.servers.load().list.clone()
     }
 
-    /// A server that is known to be configured: the catalog names no other.
-    pub fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
-        self.by_name.get(name).map(|&index| &self.servers[index])
+    /// A server that the catalog names.
+    pub fn named(&self, name: &ServerName) -> Option<Arc<Server>> {
+        self.servers.load().named(name).cloned()
     }
 
-    pub fn server(&self, name: &str) -> Result<&Arc<Server>, Failure> {
+    pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
         let found = ServerName::new(name)
             .ok()
-            .and_then(|name| self.by_name.get(&name).copied());
-        found.map(|index| &self.servers[index]).ok_or_else(|| {
+            .and_then(|name| self.named(&name));
+        found.ok_or_else(|| {
             Failure::new(
                 FailureKind::ServerNotFound,
                 format!("Server '{name}' not found"),
@@ -118,8 +162,9 @@ impl Registry {
     /// Resolves when every server has had its first attempt, or its time for it (design section 12:
     /// each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
+        let servers = self.servers();
         join_all(
-            self.servers
+            servers
                 .iter()
                 .map(|server| server.settled(self.startup_wait)),
         )
@@ -136,23 +181,110 @@ impl Registry {
         self.announcements.subscribe()
     }
 
-    /// Stops every server, all at once, and returns when nothing of them is left.
-    pub async fn stop(&self) {
-        for server in &self.servers {
-            server.stop();
-        }
-        let mut tasks = std::mem::take(&mut *self.tasks.lock().await);
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a task of the registry failed");
+    /// Takes the servers of another configuration into force: what did not change keeps its sessions
+    /// and calls. Returns when the servers that are gone have ended.
+    pub async fn reload(&self, config: &Config) {
+        // Held while others may reload, so that one comes after the other.
+        let mut supervisors = self.supervisors.lock().await;
+        let before = self.servers.load_full();
+        let mut list = Vec::with_capacity(config.servers.len());
+        for new in &config.servers {
+            match before.named(&new.name) {
+                Some(server) => list.push(Arc::clone(server)),
+                None => list.push(supervise(new, &self.fleet, &mut supervisors)),
             }
         }
+        let after = Arc::new(Servers::new(list));
+        self.servers.store(Arc::clone(&after));
+        let gone = before
+            .list
+            .iter()
+            .filter(|server| after.named(&server.name).is_none());
+        join_all(gone.map(async |server| {
+            server.end().await;
+            let mut views = server.changes();
+            // The channel closes when nothing of the server is left.
+            while views.changed().await.is_ok() {}
+        }))
+        .await;
+        for new in &config.servers {
+            if let Some(server) = before.named(&new.name)
+                && **server.config() != *new
+            {
+                server.configure(Arc::new(new.clone())).await;
+            }
+        }
+        // Someone may have gone or come without a session of its own to tell of it.
+        let (merged, done) = oneshot::channel();
+        if let Some(server) = after.list.first() {
+            let report = Report::CatalogChanged {
+                announced: Vec::new(),
+                merged,
+            };
+            self.fleet
+                .reports
+                .send((server.name.clone(), report))
+                .await
+                .ok();
+            done.await.ok();
+        } else {
+            self.catalog.store(Arc::default());
+        }
+    }
+
+    /// Stops every server, all at once, and returns when nothing of them is left.
+    pub async fn stop(&self) {
+        let servers = self.servers();
+        join_all(servers.iter().map(|server| server.end())).await;
+        join(&self.supervisors).await;
+        self.stop.cancel();
+        join(&self.own).await;
+    }
+}
+
+/// Waits for all of these tasks.
+async fn join(tasks: &Mutex<JoinSet<()>>) {
+    let mut tasks = std::mem::take(&mut *tasks.lock().await);
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a task of the registry failed");
+        }
+    }
+}
+
+fn supervise(config: &ServerConfig, fleet: &Arc<Fleet>, tasks: &mut JoinSet<()>) -> Arc<Server> {
+    let (server, task) = supervisor::supervise(Arc::new(config.clone()), Arc::clone(fleet));
+    tasks.spawn(async move {
+        if let Err(error) = task.await {
+            tracing::error!(%error, "a supervisor failed");
+        }
+    });
+    server
+}
+
+/// Tells every server when the machine has slept (G11).
+async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: CancellationToken) {
+    let mut slept = clock.slept();
+    let mut look = tokio::time::interval(CLOCK_LOOK);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = look.tick() => {}
+        }
+        let now = clock.slept();
+        if now.saturating_sub(slept) >= SHORTEST_SLEEP {
+            tracing::info!(slept = ?now.saturating_sub(slept), "the machine slept");
+            for server in &servers.load().list {
+                server.resumed();
+            }
+        }
+        slept = now;
     }
 }
 
 /// The task that turns the servers' catalogs into the published one.
 struct Merger {
-    servers: Vec<Arc<Server>>,
+    servers: Arc<ArcSwap<Servers>>,
     catalog: Arc<ArcSwap<Catalog>>,
     announcements: broadcast::Sender<Announcement>,
     naming: Naming,
@@ -160,9 +292,13 @@ struct Merger {
 }
 
 impl Merger {
-    /// Ends when all supervisors have.
-    async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>) {
-        while let Some((server, report)) = reports.recv().await {
+    async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>, stop: CancellationToken) {
+        loop {
+            let (server, report) = tokio::select! {
+                () = stop.cancelled() => return,
+                // The registry holds a sender, too.
+                Some(report) = reports.recv() => report,
+            };
             match report {
                 Report::CatalogChanged { announced, merged } => {
                     self.merge(&announced);
@@ -176,15 +312,16 @@ impl Merger {
     }
 
     fn merge(&self, announced: &[ListKind]) {
-        let parts = self
-            .servers
+        let servers = self.servers.load();
+        let parts = servers
+            .list
             .iter()
             .filter(|server| server.is_wanted())
             .filter_map(|server| {
                 Some(Part {
                     server: server.name.clone(),
                     catalog: server.catalog()?,
-                    disabled_tools: server.config.disabled_tools.clone().into(),
+                    disabled_tools: server.config().disabled_tools.clone().into(),
                 })
             })
             .collect();

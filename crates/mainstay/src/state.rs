@@ -214,7 +214,7 @@ impl Drop for Ownership {
 }
 
 /// Writes a file that only its owner can read; readers see the old one or the new one, whole.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = private_file(&new, true)?;
     file.write_all(bytes)?;
@@ -230,7 +230,7 @@ fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
     options.open(path)
 }
 
-fn create_private_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -19,15 +19,15 @@ const ROOMS: &str = "
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
-    cli/connect   -> cli/serve daemon api state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon surroundings
+    cli/connect   -> cli/serve daemon api setting state surroundings  // in-process start
+    cli/mcp       -> cli/serve daemon setting surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo state surroundings
+    cli/serve     -> cli/status daemon demo setting state surroundings
     cli/status    -> supervisor              // what `serve` tells of its servers
     cli/error     -> api state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls registry
+    daemon        -> front front/mcp front/rest calls registry setting
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
@@ -35,11 +35,13 @@ const ROOMS: &str = "
     front/rest    -> front/mcp calls supervisor transport api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
-    registry      -> supervisor transport
-    supervisor    -> transport
+    registry      -> clock setting state supervisor transport
+    supervisor    -> state transport
     transport     ->
 
     api           ->
+    setting       -> clock
+    clock         ->
     state         ->
     surroundings  ->
     utc           ->

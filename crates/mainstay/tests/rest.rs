@@ -7,7 +7,7 @@ use fake_server::{Fake, Script, WEIRD_RESULT};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use insta::assert_snapshot;
-use mainstay::{daemon::Daemon, front::rest};
+use mainstay::{daemon::Daemon, front::rest, setting::Setting};
 use mainstay_core::{
     config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
@@ -66,7 +66,7 @@ impl World {
             servers: vec![reached, server("down", Launch::Stdio(stdio))],
             ..Config::default()
         };
-        let daemon = Daemon::start(&config);
+        let daemon = Daemon::start(&config, Setting::default());
         let router = rest::router(Arc::clone(&daemon.hub), Secret::new(TOKEN), MAX_BODY);
         within(daemon.hub.registry.settled()).await;
         Self {

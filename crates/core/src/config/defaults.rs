@@ -11,7 +11,8 @@ pub const STARTUP_WAIT: Duration = Duration::from_secs(5);
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A fleet that comes back at once shall not be a storm.
+pub const MAX_ATTEMPTS_PER_SECOND: u32 = 50;
 /// Each session of a stdio server is a process.
 pub const MAX_SESSIONS_STDIO: usize = 8;
 pub const MAX_SESSIONS_HTTP: usize = 64;

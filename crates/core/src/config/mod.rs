@@ -25,7 +25,7 @@ mod syntax;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use crate::ids::ServerName;
+use crate::{ids::ServerName, lifecycle::Policy};
 
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
@@ -35,7 +35,7 @@ pub use secret::Secret;
 pub use syntax::Syntax;
 
 /// A valid configuration; servers stand in the order of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub servers: Vec<ServerConfig>,
     pub naming: Naming,
@@ -51,6 +51,11 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Origins accepted beside loopback ones (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
+    /// Attempts of the whole fleet to reach servers over the network, per second
+    /// (`maxAttemptsPerSecond`, default 50).
+    pub max_attempts_per_second: u32,
+    /// Processes that may be starting at once (`startup.maxConcurrent`); `None` is twice the cores.
+    pub max_concurrent_starts: Option<usize>,
 }
 
 impl Config {
@@ -91,6 +96,8 @@ impl Default for Config {
             max_body_bytes: defaults::MAX_BODY_BYTES,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
+            max_concurrent_starts: None,
         }
     }
 }
@@ -110,7 +117,7 @@ pub enum Naming {
 }
 
 /// One server's entry, complete with defaults.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     pub name: ServerName,
     pub launch: Launch,
@@ -120,14 +127,16 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// `autoStart` (default true).
     pub auto_start: bool,
-    /// `auto_reconnect` / `autoReconnect` (default true).
-    pub auto_reconnect: bool,
     /// A call's deadline (`timeout` in ms or `timeout_s`, default 30 s).
     pub call_timeout: Duration,
     /// How far progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`, at least 10 min).
     pub max_call_timeout: Duration,
-    /// Spawn or connect, and handshake (`connectTimeoutMs`, default 30 s).
-    pub connect_timeout: Duration,
+    /// How its sessions are kept: the preset, and what the entry says otherwise (section Y).
+    /// `connectTimeoutMs` and `auto_reconnect` / `autoReconnect` are part of it.
+    pub policy: Policy,
+    /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
+    /// (`callRetry`, invariant 6).
+    pub call_retry: bool,
     /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
     /// Original tool names that are neither listed nor callable (`disabledTools`).
@@ -140,8 +149,6 @@ pub struct ServerConfig {
     pub roots: Vec<Root>,
     /// `healthCheckUrl`, checked like `url`. May hold a secret in its query.
     pub health_check_url: Option<Secret>,
-    /// `healthCheckIntervalMs`; `None` leaves it to the health policy (A31).
-    pub health_check_interval: Option<Duration>,
 }
 
 impl ServerConfig {
@@ -157,17 +164,16 @@ impl ServerConfig {
             further_problems: Vec::new(),
             enabled: true,
             auto_start: true,
-            auto_reconnect: true,
             call_timeout: defaults::CALL_TIMEOUT,
             max_call_timeout: defaults::max_call_timeout(defaults::CALL_TIMEOUT),
-            connect_timeout: defaults::CONNECT_TIMEOUT,
+            policy: Policy::default(),
+            call_retry: false,
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
             disabled_tools: Vec::new(),
             max_sessions,
             isolation: None,
             roots: Vec::new(),
             health_check_url: None,
-            health_check_interval: None,
         }
     }
 

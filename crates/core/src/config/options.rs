@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::lifecycle::ReconnectMode;
+
 use super::{
     Isolation, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields, node::Node,
 };
@@ -52,6 +54,7 @@ impl<'e> Entry<'e, '_, '_> {
         server.auto_start = self.boolean("autoStart").unwrap_or(true);
 
         let snake = self.boolean("auto_reconnect");
+        let mut reconnects = snake;
         if let Some(node) = self.fields.take("autoReconnect")
             && let Some(camel) = node.boolean(self.report)
         {
@@ -61,9 +64,10 @@ impl<'e> Entry<'e, '_, '_> {
                     "`auto_reconnect` and `autoReconnect` contradict each other",
                 );
             }
-            server.auto_reconnect = camel;
-        } else {
-            server.auto_reconnect = snake.unwrap_or(true);
+            reconnects = Some(camel);
+        }
+        if reconnects == Some(false) {
+            server.policy.reconnect.mode = ReconnectMode::Off;
         }
 
         if let Some(node) = self.fields.take("isolation") {
@@ -95,10 +99,10 @@ impl<'e> Entry<'e, '_, '_> {
         if let Some(node) = self.fields.take("connectTimeoutMs")
             && let Some(timeout) = self.milliseconds(&node)
         {
-            server.connect_timeout = timeout;
+            server.policy.connect_timeout = timeout;
         }
         if let Some(node) = self.fields.take("healthCheckIntervalMs") {
-            server.health_check_interval = self.milliseconds(&node);
+            server.policy.health.interval = self.milliseconds(&node);
         }
     }
 

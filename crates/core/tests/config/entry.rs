@@ -3,8 +3,9 @@
 use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
-use mainstay_core::config::{
-    HttpTransport, InheritEnv, Isolation, Launch, Root, ServerConfig, StdioLaunch, defaults,
+use mainstay_core::{
+    config::{HttpTransport, InheritEnv, Isolation, Launch, Root, ServerConfig, StdioLaunch},
+    lifecycle::{Policy, ReconnectMode},
 };
 
 use crate::world::{entry_findings as findings, http, read, server, stdio};
@@ -32,7 +33,8 @@ fn a11_a23_stdio_and_its_defaults() {
     assert_eq!(entry.call_timeout, Duration::from_secs(30));
     assert_eq!(entry.max_call_timeout, Duration::from_secs(600));
     assert_eq!(entry.max_sessions, 8);
-    assert!(entry.auto_reconnect && entry.connects_at_start());
+    assert_eq!(entry.policy.reconnect.mode, ReconnectMode::Auto);
+    assert!(entry.connects_at_start());
 
     let launch =
         stdio(r#"{"command": "npx", "args": ["-y", "pkg"], "env": {"A": "1"}, "cwd": "/srv"}"#);
@@ -227,10 +229,12 @@ fn a16_a17_y9_timeouts() {
         s(120),
     );
     assert_eq!(
-        server(r#"{"command": "x", "connectTimeoutMs": 90000}"#).connect_timeout,
+        server(r#"{"command": "x", "connectTimeoutMs": 90000}"#)
+            .policy
+            .connect_timeout,
         s(90)
     );
-    assert_eq!(defaults::CONNECT_TIMEOUT, s(30));
+    assert_eq!(Policy::default().connect_timeout, s(30));
 }
 
 #[test]
@@ -256,7 +260,7 @@ fn a18_to_a21_switches() {
             (
                 entry.enabled,
                 entry.connects_at_start(),
-                entry.auto_reconnect
+                entry.policy.reconnect.mode == ReconnectMode::Auto
             ),
             (enabled, starts, reconnects),
             "{fields}"
@@ -347,7 +351,7 @@ fn a31_limits_roots_and_health() {
         entry.health_check_url.unwrap().expose(),
         "http://h/health?key=t0ken"
     );
-    assert_eq!(entry.health_check_interval, Some(Duration::from_secs(15)));
+    assert_eq!(entry.policy.health.interval, Some(Duration::from_secs(15)));
     assert_snapshot!(findings(r#"{
   "command": "x", "maxSessions": 0, "maxMessageBytes": "1M", "isolation": "none",
   "roots": ["/a", {"name": "B"}, 1, {"uri": "file:///b", "nmae": "B"}], "healthCheckUrl": "h"

@@ -216,6 +216,7 @@ fn settings() {
         max_body_bytes: 1024,
         allowed_hosts: vec!["gateway.lan".to_owned()],
         allowed_origins: vec!["http://gateway.lan".to_owned()],
+        ..Config::default()
     };
     assert_eq!(read("c.json", text).unwrap().config, expected);
     assert_eq!(

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read,
-    Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, OPERATE, Operated, PROMPTS,
+    Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates,
+    Tools, WholeRead,
 };
 
 /// A daemon that does not even accept a connection in this time is not there. An answer may take as
@@ -50,6 +51,18 @@ pub enum ClientError {
     },
     #[error("what answers at {url} is not this version of Mainstay (status {status})")]
     Foreign { url: String, status: StatusCode },
+}
+
+/// A name as part of a URL: everything but letters and digits is escaped.
+fn escaped(name: &str) -> String {
+    name.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
 }
 
 fn words(body: &Map<String, Value>) -> String {
@@ -113,6 +126,21 @@ impl Client {
 
     pub async fn servers(&self) -> Result<Servers, ClientError> {
         self.get(SERVERS).await
+    }
+
+    /// Every server, or one.
+    pub async fn health(&self, server: Option<&str>) -> Result<HealthReport, ClientError> {
+        let query = server.map(|server| format!("?server={}", escaped(server)));
+        self.get(&format!("{HEALTH}{}", query.unwrap_or_default()))
+            .await
+    }
+
+    /// `start`, `stop`, `restart` or `reconnect`.
+    pub async fn operate(&self, server: &str, operation: &str) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", operation);
+        self.post(&path, &Map::new()).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

@@ -16,6 +16,10 @@ pub type Raw = Box<RawValue>;
 
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
+pub const OPERATE: &str = "/api/servers/{name}/{operation}";
+pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
+pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
+pub const HEALTH: &str = "/api/health";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
 pub const RESOURCES: &str = "/api/mcp-resources";
@@ -66,6 +70,8 @@ pub struct Server {
     pub url: Option<String>,
     pub enabled: bool,
     pub auto_start: bool,
+    /// Whether its operator wants it up.
+    pub wanted: bool,
     /// The canonical word (Y3).
     pub status: String,
     pub connected: bool,
@@ -75,21 +81,102 @@ pub struct Server {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consecutive_health_failures: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_ping_ms: Option<u64>,
+    /// When the server was last heard; RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success_at: Option<String>,
+    /// Why it is not connected, or not well.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_ms: Option<u64>,
+    /// Crashes of its processes since Mainstay started (C9), and how the last one ended.
+    pub crash_count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_crash_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_signal: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Whether its lists have been read.
+    pub calls_in_flight: u32,
+    /// Whether its lists are known.
     pub tools_ready: bool,
+    /// Whether they are an earlier run's, until the server answers.
+    pub lists_stale: bool,
     pub tool_count: usize,
     pub resource_count: usize,
     pub prompt_count: usize,
     /// The last lines of its stderr.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+}
+
+/// `POST /api/servers/{name}/{start,stop,restart,reconnect}` (M12, O3)
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Operated {
+    pub success: bool,
+    pub name: String,
+    /// The canonical word (Y3).
+    pub status: String,
+    /// `server/tool`
+    pub tools: Vec<String>,
+}
+
+/// `POST /api/mcp-clients/{name}/reconnect` (M8, Y19)
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Reconnect {
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// The answer to M7 and M8.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClientOperated {
+    /// `ok`
+    pub status: String,
+    pub name: String,
+    /// `server/tool`
+    pub tools: Vec<String>,
+}
+
+/// `GET /api/health` (M12): every server was asked just now.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HealthReport {
+    pub servers: Vec<ServerHealth>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerHealth {
+    pub name: String,
+    pub status: HealthStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ping_ms: Option<u64>,
+    /// How long ago the server was last heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success_ms: Option<u64>,
+    #[serde(default)]
+    pub consecutive_failures: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// [004]'s words (F12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthStatus {
+    Healthy,
+    Unhealthy,
+    Timeout,
+    Error,
 }
 
 /// `GET /api/mcp-tools` (M2)

@@ -4,6 +4,7 @@
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
 mod outlet;
+mod repeat;
 
 use std::{
     pin::{Pin, pin},
@@ -60,6 +61,15 @@ impl Request {
     /// The client's id, as JSON text.
     pub fn id(&self) -> &str {
         self.frame.get(self.id)
+    }
+
+    /// What the server itself calls that which is asked of it: a tool or a prompt.
+    fn original_name(&self) -> Option<String> {
+        match &self.rename {
+            // Quoted by us.
+            Some((_, original)) => serde_json::from_str(original).ok(),
+            None => self.frame.text_param("name"),
+        }
     }
 
     /// The request under our id, which is also its progress token: only where the client asked for
@@ -128,7 +138,7 @@ impl Calls {
         outlet: Outlet,
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
-        let config = &upstream.server().config;
+        let config = upstream.server().config();
         let (limit, hard_limit) = (config.call_timeout, config.max_call_timeout);
         let started = Instant::now();
         let mut call = Call {
@@ -147,9 +157,13 @@ impl Calls {
                 Err(_) => std::future::pending().await,
             }
         });
-        // Once more on a new session, and only if nothing of the call can have run (invariant 6).
+        // Once more on a new session, and only if nothing of the call can have run, or running it
+        // twice is as good as once (invariant 6).
         match call.attempt(cancel.as_mut()).await {
             Err(Attempt::NotSent(_)) => call.attempt(cancel).await,
+            Err(Attempt::Lost(_)) if repeat::is_repeatable(&request, upstream.server()) => {
+                call.attempt(cancel).await
+            }
             other => other,
         }
         .map_err(Attempt::into_failure)
@@ -195,13 +209,15 @@ impl Calls {
 enum Attempt {
     /// The server cannot have seen it: another attempt is safe.
     NotSent(Failure),
+    /// It may have run, and nobody will say.
+    Lost(Failure),
     Final(Failure),
 }
 
 impl Attempt {
     fn into_failure(self) -> Failure {
         match self {
-            Self::NotSent(failure) | Self::Final(failure) => failure,
+            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
         }
     }
 }
@@ -228,7 +244,7 @@ impl Call<'_> {
         };
         let mut exchange = tokio::select! {
             biased;
-            exchange = session.start(|id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
+            exchange = session.call(self.deadline, |id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
@@ -250,6 +266,7 @@ impl Call<'_> {
                     self.relay(method, &frame);
                 }
                 () = &mut timer => {
+                    self.doubt();
                     self.calls.cancel(&session, exchange, format!("timeout after {}", seconds(self.limit)));
                     return Err(Attempt::Final(self.timed_out()));
                 }
@@ -280,10 +297,28 @@ impl Call<'_> {
     }
 
     fn timed_out(&self) -> Failure {
-        self.failure(
-            FailureKind::CallTimeout,
-            format!("timeout after {}", seconds(self.limit)),
-        )
+        let message = format!("timeout after {}", seconds(self.limit));
+        self.diagnosed(self.failure(FailureKind::CallTimeout, message))
+    }
+
+    /// Says how the server is, unless it is well: whoever reads the failure asks that next (H9).
+    fn diagnosed(&self, mut failure: Failure) -> Failure {
+        let server = self.upstream.server();
+        let (view, name) = (server.view(), &server.name);
+        let health = view.diagnosis();
+        if health == "healthy" {
+            return failure;
+        }
+        tracing::warn!(server = %name, health, reason = view.status.reason, "a call failed");
+        failure.message = format!("{} (server {name} is {health})", failure.message);
+        view.describe(failure, name)
+    }
+
+    /// Has the server asked whether it is well: an isolated session shows by its next call.
+    fn doubt(&self) {
+        if let Upstream::Shared(server) = self.upstream {
+            server.doubt();
+        }
     }
 
     fn cancelled(&self, reason: &str) -> Failure {
@@ -312,7 +347,11 @@ impl Call<'_> {
             ),
             _ => format!("Server '{name}' did not answer: {why}"),
         };
-        let failure = self.failure(kind, message);
+        let failure = self.diagnosed(self.failure(kind, message));
+        if kind == FailureKind::OutcomeUnknown {
+            self.doubt();
+            return Attempt::Lost(failure);
+        }
         match (why.state, why.kind) {
             (
                 CallState::NotSent,

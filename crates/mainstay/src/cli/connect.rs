@@ -15,6 +15,7 @@ use super::{CommandError, serve, signals::Signals};
 use crate::{
     api::{Client, ClientError},
     daemon::Daemon,
+    setting::Setting,
     state::{self, StateDir},
     surroundings::{self, Process},
 };
@@ -91,7 +92,7 @@ async fn for_the_occasion<T>(
     let token = state::random_token()?;
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
 
-    let daemon = Daemon::start(&loaded.config);
+    let daemon = Daemon::start(&loaded.config, Setting::default());
     let doors = daemon.serve_http(listener, address, token);
     let outcome = tokio::select! {
         outcome = async {

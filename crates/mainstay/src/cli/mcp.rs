@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CommandError, Exit, serve, signals::Signals};
-use crate::{daemon::Daemon, surroundings};
+use crate::{daemon::Daemon, setting::Setting, surroundings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ impl Mcp {
         let loaded = surroundings::load(self.config.as_deref())?;
         serve::tell_findings(&loaded);
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let daemon = Daemon::start(&loaded.config);
+        let daemon = Daemon::start(&loaded.config, Setting::default());
         tokio::select! {
             () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => {}
             _ = signals.next() => {}

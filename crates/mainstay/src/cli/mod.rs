@@ -5,9 +5,11 @@ mod call;
 mod connect;
 mod content;
 mod error;
+mod health;
 mod list;
 pub mod logs;
 mod mcp;
+mod operate;
 mod output;
 mod pairs;
 mod prompts;
@@ -67,6 +69,16 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Ask every server whether it is well
+    Health(health::Health),
+    /// Start a server that was stopped, has crashed or was given up
+    Start(operate::Operate),
+    /// Stop a server; its tools are listed no longer
+    Stop(operate::Operate),
+    /// Stop a server and start it again
+    Restart(operate::Operate),
+    /// Give a server a new session, whatever there is
+    Reconnect(operate::Reconnect),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -107,6 +119,11 @@ impl Command {
             Self::Serve(command) => command.json,
             Self::Validate(command) => command.json,
             Self::List(command) => command.daemon.json,
+            Self::Health(command) => command.daemon.json,
+            Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
+                command.daemon.json
+            }
+            Self::Reconnect(command) => command.daemon.json,
             Self::Tools(command) => command.daemon.json,
             Self::Call(command) => command.daemon.json,
             Self::Resources(command) => command.daemon.json,
@@ -123,6 +140,11 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Health(command) => command.run().await,
+            Self::Start(command) => command.run("start").await,
+            Self::Stop(command) => command.run("stop").await,
+            Self::Restart(command) => command.run("restart").await,
+            Self::Reconnect(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -15,6 +15,7 @@ use super::{CommandError, Exit, logs::complain, output, signals::Signals, status
 use crate::{
     daemon::Daemon,
     demo,
+    setting::Setting,
     state::StateDir,
     surroundings::{self, Loaded, Process},
 };
@@ -92,15 +93,21 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         state.announce(&url)?;
 
-        let daemon = Daemon::start(&loaded.config);
-        let tellers = Tellers::start(daemon.hub.registry.servers());
+        let daemon = Daemon::start(
+            &loaded.config,
+            Setting {
+                state: Some(state.path().to_owned()),
+                ..Setting::default()
+            },
+        );
+        let tellers = Tellers::start(&daemon.hub.registry.servers());
         let doors = daemon.serve_http(listener, address, state.token.clone());
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
             daemon.hub.registry.settled().await;
             tellers.sum_up();
             if self.demo {
-                complain(&demo::tour(&url, daemon.hub.registry.servers()));
+                complain(&demo::tour(&url, &daemon.hub.registry.servers()));
             }
             std::future::pending().await
         };

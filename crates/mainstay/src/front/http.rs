@@ -22,7 +22,7 @@ const MAX_CONNECTIONS: usize = 4096;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Answers in progress may take this long when the door closes.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the listener needs to serve a request.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Door {
         }
         let name = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
         Some(match self.hub.registry.server(name) {
-            Ok(server) => Ok(Scope::One(Arc::clone(server))),
+            Ok(server) => Ok(Scope::One(server)),
             Err(failure) => Err(failure.message),
         })
     }

@@ -4,24 +4,32 @@
 //! Calls never pass through this task. It hears of what happened to connections, opens and closes
 //! them, and keeps the server's catalog fresh.
 
+mod kept;
 mod listing;
+mod pace;
 mod private;
+mod privates;
+mod probe;
 mod task;
+mod upkeep;
+mod view;
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::SystemTime,
+    time::Duration,
 };
 
+use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::{Launch, ServerConfig},
+    config::{HttpTransport, Launch, ServerConfig},
     failure::{Failure, FailureKind},
-    ids::ServerName,
-    lifecycle::{Policy, State, Status},
+    ids::{Epoch, ServerName},
+    lifecycle::State,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -29,23 +37,19 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-pub use self::private::Private;
+pub use self::{
+    pace::Pace,
+    private::Private,
+    view::{Crash, Crashes, View},
+};
 use crate::transport::{Listener, Notice, Session, StderrTail};
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
 
-/// What a server looks like from outside, as of now.
-#[derive(Clone, Debug)]
-pub struct View {
-    pub status: Status,
-    pub session: Option<Arc<Session>>,
-    /// The last good one; it stays while the server is being brought back.
-    pub catalog: Option<Arc<ServerCatalog>>,
-    /// Whether the first attempt, with its listing, is over, however it went.
-    pub attempted: bool,
-    pub connected_at: Option<SystemTime>,
-}
+/// What a person's wish may take beyond the server's own limits: ending the old session, reading the
+/// lists of the new one.
+const OPERATION_GRACE: Duration = Duration::from_secs(40);
 
 /// What a server's supervisor tells the registry.
 #[derive(Debug)]
@@ -62,12 +66,31 @@ pub enum Report {
     Notice(Notice),
 }
 
+/// What all supervisors share.
+#[derive(Debug)]
+pub struct Fleet {
+    pub pace: Pace,
+    pub reports: mpsc::Sender<(ServerName, Report)>,
+    /// Where catalogs are kept between runs.
+    pub catalogs: Option<PathBuf>,
+}
+
+/// What its operator wants of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Up; nothing happens where it is.
+    Start,
+    Stop,
+    /// Up with a new session, whatever there is (O2).
+    Reconnect,
+}
+
 /// The handle by which everyone else knows a server.
 #[derive(Debug)]
 pub struct Server {
     pub name: ServerName,
-    pub config: Arc<ServerConfig>,
     pub stderr: Arc<StderrTail>,
+    config: ArcSwap<ServerConfig>,
     view: watch::Receiver<View>,
     commands: mpsc::Sender<Command>,
     started_at: Instant,
@@ -82,6 +105,13 @@ struct PrivateId(u64);
 enum Command {
     /// A call waits for the shared session.
     CallWaiting,
+    /// A call fared in a way that makes the shared session suspect.
+    Doubted,
+    /// The machine slept.
+    Resumed,
+    /// The answer is the attempt to look at.
+    Operate(Operation, oneshot::Sender<Epoch>),
+    Configure(Arc<ServerConfig>),
     OpenPrivate {
         id: PrivateId,
         initialize: Arc<str>,
@@ -89,27 +119,19 @@ enum Command {
         reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
     },
     ClosePrivate(PrivateId),
-    Stop,
+    /// Ends everything, and the supervisor with it.
+    End,
 }
 
-/// Starts supervising a server. The task ends after [`Server::stop`], when nothing of the server is
+/// Starts supervising a server. The task ends after [`Server::end`], when nothing of the server is
 /// left.
-pub fn supervise(
-    config: Arc<ServerConfig>,
-    reports: mpsc::Sender<(ServerName, Report)>,
-) -> (Arc<Server>, JoinHandle<()>) {
+pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let stderr = Arc::new(StderrTail::default());
-    let policy = Policy {
-        connect_timeout: config.connect_timeout,
-        reconnect: config.auto_reconnect,
-        seed: seed(&config.name),
-        ..Policy::default()
-    };
-    let (task, view) = task::Task::new(Arc::clone(&config), policy, Arc::clone(&stderr), reports);
+    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&stderr), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
-        config,
+        config: ArcSwap::new(config),
         stderr,
         view,
         commands,
@@ -117,15 +139,6 @@ pub fn supervise(
         next_private: AtomicU64::new(0),
     });
     (server, tokio::spawn(task.run(inbox)))
-}
-
-/// Spreads the retries of servers that are lost together.
-fn seed(name: &ServerName) -> u64 {
-    name.as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
 }
 
 impl Server {
@@ -142,18 +155,21 @@ impl Server {
         self.view.borrow().catalog.clone()
     }
 
-    /// Whether Mainstay means to have this server up.
+    /// As of now: a reload may change it.
+    pub fn config(&self) -> Guard<Arc<ServerConfig>> {
+        self.config.load()
+    }
+
+    /// Whether its operator wants this server up.
     pub fn is_wanted(&self) -> bool {
-        self.config.connects_at_start()
+        self.view.borrow().wanted
     }
 
     pub fn transport(&self) -> &'static str {
-        match &self.config.launch {
+        match &self.config().launch {
             Launch::Stdio(_) => "stdio",
-            Launch::Http(http) => match http.transport {
-                mainstay_core::config::HttpTransport::Sse => "sse",
-                _ => "http",
-            },
+            Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
+            Launch::Http(_) => "http",
             Launch::Broken(_) => "unknown",
         }
     }
@@ -180,26 +196,31 @@ impl Server {
 
     async fn next_session(&self) -> Result<Arc<Session>, Failure> {
         let mut view = self.view.clone();
-        // A session whose loss has not been noticed yet counts one loss more before the attempt.
-        let last_loss = {
-            let view = view.borrow_and_update();
-            view.status.attempt + u32::from(view.session.is_some())
+        // The attempt that counts is the one under way, or the next.
+        let first = {
+            let status = &view.borrow_and_update().status;
+            if status.attempting {
+                status.epoch
+            } else {
+                status.epoch.next()
+            }
         };
         let mut told = false;
         loop {
             if let Some(session) = self.live_session() {
                 return Ok(session);
             }
-            let (over, status) = {
+            let (failed, hopeful, on_call) = {
                 let view = view.borrow_and_update();
-                (view.session.is_none(), view.status.clone())
+                let state = view.status.state;
+                // One whose loss has not been noticed yet counts as connected.
+                let hopeful = state.is_hopeful() || state == State::Connected;
+                (view.has_failed(first), hopeful, view.status.on_call)
             };
-            let waits = status.next_retry.is_some();
-            let attempt_failed = waits && status.attempt > last_loss;
-            if over && (attempt_failed || !status.state.is_hopeful()) {
+            if failed || !hopeful && !on_call {
                 return Err(self.not_connected());
             }
-            if waits && !told {
+            if on_call && !told {
                 told = true;
                 self.tell(Command::CallWaiting);
             }
@@ -211,52 +232,85 @@ impl Server {
 
     /// K2, K9: why a call cannot be made, in words and as data.
     pub fn not_connected(&self) -> Failure {
-        let status = self.view.borrow().status.clone();
-        let state = if self.is_wanted() {
-            status.state
-        } else {
-            State::Disconnected
-        };
+        let view = self.view();
         // K2, K9: read as sentences.
-        let words = match state {
+        let words = match view.state() {
             State::Error => "not connected",
-            State::Failed => "down after repeated crashes",
+            State::Failed => "down after repeated failures",
             other => other.as_str(),
         };
         let mut message = format!("Server '{}' is {words}", self.name);
-        if let Some(reason) = &status.reason {
+        if let Some(reason) = &view.status.reason {
             message = format!("{message}: {reason}");
         }
-        let mut failure = Failure::new(FailureKind::ServerNotConnected, message)
-            .of_server(&self.name)
-            .with("status", state.as_str());
-        if status.attempt > 0 {
-            failure = failure.with("attempt", status.attempt);
-        }
-        if let Some(reason) = status.reason {
-            failure = failure.with("lastError", reason);
-        }
-        if let Some(retry) = status.next_retry {
-            let wait = retry.saturating_duration_since(Instant::now().into_std());
-            failure = failure.with(
-                "nextRetryMs",
-                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            );
-        }
+        let failure = Failure::new(FailureKind::ServerNotConnected, message);
+        self.with_stderr(view.describe(failure, &self.name))
+    }
+
+    /// Why a server died is the first question, and its stderr the first answer.
+    fn with_stderr(&self, failure: Failure) -> Failure {
         let stderr = self.stderr.lines();
-        if !stderr.is_empty() {
-            failure = failure.with("stderr", stderr);
+        if stderr.is_empty() {
+            failure
+        } else {
+            failure.with("stderr", stderr)
         }
-        failure
     }
 
     /// Resolves when the first attempt is over, or `wait` has passed since the server's start.
-    pub async fn settled(&self, wait: std::time::Duration) {
+    pub async fn settled(&self, wait: Duration) {
         let mut view = self.view.clone();
         // Elapsed, or the supervisor has ended: in both cases there is nothing to wait for.
         timeout_at(self.started_at + wait, view.wait_for(|view| view.attempted))
             .await
             .ok();
+    }
+
+    /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
+    /// has its lists read, too.
+    pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
+        let limit = self.config().policy.connect_timeout + OPERATION_GRACE;
+        let operating = async {
+            let (reply, answer) = oneshot::channel();
+            let command = Command::Operate(operation, reply);
+            self.commands.send(command).await.map_err(|_| ended())?;
+            let epoch = answer.await.map_err(|_| ended())?;
+            let mut view = self.view.clone();
+            let view = view
+                .wait_for(|view| match operation {
+                    Operation::Start | Operation::Reconnect => {
+                        view.is_ready(epoch) || view.has_failed(epoch)
+                    }
+                    Operation::Stop => view.status.state == State::Disconnected,
+                })
+                .await
+                .map_err(|_| ended())?;
+            match operation {
+                Operation::Stop => Ok(()),
+                Operation::Start | Operation::Reconnect if view.is_ready(epoch) => Ok(()),
+                Operation::Start | Operation::Reconnect => {
+                    let reason = view.status.reason.clone();
+                    let message = reason.unwrap_or_else(|| "it was stopped".to_owned());
+                    let failure = Failure::new(FailureKind::ConnectFailed, message)
+                        .with("name", self.name.as_str());
+                    Err(view.describe(failure, &self.name))
+                }
+            }
+        };
+        let operated = tokio::time::timeout(limit, operating).await;
+        operated
+            .unwrap_or_else(|_| {
+                let message = format!("nothing came of it within {} s", limit.as_secs());
+                Err(Failure::new(FailureKind::ConnectFailed, message).of_server(&self.name))
+            })
+            .map_err(|failure| self.with_stderr(failure))
+    }
+
+    /// Takes a new configuration into force. One that is reached in another way gets a new session.
+    pub async fn configure(&self, config: Arc<ServerConfig>) {
+        self.config.store(Arc::clone(&config));
+        // The supervisor may have ended.
+        self.commands.send(Command::Configure(config)).await.ok();
     }
 
     /// An isolated session, opened at its first use.
@@ -265,9 +319,20 @@ impl Server {
         Private::new(Arc::clone(self), id, initialize, listener)
     }
 
+    /// Has the server asked at once whether it is well.
+    pub fn doubt(&self) {
+        self.tell(Command::Doubted);
+    }
+
+    /// The machine slept.
+    pub fn resumed(&self) {
+        self.tell(Command::Resumed);
+    }
+
     /// Ends every session of this server; the supervisor's task ends when they are gone.
-    pub fn stop(&self) {
-        self.tell(Command::Stop);
+    pub async fn end(&self) {
+        // It may have ended already.
+        self.commands.send(Command::End).await.ok();
     }
 
     fn tell(&self, command: Command) {
@@ -275,4 +340,11 @@ impl Server {
             tracing::debug!(server = %self.name, %error, "a command was not taken");
         }
     }
+}
+
+fn ended() -> Failure {
+    Failure::new(
+        FailureKind::ShuttingDown,
+        "the server was removed, or Mainstay is shutting down",
+    )
 }

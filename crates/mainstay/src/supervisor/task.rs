@@ -8,11 +8,11 @@ use std::{
 };
 
 use mainstay_core::{
-    catalog::{ListKind, ServerCatalog},
-    config::ServerConfig,
-    failure::{Failure, FailureKind},
+    catalog::ListKind,
+    config::{Launch, ServerConfig},
+    health::Outcome,
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Lifecycle, Loss, Policy, Report as LifecycleReport, State},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
     message::Method,
 };
 use tokio::{
@@ -24,30 +24,46 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Command, PrivateId, Report, View, listing};
-use crate::transport::{self, Listener, Notice, Opening, Session, StderrTail, Stop};
+use super::{
+    Command, Crash, Fleet, Operation, PrivateId, Report, View,
+    kept::Kept,
+    listing::{self, Done, Listings},
+    pace::{SLOT_LIMIT, Slot},
+    privates::Privates,
+    probe,
+    upkeep::Upkeep,
+};
+use crate::transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session, StderrTail};
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
 
-/// A server that changes its lists in a burst is listed once (Y7).
-const LIST_DEBOUNCE: Duration = Duration::from_millis(200);
+/// A degraded server is looked at so often: traffic that comes back ends the alarm at once.
+const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 
 /// Which of the server's sessions something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Which {
-    Shared(Epoch),
+pub enum Which {
+    Shared,
     Private(PrivateId),
 }
 
 /// Everything that can happen to a supervisor.
 enum Happening {
     Command(Option<Command>),
-    Opened(Which, Session),
-    Ended(Which, Loss),
-    Listed(Epoch, Box<ServerCatalog>, Vec<ListKind>),
+    Progress(Which, Epoch, Progress),
+    Ended(Which, Epoch, Loss),
+    Probed(Which, Epoch, Outcome),
+    Listed(Option<Done>),
     Notice(Notice),
     Deadline,
+}
+
+/// How an attempt gets on.
+enum Progress {
+    /// Its turn has come.
+    Begun,
+    Opened(Session),
 }
 
 /// Brings the shared session's notices to the supervisor's task.
@@ -66,92 +82,106 @@ impl Listener for Inbox {
     }
 }
 
-struct PrivateSession {
-    stop: Stop,
-    /// What it takes to open it again.
-    initialize: Arc<str>,
-    listener: Arc<dyn Listener>,
-    session: Option<Arc<Session>>,
-    /// Calls that wait for the session to open.
-    waiting: Vec<oneshot::Sender<Result<Arc<Session>, Failure>>>,
-}
-
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
-    config: Arc<ServerConfig>,
-    policy: Policy,
-    stderr: Arc<StderrTail>,
-    reports: mpsc::Sender<(ServerName, Report)>,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) stderr: Arc<StderrTail>,
+    fleet: Arc<Fleet>,
     view: watch::Sender<View>,
 
-    shared: Lifecycle,
-    shared_stop: Stop,
-    privates: HashMap<PrivateId, PrivateSession>,
+    shared: Upkeep,
+    pub(super) privates: Privates,
     /// Every connection, opening, open or closing, and which session's it is.
     connections: JoinSet<Loss>,
-    carries: HashMap<task::Id, Which>,
-    opened: Channel<(Which, Session)>,
+    carries: HashMap<task::Id, (Which, Epoch)>,
+    progress: Channel<(Which, Epoch, Progress)>,
+    probes: JoinSet<(Which, Epoch, Outcome)>,
     notices: Channel<Notice>,
-    listings: JoinSet<(Epoch, Box<ServerCatalog>, Vec<ListKind>)>,
-    /// Lists that the server said have changed, to be read at `list_at`.
-    stale: Vec<ListKind>,
-    list_at: Option<Instant>,
-    stopping: bool,
+    listings: Listings,
+    kept: Option<Kept>,
+    pub(super) ending: bool,
 }
 
 impl Task {
     pub fn new(
         config: Arc<ServerConfig>,
-        policy: Policy,
         stderr: Arc<StderrTail>,
-        reports: mpsc::Sender<(ServerName, Report)>,
+        fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>) {
-        let shared = Lifecycle::default();
+        let notices = mpsc::channel(MAX_NOTICES);
+        let inbox = Arc::new(Inbox {
+            server: config.name.clone(),
+            notices: notices.0.clone(),
+        });
+        let shared = Upkeep::new(policy(&config), transport::own_initialize(), inbox);
+        let kept = kept(&fleet, &config);
+        let catalog = kept.as_ref().and_then(Kept::load).map(Arc::new);
+        let wanted = config.connects_at_start();
         let (view, seen) = watch::channel(View {
             status: shared.status(),
+            wanted,
             session: None,
-            catalog: None,
-            attempted: false,
+            // Nobody needs to wait for a server whose lists are known.
+            attempted: !wanted || catalog.is_some(),
+            catalog,
+            listed: None,
+            list_trouble: None,
             connected_at: None,
+            crashes: super::Crashes::default(),
         });
         let task = Self {
             config,
-            policy,
             stderr,
-            reports,
+            fleet,
             view,
             shared,
-            shared_stop: Stop::default(),
-            privates: HashMap::new(),
+            privates: Privates::default(),
             connections: JoinSet::new(),
             carries: HashMap::new(),
-            opened: mpsc::channel(16),
-            notices: mpsc::channel(MAX_NOTICES),
-            listings: JoinSet::new(),
-            stale: Vec::new(),
-            list_at: None,
-            stopping: false,
+            progress: mpsc::channel(16),
+            probes: JoinSet::new(),
+            notices,
+            listings: Listings::default(),
+            kept,
+            ending: false,
         };
         (task, seen)
     }
 
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        if self.config.connects_at_start() {
-            self.step(Event::Start);
-        } else {
-            self.view.send_modify(|view| view.attempted = true);
+        if self.view.borrow().catalog.is_some() {
+            self.tell_catalog(Vec::new()).await;
         }
-        while !(self.stopping && self.connections.is_empty()) {
+        if self.view.borrow().wanted {
+            self.step(Which::Shared, Event::Start);
+        }
+        while !(self.ending && self.connections.is_empty()) {
             let happening = self.wait(&mut commands).await;
             self.handle(happening).await;
         }
         self.listings.shutdown().await;
+        self.probes.shutdown().await;
+    }
+
+    /// When something is due that nobody reports.
+    fn deadline(&self) -> Option<Instant> {
+        let look = self
+            .shared
+            .status()
+            .is_degraded()
+            .then(|| Instant::now() + DEGRADED_LOOK);
+        self.privates
+            .upkeeps()
+            .filter_map(Upkeep::deadline)
+            .chain(self.shared.deadline())
+            .chain(self.listings.due())
+            .chain(look)
+            .min()
     }
 
     async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Happening {
-        let lifecycle = self.shared.deadline(&self.policy).map(Instant::from_std);
-        let deadline = [lifecycle, self.list_at].into_iter().flatten().min();
+        let deadline = self.deadline();
         let mut sleep = pin!(async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -159,17 +189,18 @@ impl Task {
             }
         });
         tokio::select! {
-            command = commands.recv(), if !self.stopping => Happening::Command(command),
-            Some((which, session)) = self.opened.1.recv() => Happening::Opened(which, session),
+            command = commands.recv(), if !self.ending => Happening::Command(command),
+            Some((which, epoch, progress)) = self.progress.1.recv() => Happening::Progress(which, epoch, progress),
             Some(ended) = self.connections.join_next_with_id() => {
                 let (id, loss) = match ended {
                     Ok((id, loss)) => (id, loss),
                     Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}"))),
                 };
-                let which = self.carries.remove(&id).expect("every connection is entered when it starts");
-                Happening::Ended(which, loss)
+                let (which, epoch) = self.carries.remove(&id).expect("every connection is entered when it starts");
+                Happening::Ended(which, epoch, loss)
             }
-            Some(Ok((epoch, catalog, kinds))) = self.listings.join_next() => Happening::Listed(epoch, catalog, kinds),
+            Some(Ok((which, epoch, outcome))) = self.probes.join_next() => Happening::Probed(which, epoch, outcome),
+            done = self.listings.done() => Happening::Listed(done),
             Some(notice) = self.notices.1.recv() => Happening::Notice(notice),
             () = &mut sleep => Happening::Deadline,
         }
@@ -177,171 +208,322 @@ impl Task {
 
     async fn handle(&mut self, happening: Happening) {
         match happening {
-            Happening::Command(Some(Command::CallWaiting)) => self.step(Event::CallWaiting),
-            Happening::Command(Some(Command::OpenPrivate {
+            // Nobody holds the server any more: the same as being told to end.
+            Happening::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
+            Happening::Progress(which, epoch, Progress::Begun) => {
+                self.step(which, Event::Io(epoch, LifeReport::Begun));
+            }
+            Happening::Progress(which, epoch, Progress::Opened(session)) => {
+                self.opened(which, epoch, session).await;
+            }
+            Happening::Ended(which, epoch, loss) => self.ended(which, epoch, loss),
+            Happening::Probed(which, epoch, outcome) => {
+                tracing::debug!(server = %self.config.name, ?outcome, "probed");
+                self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
+            }
+            Happening::Listed(Some(done)) => self.listed(done).await,
+            Happening::Listed(None) => {}
+            Happening::Notice(notice) => self.notice(notice).await,
+            Happening::Deadline => {
+                self.look(Which::Shared);
+                for id in self.privates.ids() {
+                    self.look(Which::Private(id));
+                }
+                if let Some((kinds, announced)) = self.listings.take_due() {
+                    self.list(kinds, announced);
+                }
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::CallWaiting => self.step(Which::Shared, Event::CallWaiting),
+            Command::Doubted => {
+                let epoch = self.shared.epoch();
+                self.step(Which::Shared, Event::Io(epoch, LifeReport::Doubted));
+            }
+            Command::Resumed => {
+                self.step(Which::Shared, Event::Resumed);
+                for id in self.privates.ids() {
+                    self.step(Which::Private(id), Event::Resumed);
+                }
+            }
+            Command::Operate(operation, reply) => {
+                let epoch = self.operate(operation).await;
+                // Whoever asked may have gone.
+                reply.send(epoch).ok();
+            }
+            Command::Configure(config) => self.configure(config).await,
+            Command::OpenPrivate {
                 id,
                 initialize,
                 listener,
                 reply,
-            })) => {
-                self.open_private(id, initialize, listener, reply);
-            }
-            Happening::Command(Some(Command::ClosePrivate(id))) => {
-                if let Some(private) = self.privates.get(&id) {
-                    private.stop.close.cancel();
-                }
-            }
-            // Nobody holds the server any more: the same as being told to stop.
-            Happening::Command(Some(Command::Stop) | None) => self.stop(),
-            Happening::Opened(Which::Shared(epoch), session) => {
-                self.shared_opened(epoch, session).await;
-            }
-            Happening::Opened(Which::Private(id), session) => self.private_opened(id, session),
-            Happening::Ended(Which::Shared(epoch), loss) => {
-                tracing::info!(server = %self.config.name, %epoch, %loss, "session ended");
-                self.step(Event::Io(epoch, LifecycleReport::Ended(loss)));
-                self.view.send_modify(|view| {
-                    view.session = None;
-                    view.connected_at = None;
-                    view.attempted = true;
-                });
-            }
-            Happening::Ended(Which::Private(id), loss) => self.private_ended(id, &loss),
-            Happening::Listed(epoch, catalog, announced) => {
-                self.listed(epoch, *catalog, announced).await;
-            }
-            Happening::Notice(notice) => self.notice(notice).await,
-            Happening::Deadline => {
-                self.step(Event::Tick);
-                self.list_if_due();
+            } => self.open_private(id, initialize, listener, reply),
+            Command::ClosePrivate(id) => self.step(Which::Private(id), Event::Stop),
+            Command::End => {
+                self.ending = true;
+                self.stop_all();
             }
         }
     }
 
-    /// One step of the shared session's lifecycle, and its effect.
-    fn step(&mut self, event: Event) {
-        let life = std::mem::take(&mut self.shared);
-        let (life, effect) = life.step(event, Instant::now().into_std(), &self.policy);
-        self.shared = life;
-        match effect {
-            None => {}
-            Some(Effect::Open(epoch)) => {
-                self.shared_stop = Stop::default();
-                let listener = Arc::new(Inbox {
-                    server: self.config.name.clone(),
-                    notices: self.notices.0.clone(),
-                });
-                let opening = self.opening(
-                    transport::own_initialize(),
-                    listener,
-                    self.shared_stop.clone(),
-                );
-                self.connect(Which::Shared(epoch), opening);
+    /// Does what the operator wants; returns the attempt to look at.
+    async fn operate(&mut self, operation: Operation) -> Epoch {
+        let event = match operation {
+            Operation::Start => Event::Start,
+            Operation::Reconnect => {
+                self.close_privates();
+                Event::Reconnect
             }
-            Some(Effect::Close(_)) => self.shared_stop.close.cancel(),
-            Some(Effect::Kill(_)) => self.shared_stop.kill.cancel(),
-        }
+            Operation::Stop => {
+                self.close_privates();
+                Event::Stop
+            }
+        };
+        self.want(operation != Operation::Stop);
+        self.step(Which::Shared, event);
+        self.tell_catalog(Vec::new()).await;
         let status = self.shared.status();
-        self.view.send_if_modified(|view| {
-            let changed = view.status != status;
-            if changed {
+        if status.attempting || status.state == State::Connected {
+            status.epoch
+        } else {
+            status.epoch.next()
+        }
+    }
+
+    async fn configure(&mut self, config: Arc<ServerConfig>) {
+        let before = std::mem::replace(&mut self.config, config);
+        self.kept = kept(&self.fleet, &self.config);
+        self.shared.policy = policy(&self.config);
+        let relaunch = before.launch != self.config.launch;
+        if relaunch {
+            self.close_privates();
+        }
+        let (was, is) = (before.connects_at_start(), self.config.connects_at_start());
+        if was != is {
+            self.want(is);
+            let event = if is { Event::Start } else { Event::Stop };
+            self.step(Which::Shared, event);
+        } else if relaunch && self.view.borrow().wanted {
+            self.step(Which::Shared, Event::Reconnect);
+        } else {
+            self.publish();
+        }
+        self.tell_catalog(Vec::new()).await;
+    }
+
+    fn want(&self, wanted: bool) {
+        self.view.send_modify(|view| view.wanted = wanted);
+    }
+
+    fn stop_all(&mut self) {
+        self.step(Which::Shared, Event::Stop);
+        self.close_privates();
+    }
+
+    fn close_privates(&mut self) {
+        for id in self.privates.ids() {
+            self.step(Which::Private(id), Event::Stop);
+        }
+    }
+
+    fn upkeep(&mut self, which: Which) -> Option<&mut Upkeep> {
+        match which {
+            Which::Shared => Some(&mut self.shared),
+            Which::Private(id) => self.privates.upkeep(id),
+        }
+    }
+
+    /// Brings a session's lifecycle up to date with the clock and with the traffic.
+    fn look(&mut self, which: Which) {
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        if let Some(session) = &upkeep.session {
+            let heard = session.vitals.heard().into_std();
+            let event = Event::Io(upkeep.epoch(), LifeReport::Heard(heard));
+            self.step(which, event);
+        }
+        self.step(which, Event::Tick);
+    }
+
+    /// One step of a session's lifecycle, and its effect.
+    pub(super) fn step(&mut self, which: Which, event: Event) {
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        match upkeep.step(event) {
+            None => {}
+            Some(Effect::Open(epoch)) => self.open(which, epoch),
+            Some(Effect::Probe(epoch)) => self.probe(which, epoch),
+            Some(Effect::Close(_)) => upkeep.stop.close.cancel(),
+            Some(Effect::Kill(_)) => upkeep.stop.kill.cancel(),
+        }
+        match which {
+            Which::Shared => self.publish(),
+            Which::Private(id) => self.settle_private(id),
+        }
+    }
+
+    /// Shows the shared session as it is now.
+    fn publish(&mut self) {
+        let status = self.shared.status();
+        let session = self.shared.session.clone();
+        self.view.send_modify(|view| {
+            if view.status.state != status.state {
                 tracing::info!(server = %self.config.name, state = %status.state, reason = status.reason, "state");
-                view.status = status;
             }
-            changed
+            if session.is_none() {
+                view.connected_at = None;
+            }
+            view.session = session;
+            view.status = status;
         });
     }
 
-    fn opening(&self, initialize: Arc<str>, listener: Arc<dyn Listener>, stop: Stop) -> Opening {
-        Opening {
+    fn open(&mut self, which: Which, epoch: Epoch) {
+        let hang_after = self.shared.policy.health.hang_after;
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        let stop = transport::Stop::default();
+        upkeep.stop = stop.clone();
+        let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
+        let opening = Opening {
             server: self.config.name.clone(),
             launch: self.config.launch.clone(),
             initialize,
             max_message_bytes: self.config.max_message_bytes,
+            hang_after,
             listener,
             stderr: Arc::clone(&self.stderr),
             stop,
-        }
+        };
+        let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
+        let connection = self
+            .connections
+            .spawn(connect(fleet, opening, which, epoch, progress));
+        self.carries.insert(connection.id(), (which, epoch));
     }
 
-    fn connect(&mut self, which: Which, opening: Opening) {
-        let opened = self.opened.0.clone();
-        let limit = self.config.connect_timeout;
-        let connection = self.connections.spawn(async move {
-            let open = match which {
-                // Its lifecycle watches the time.
-                Which::Shared(_) => transport::open(opening).await,
-                Which::Private(_) => transport::open_within(limit, opening).await,
-            };
-            match open {
-                Ok((session, running)) => {
-                    // Its reader ends after all connections.
-                    opened.send((which, session)).await.ok();
-                    running.await
-                }
-                Err(loss) => loss,
-            }
-        });
-        self.carries.insert(connection.id(), which);
+    fn probe(&mut self, which: Which, epoch: Epoch) {
+        let policy = self.shared.policy.health.clone();
+        let http = match &self.config.launch {
+            Launch::Http(launch) => Some(launch),
+            Launch::Stdio(_) | Launch::Broken(_) => None,
+        };
+        let url = self
+            .config
+            .health_check_url
+            .as_ref()
+            .and_then(|url| HealthUrl::new(url, http));
+        let session = self.upkeep(which).and_then(|upkeep| upkeep.session.clone());
+        let Some(session) = session else { return };
+        self.probes
+            .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
     }
 
-    async fn shared_opened(&mut self, epoch: Epoch, session: Session) {
+    async fn opened(&mut self, which: Which, epoch: Epoch, session: Session) {
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
         // One that is over already is about to be reported, or has been.
-        if epoch != self.shared.epoch() || session.is_over() {
+        if epoch != upkeep.epoch() || session.is_over() {
             return;
         }
-        let session = Arc::new(session);
-        self.view.send_modify(|view| {
-            view.session = Some(Arc::clone(&session));
-            view.connected_at = Some(SystemTime::now());
-        });
-        self.step(Event::Io(epoch, LifecycleReport::Opened));
-        self.report(Report::Opened).await;
-        self.list(ListKind::ALL.to_vec(), Vec::new());
+        upkeep.session = Some(Arc::new(session));
+        if which == Which::Shared {
+            self.view
+                .send_modify(|view| view.connected_at = Some(SystemTime::now()));
+        }
+        self.step(which, Event::Io(epoch, LifeReport::Opened));
+        if which == Which::Shared && self.shared.status().state == State::Connected {
+            self.report(Report::Opened).await;
+            self.listings.reset();
+            self.list(ListKind::ALL.to_vec(), Vec::new());
+        }
+    }
+
+    fn ended(&mut self, which: Which, epoch: Epoch, loss: Loss) {
+        tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
+        if let Loss::Crashed { code, signal } = loss {
+            let at = SystemTime::now();
+            self.view.send_modify(|view| {
+                view.crashes.count += 1;
+                view.crashes.last = Some(Crash { at, code, signal });
+            });
+        }
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        let was_up = epoch == upkeep.epoch() && upkeep.session.take().is_some();
+        let event = Event::Io(epoch, LifeReport::Ended(loss));
+        match which {
+            Which::Shared => {
+                self.view.send_modify(|view| view.attempted = true);
+                self.step(which, event);
+            }
+            Which::Private(id) => {
+                self.step(which, event);
+                self.private_ended(id, was_up);
+            }
+        }
     }
 
     /// Starts reading lists of the live session.
     fn list(&mut self, kinds: Vec<ListKind>, announced: Vec<ListKind>) {
-        let (session, before) = {
-            let view = self.view.borrow();
-            (view.session.clone(), view.catalog.clone())
+        let before = self.view.borrow().catalog.clone();
+        let Some(session) = self.shared.session.clone() else {
+            return;
         };
-        let Some(session) = session else { return };
         let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
-        self.listings.spawn(async move {
-            let catalog = listing::list(&session, &server, &kinds, before.as_deref()).await;
-            (epoch, Box::new(catalog), announced)
+        self.listings.start(async move {
+            Done {
+                epoch,
+                listed: listing::list(&session, &server, &kinds, before.as_deref()).await,
+                announced,
+            }
         });
     }
 
-    fn list_if_due(&mut self) {
-        if self.list_at.is_some_and(|at| at <= Instant::now()) {
-            if self.listings.is_empty() {
-                self.list_at = None;
-                let stale = std::mem::take(&mut self.stale);
-                self.list(stale.clone(), stale);
-            } else {
-                // One listing at a time, so that an older one cannot overwrite a newer one.
-                self.list_at = Some(Instant::now() + LIST_DEBOUNCE);
-            }
-        }
-    }
-
-    async fn listed(&mut self, epoch: Epoch, catalog: ServerCatalog, announced: Vec<ListKind>) {
+    async fn listed(&mut self, done: Done) {
+        let Done {
+            epoch,
+            listed,
+            announced,
+        } = done;
         if epoch != self.shared.epoch() {
             return;
         }
-        let catalog = Arc::new(catalog);
-        self.view
-            .send_modify(|view| view.catalog = Some(Arc::clone(&catalog)));
+        self.listings
+            .failed(listed.failed.iter().map(|(kind, _)| *kind));
+        let catalog = Arc::new(listed.catalog);
+        let before = self.view.borrow().catalog.clone();
+        let changed = before.as_ref() != Some(&catalog);
+        self.view.send_modify(|view| {
+            view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
+            view.catalog = Some(Arc::clone(&catalog));
+            view.listed = Some(epoch);
+        });
+        if let (true, Some(kept)) = (changed, &self.kept)
+            && let Err(error) = kept.save(&catalog)
+        {
+            tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
+        }
         // Merged before the attempt counts as over, so that whoever waited for it finds it there.
+        self.tell_catalog(announced).await;
+        self.view.send_modify(|view| view.attempted = true);
+    }
+
+    /// Has the servers' catalogs merged anew, and returns when that is done.
+    async fn tell_catalog(&self, announced: Vec<ListKind>) {
         let (merged, done) = oneshot::channel();
         self.report(Report::CatalogChanged { announced, merged })
             .await;
         // An error means that the registry has ended, and nobody waits any more.
         done.await.ok();
-        self.view
-            .send_if_modified(|view| !std::mem::replace(&mut view.attempted, true));
     }
 
     async fn notice(&mut self, notice: Notice) {
@@ -349,132 +531,101 @@ impl Task {
             .into_iter()
             .filter(|kind| kind.changed() == notice.method)
             .collect();
-        if changed.is_empty() {
-            match notice.method {
-                Method::LogMessage | Method::ResourceUpdated => {
-                    self.report(Report::Notice(notice)).await;
-                }
-                other => {
-                    tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
-                }
-            }
-            return;
+        for kind in &changed {
+            self.listings.announced(*kind);
         }
-        for kind in changed {
-            if !self.stale.contains(&kind) {
-                self.stale.push(kind);
+        match notice.method {
+            _ if !changed.is_empty() => {}
+            Method::LogMessage | Method::ResourceUpdated => {
+                self.report(Report::Notice(notice)).await;
+            }
+            other => {
+                tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
             }
         }
-        self.list_at.get_or_insert(Instant::now() + LIST_DEBOUNCE);
     }
 
     async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end nobody listens.
-        self.reports
+        self.fleet
+            .reports
             .send((self.config.name.clone(), report))
             .await
             .ok();
     }
+}
 
-    fn open_private(
-        &mut self,
-        id: PrivateId,
-        initialize: Arc<str>,
-        listener: Arc<dyn Listener>,
-        reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
-    ) {
-        let max = self.config.max_sessions;
-        if let Some(private) = self.privates.get_mut(&id) {
-            match &private.session {
-                Some(session) if !session.is_over() => drop(reply.send(Ok(Arc::clone(session)))),
-                // Opening, or not yet quite gone: it is opened anew when it is (invariant 9).
-                _ => private.waiting.push(reply),
-            }
-            return;
-        }
-        let refusal = if self.stopping || !self.config.enabled {
-            Some((FailureKind::ServerNotConnected, "is not running".to_owned()))
-        } else if self.privates.len() >= max {
-            Some((
-                FailureKind::TooManySessions,
-                format!("already has {max} sessions (maxSessions)"),
-            ))
-        } else {
-            None
-        };
-        if let Some((kind, reason)) = refusal {
-            let message = format!("Server '{}' {reason}", self.config.name);
-            // Whoever asked may have gone.
-            drop(reply.send(Err(
-                Failure::new(kind, message).of_server(&self.config.name),
-            )));
-            return;
-        }
-        let private = PrivateSession {
-            stop: Stop::default(),
-            initialize,
-            listener,
-            session: None,
-            waiting: vec![reply],
-        };
-        self.connect_private(id, private);
+fn policy(config: &ServerConfig) -> Policy {
+    Policy {
+        seed: seed(&config.name),
+        ..config.policy.clone()
     }
+}
 
-    fn connect_private(&mut self, id: PrivateId, mut private: PrivateSession) {
-        private.stop = Stop::default();
-        private.session = None;
-        let opening = self.opening(
-            Arc::clone(&private.initialize),
-            Arc::clone(&private.listener),
-            private.stop.clone(),
-        );
-        self.privates.insert(id, private);
-        self.connect(Which::Private(id), opening);
-    }
+/// Spreads the retries of servers that are lost together.
+fn seed(name: &ServerName) -> u64 {
+    name.as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
 
-    fn private_opened(&mut self, id: PrivateId, session: Session) {
-        let Some(private) = self.privates.get_mut(&id) else {
-            return;
-        };
-        let session = Arc::new(session);
-        private.session = Some(Arc::clone(&session));
-        let mut asked = false;
-        for reply in private.waiting.drain(..) {
-            asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
-        }
-        // Everyone who asked has gone meanwhile.
-        if !asked {
-            private.stop.close.cancel();
-        }
-    }
+fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+    let folder = fleet.catalogs.as_deref()?;
+    Some(Kept::new(folder, config))
+}
 
-    fn private_ended(&mut self, id: PrivateId, loss: &Loss) {
-        tracing::debug!(server = %self.config.name, %loss, "an isolated session ended");
-        let Some(private) = self.privates.remove(&id) else {
-            return;
-        };
-        // It had been open, and someone asked for it while it went.
-        if private.session.is_some() && !private.waiting.is_empty() && !self.stopping {
-            return self.connect_private(id, private);
-        }
-        for reply in private.waiting {
-            let message = format!(
-                "Server '{}' could not open a session: {loss}",
-                self.config.name
-            );
-            let failure = Failure::new(FailureKind::ConnectFailed, message)
-                .of_server(&self.config.name)
-                .with("stderr", self.stderr.lines());
-            drop(reply.send(Err(failure)));
-        }
+/// What is odd about a listing: a list that cannot be read, or tools that have all gone without a
+/// word (invariant 8).
+fn trouble(
+    failed: &[(ListKind, String)],
+    before: Option<&mainstay_core::catalog::ServerCatalog>,
+    now: &mainstay_core::catalog::ServerCatalog,
+    view: &View,
+) -> Option<String> {
+    if let Some((kind, reason)) = failed.first() {
+        return Some(format!("its {} cannot be listed: {reason}", kind.member()));
     }
+    let had = before.map_or(0, |before| before.tools.len());
+    match (had, now.tools.is_empty()) {
+        (_, false) => None,
+        (0, true) => view.list_trouble.clone().filter(|_| view.listed.is_some()),
+        (had, true) => Some(format!("it lists no tools; it had {had}")),
+    }
+}
 
-    fn stop(&mut self) {
-        self.stopping = true;
-        self.step(Event::Stop);
-        for private in self.privates.values() {
-            private.stop.close.cancel();
-        }
-        debug_assert!(self.shared.status().state != State::Connected);
+/// One attempt, from its turn to the end of its session.
+async fn connect(
+    fleet: Arc<Fleet>,
+    opening: Opening,
+    which: Which,
+    epoch: Epoch,
+    progress: mpsc::Sender<(Which, Epoch, Progress)>,
+) -> Loss {
+    let slot = tokio::select! {
+        slot = fleet.pace.turn(&opening.launch) => slot,
+        () = opening.stop.close.cancelled() => return Loss::Disconnected("stopped".to_owned()),
+    };
+    // Their reader ends after all connections.
+    progress.send((which, epoch, Progress::Begun)).await.ok();
+    let (session, running) = match open(opening, slot).await {
+        Ok(opened) => opened,
+        Err(loss) => return loss,
+    };
+    progress
+        .send((which, epoch, Progress::Opened(session)))
+        .await
+        .ok();
+    running.await
+}
+
+/// Opens a connection; its slot is free for the next as soon as it is open, or hangs.
+async fn open(opening: Opening, slot: Slot) -> Result<(Session, Running), Loss> {
+    let mut opened = pin!(transport::open(opening));
+    tokio::select! {
+        opened = &mut opened => return opened,
+        () = tokio::time::sleep(SLOT_LIMIT) => drop(slot),
     }
+    opened.await
 }

@@ -10,6 +10,7 @@ use super::{
     lines::{LineWriter, Mark},
     pending::{Broken, Ticket},
     sse::Posted,
+    vitals::InFlight,
 };
 
 /// How far a call got before it was lost (invariant 6).
@@ -88,6 +89,8 @@ pub struct Exchange {
     /// Our id of the request, and its progress token if it has one.
     pub id: u64,
     pub(super) way: Way,
+    /// Counts as work that keeps the server busy, where it is a call.
+    pub(super) in_flight: Option<InFlight>,
 }
 
 #[derive(Debug)]

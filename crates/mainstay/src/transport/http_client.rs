@@ -94,11 +94,16 @@ impl Target {
     }
 
     pub fn send_body(&self, template: &Template, body: &str) -> Responding {
-        let mut request = Vec::with_capacity(template.0.len() + body.len() + 32);
-        request.extend_from_slice(&template.0);
-        request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
-        request.extend_from_slice(body.as_bytes());
-        self.client.send(request)
+        self.client.send(whole(template, body))
+    }
+
+    /// Over a connection of its own.
+    pub fn send_body_afresh(&self, template: &Template, body: &str) -> Responding {
+        self.client.send_afresh(whole(template, body))
+    }
+
+    pub fn forget_connections(&self) {
+        self.client.forget();
     }
 
     /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
@@ -123,6 +128,15 @@ impl Target {
         }
         unreachable!("the loop ends by returning")
     }
+}
+
+/// A request with its body, ready to be written.
+fn whole(template: &Template, body: &str) -> Vec<u8> {
+    let mut request = Vec::with_capacity(template.0.len() + body.len() + 32);
+    request.extend_from_slice(&template.0);
+    request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+    request.extend_from_slice(body.as_bytes());
+    request
 }
 
 fn redirect(response: &Response, from: &Uri) -> Option<Uri> {

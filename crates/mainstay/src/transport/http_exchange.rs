@@ -71,7 +71,10 @@ impl HttpExchange {
         loop {
             match &mut self.state {
                 State::Head(response) => match response.await {
-                    Ok(response) => self.head(response),
+                    Ok(response) => {
+                        self.link.vitals.hear();
+                        self.head(response);
+                    }
                     Err(error) => {
                         self.state = State::Done;
                         let interruption = http_client::interruption(&error);
@@ -93,26 +96,30 @@ impl HttpExchange {
                     });
                     return self.body(status, &whole?);
                 }
-                State::Events(events) => match events.next().await {
-                    None => {
-                        self.state = State::Done;
-                        return Err(Interruption::sent(InterruptionKind::Unanswered));
-                    }
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        self.state = State::Done;
-                        return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
-                    }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "an event stream broke off");
-                        self.state = State::Done;
-                        return Err(Interruption::sent(InterruptionKind::Lost));
-                    }
-                    Some(Ok(event)) => {
-                        if let Some(frame) = event.data.and_then(|data| self.event(data)) {
-                            return Ok(frame);
+                State::Events(events) => {
+                    let event = events.next().await;
+                    self.link.vitals.hear();
+                    match event {
+                        None => {
+                            self.state = State::Done;
+                            return Err(Interruption::sent(InterruptionKind::Unanswered));
+                        }
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            self.state = State::Done;
+                            return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "an event stream broke off");
+                            self.state = State::Done;
+                            return Err(Interruption::sent(InterruptionKind::Lost));
+                        }
+                        Some(Ok(event)) => {
+                            if let Some(frame) = event.data.and_then(|data| self.event(data)) {
+                                return Ok(frame);
+                            }
                         }
                     }
-                },
+                }
                 State::Done => return Err(Interruption::sent(InterruptionKind::Unanswered)),
             }
         }

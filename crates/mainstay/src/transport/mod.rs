@@ -6,10 +6,12 @@
 //! connection is left (invariant 9).
 
 mod command;
+mod cpu;
 mod environment;
 mod events;
 mod exchange;
 mod frame;
+mod health_url;
 mod http1;
 mod http_client;
 mod http_exchange;
@@ -27,12 +29,9 @@ mod stderr_tail;
 mod stdio;
 mod streamable_http;
 mod unasked;
+mod vitals;
 
-use std::{
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{HttpTransport, Launch},
@@ -44,13 +43,16 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     command::{Resolution, resolve},
+    cpu::cpu_time,
     environment::search_path,
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
     frame::{Frame, Unreadable},
+    health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
     session::Session,
     stderr_tail::StderrTail,
     unasked::{Listener, Notice},
+    vitals::{InFlight, Vitals},
 };
 
 /// For the fuzz targets only; what a parser reads is fed to it byte by byte there.
@@ -68,6 +70,8 @@ pub struct Opening {
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
     pub max_message_bytes: usize,
+    /// Silence that makes a server suspect, whatever is asked of it.
+    pub hang_after: Duration,
     /// Where the server's messages go that belong to no call.
     pub listener: Arc<dyn Listener>,
     pub stderr: Arc<StderrTail>,
@@ -115,21 +119,6 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
         },
         Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string())),
     }
-}
-
-/// Opens a connection, and gives it up when the handshake takes longer than `limit`.
-pub async fn open_within(limit: Duration, opening: Opening) -> Result<(Session, Running), Loss> {
-    let close = opening.stop.close.clone();
-    let mut opening = pin!(open(opening));
-    tokio::select! {
-        opened = &mut opening => return opened,
-        () = tokio::time::sleep(limit) => close.cancel(),
-    }
-    // Not dropped: it ends what it has started.
-    if let Ok((_, running)) = opening.await {
-        running.await;
-    }
-    Err(Loss::ConnectTimeout(limit))
 }
 
 /// Reads the answer to `initialize`.

@@ -7,6 +7,7 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Method},
 };
+use tokio::time::Instant;
 
 use super::{
     Exchange, Frame, Interruption, InterruptionKind,
@@ -15,6 +16,7 @@ use super::{
     pending::Pending,
     sse::SseLink,
     streamable_http::HttpLink,
+    vitals::Vitals,
 };
 
 /// A live connection that has greeted. Shared by everyone who calls; it outlives its connection,
@@ -26,6 +28,7 @@ pub struct Session {
     pub initialize_answer: Frame,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
+    pub vitals: Arc<Vitals>,
     pub(super) server: ServerName,
     pub(super) link: Link,
 }
@@ -57,6 +60,7 @@ impl Link {
                     .await
                     .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
                 Ok(Exchange {
+                    in_flight: None,
                     id,
                     way: Way::Piped {
                         ticket,
@@ -85,29 +89,49 @@ impl Link {
     }
 }
 
+/// A request of our own, as JSON text.
+fn request(id: &str, method: Method, params: Option<&str>) -> String {
+    let params = params
+        .map(|params| format!(r#","params":{params}"#))
+        .unwrap_or_default();
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"{}"{params}}}"#,
+        method.name()
+    )
+}
+
 impl Session {
-    /// Sends the request that `render` writes for the id (JSON text) given to it.
-    pub async fn start(
+    /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
+    /// work on it until `deadline`.
+    pub async fn call(
         &self,
+        deadline: Instant,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        self.link.start(render).await
+        let in_flight = self.vitals.call(deadline);
+        let mut exchange = self.link.start(render).await?;
+        exchange.in_flight = Some(in_flight);
+        Ok(exchange)
     }
 
     /// A request of our own.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
-        let exchange = self
-            .start(|id| {
-                let params = params
-                    .map(|params| format!(r#","params":{params}"#))
-                    .unwrap_or_default();
-                format!(
-                    r#"{{"jsonrpc":"2.0","id":{id},"method":"{}"{params}}}"#,
-                    method.name()
-                )
-            })
-            .await?;
+        let exchange = self.link.start(|id| request(id, method, params)).await?;
         exchange.response().await
+    }
+
+    /// The same over a connection of its own, where the transport has more than one: a server may
+    /// live behind a connection that does not. After an answer, the others are not used again.
+    pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
+        let Link::Http(link) = &self.link else {
+            return None;
+        };
+        let exchange = link.start_afresh(|id| request(id, method, None));
+        let answer = exchange.response().await;
+        if answer.is_ok() {
+            link.forget_connections();
+        }
+        Some(answer)
     }
 
     /// Sends a notification, as JSON text on one line.

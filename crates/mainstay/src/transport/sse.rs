@@ -18,6 +18,7 @@ use super::{
     pending::{Broken, Pending, Ticket},
     session::Link,
     unasked::Unasked,
+    vitals::Vitals,
 };
 
 /// Answers to a server's requests that may wait to be posted.
@@ -54,6 +55,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
     let post = endpoint.template("POST", &[("content-type", "application/json")]);
     let pending = Arc::new(Pending::default());
+    let vitals = Arc::new(Vitals::new(opening.hang_after));
     let link = Arc::new(SseLink {
         endpoint,
         post,
@@ -62,6 +64,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let stream = Stream {
         events,
         link: Arc::clone(&link),
+        vitals: Arc::clone(&vitals),
         unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
     };
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
@@ -84,6 +87,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
                 greeting,
                 initialize_answer,
                 pid: None,
+                vitals,
                 server: opening.server.clone(),
                 link: session_link,
             };
@@ -154,6 +158,7 @@ impl SseLink {
             .endpoint
             .send_body(&self.post, &render(&id.to_string()));
         Ok(Exchange {
+            in_flight: None,
             id,
             way: Way::Posted(Box::new(Posted {
                 ticket,
@@ -230,6 +235,7 @@ async fn accepted(answered: Result<Response, Error>) -> Result<(), Interruption>
 struct Stream {
     events: Events,
     link: Arc<SseLink>,
+    vitals: Arc<Vitals>,
     unasked: Unasked,
 }
 
@@ -253,7 +259,9 @@ impl Stream {
 
     async fn read(&mut self, outgoing: mpsc::Sender<String>) -> Loss {
         loop {
-            let event = match self.events.next().await {
+            let event = self.events.next().await;
+            self.vitals.hear();
+            let event = match event {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
                     let id = self.link.pending.too_large(&head, limit);

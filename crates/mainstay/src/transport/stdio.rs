@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
-    greet, pending::Pending, process, session::Link, unasked::Unasked,
+    greet, pending::Pending, process, session::Link, unasked::Unasked, vitals::Vitals,
 };
 
 /// After stdin was closed, a server has this long to end by itself (design section 12).
@@ -35,6 +35,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     let pid = child.id();
     let writer = Arc::new(LineWriter::default());
     let pending = Arc::new(Pending::default());
+    let vitals = Arc::new(Vitals::new(opening.hang_after));
     let stop = opening.stop.clone();
     let reader = Reader {
         server: opening.server.clone(),
@@ -42,6 +43,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         pending: Arc::clone(&pending),
         unasked: Unasked::new(opening.server.clone(), opening.listener),
         max_message_bytes: opening.max_message_bytes,
+        vitals: Arc::clone(&vitals),
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -77,6 +79,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
                 greeting,
                 initialize_answer,
                 pid,
+                vitals,
                 server: opening.server,
                 link,
             };
@@ -218,13 +221,16 @@ struct Reader {
     pending: Arc<Pending>,
     unasked: Unasked,
     max_message_bytes: usize,
+    vitals: Arc<Vitals>,
 }
 
 impl Reader {
     async fn run(self, stdout: ChildStdout) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            match lines.next().await {
+            let line = lines.next().await;
+            self.vitals.hear();
+            match line {
                 Ok(Some(Line::Whole(line))) => self.line(&line),
                 Ok(Some(Line::TooLong { head })) => self.too_long(&head),
                 Ok(None) => return,

@@ -21,10 +21,11 @@ use super::{
     greet,
     http_client::{self, Target, Template},
     http_exchange::HttpExchange,
-    http1,
+    http1::{self, Responding},
     pending::Pending,
     session::Link,
     unasked::Unasked,
+    vitals::Vitals,
 };
 
 pub const SESSION_ID: &str = "mcp-session-id";
@@ -53,6 +54,7 @@ pub struct HttpLink {
     next_id: AtomicU64,
     pub(super) unasked: Unasked,
     pub(super) max_message_bytes: usize,
+    pub(super) vitals: Arc<Vitals>,
     outgoing: mpsc::Sender<String>,
     over: OnceLock<Loss>,
     /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
@@ -128,6 +130,7 @@ async fn greet_server(
         next_id: AtomicU64::new(0),
         unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
         max_message_bytes: opening.max_message_bytes,
+        vitals: Arc::new(Vitals::new(opening.hang_after)),
         outgoing,
         over: OnceLock::new(),
         lost: CancellationToken::new(),
@@ -166,6 +169,7 @@ async fn greet_server(
         greeting,
         initialize_answer: answer,
         pid: None,
+        vitals: Arc::clone(&link.vitals),
         server: opening.server.clone(),
         link: Link::Http(Arc::clone(&link)),
     };
@@ -227,14 +231,31 @@ impl HttpLink {
     }
 
     pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
+        self.post_by(Target::send_body, render)
+    }
+
+    /// Over a connection of its own.
+    pub fn start_afresh(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
+        self.post_by(Target::send_body_afresh, render)
+    }
+
+    fn post_by(
+        self: &Arc<Self>,
+        send: impl FnOnce(&Target, &Template, &str) -> Responding,
+        render: impl FnOnce(&str) -> String,
+    ) -> Exchange {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let response = self
-            .target
-            .send_body(&self.post(), &render(&id.to_string()));
+        let response = send(&self.target, &self.post(), &render(&id.to_string()));
         Exchange {
             id,
             way: Way::Http(Box::new(HttpExchange::new(Arc::clone(self), id, response))),
+            in_flight: None,
         }
+    }
+
+    /// No connection that stands is used again.
+    pub fn forget_connections(&self) {
+        self.target.forget_connections();
     }
 
     /// Posts a notification or an answer.
@@ -285,7 +306,9 @@ impl HttpLink {
                     offered = true;
                     let mut events = Events::new(response, self.max_message_bytes);
                     loop {
-                        let event = match events.next().await {
+                        let event = events.next().await;
+                        self.vitals.hear();
+                        let event = match event {
                             Some(Ok(event)) => event,
                             Some(Err(error @ StreamBroken::TooLarge { .. })) => {
                                 tracing::warn!(%error, "a notification was dropped");

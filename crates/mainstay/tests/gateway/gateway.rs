@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay::daemon::Daemon;
+use mainstay::{daemon::Daemon, setting::Setting};
 use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -79,7 +79,7 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn start(config: &Value) -> Self {
-        let daemon = Daemon::start(&parse(&config.to_string()));
+        let daemon = Daemon::start(&parse(&config.to_string()), Setting::default());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");

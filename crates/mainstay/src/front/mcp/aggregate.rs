@@ -204,7 +204,8 @@ impl<'a> Asked<'a> {
         } else {
             "tool"
         };
-        let owner = self.hub.registry.servers().iter().find(|server| {
+        let servers = self.hub.registry.servers();
+        let owner = servers.iter().find(|server| {
             let rest = name
                 .strip_prefix("mcp__")
                 .unwrap_or(name)
@@ -243,7 +244,7 @@ impl<'a> Asked<'a> {
         self.hub
             .calls
             .call(
-                Upstream::Shared(Arc::clone(server)),
+                Upstream::Shared(server),
                 request,
                 self.outlet.clone(),
                 cancel,
@@ -262,7 +263,7 @@ impl<'a> Asked<'a> {
         // Nobody lists it: the servers are asked in configuration order until one knows it (design
         // section 12).
         for server in self.hub.registry.servers() {
-            if let Some(answer) = self.try_owner(server, uri).await {
+            if let Some(answer) = self.try_owner(&server, uri).await {
                 let target = Target {
                     server: server.name.clone(),
                     original: (*uri.value).into(),

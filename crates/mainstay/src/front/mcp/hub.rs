@@ -144,7 +144,7 @@ impl Hub {
         let initialize = transparent::initialize_params(params);
         let private = Arc::new(server.private(initialize.into(), Arc::clone(outbox) as _));
         let upstream = private
-            .session(Instant::now() + server.config.connect_timeout)
+            .session(Instant::now() + server.config().policy.connect_timeout)
             .await?;
         Ok((private, upstream))
     }
@@ -274,7 +274,7 @@ impl Hub {
     /// Asks the servers for the most verbose level that any client wants.
     pub fn set_log_levels(&self) {
         for server in self.registry.servers() {
-            self.set_log_level(server);
+            self.set_log_level(&server);
         }
     }
 
@@ -352,7 +352,7 @@ impl Hub {
     /// Tells a new shared session what the one before knew.
     fn brief(&self, server: &ServerName) {
         if let Ok(server) = self.registry.server(server.as_str()) {
-            self.set_log_level(server);
+            self.set_log_level(&server);
         }
         for resource in self.subscriptions.of_server(server) {
             let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));

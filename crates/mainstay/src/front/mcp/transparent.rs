@@ -47,7 +47,7 @@ pub async fn answer(
     let Some(request) = Request::new(frame.clone(), address.progress_token) else {
         return Reply::error(id, -32600, "a request is expected");
     };
-    let disabled = &private.server.config.disabled_tools;
+    let disabled = &private.server.config().disabled_tools;
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| disabled.iter().any(|tool| tool == name))

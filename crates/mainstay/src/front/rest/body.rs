@@ -1,6 +1,6 @@
 //! Request bodies: JSON, read whole, within a limit.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -34,6 +34,20 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
         serde_json::from_slice(&bytes.to_bytes())
             .map(Self)
             .map_err(|error| Refusal::Malformed(error.to_string()))
+    }
+}
+
+/// A route may do without a body; one that says what it is, is read.
+impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, door: &Door) -> Result<Option<Self>, Refusal> {
+        if !request.headers().contains_key(header::CONTENT_TYPE) {
+            return Ok(None);
+        }
+        <Self as FromRequest<Door>>::from_request(request, door)
+            .await
+            .map(Some)
     }
 }
 

@@ -260,7 +260,7 @@ fn not_found(hub: &Hub, kind: ListKind, name: &str, unresolved: Unresolved) -> R
 
 /// One request on the server's shared session. A caller that goes away lets it go on.
 async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
-    let server = Arc::clone(hub.registry.server(server)?);
+    let server = hub.registry.server(server)?;
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
     let text = message::request(Some(1), method.name(), Some(params));
     let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;

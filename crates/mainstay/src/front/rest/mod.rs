@@ -2,8 +2,10 @@
 
 mod body;
 mod calls;
+mod health;
 mod lists;
 mod refusal;
+mod servers;
 
 use std::sync::Arc;
 
@@ -38,8 +40,12 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
         max_body,
     };
     let api = Router::new()
-        .route(api::CLIENTS, get(lists::clients))
-        .route(api::SERVERS, get(lists::servers))
+        .route(api::CLIENTS, get(servers::clients))
+        .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
+        .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::SERVERS, get(servers::servers))
+        .route(api::OPERATE, post(servers::operate))
+        .route(api::HEALTH, get(health::report))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))

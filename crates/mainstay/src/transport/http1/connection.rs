@@ -22,6 +22,18 @@ use super::Unusable;
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
+/// A silent connection is asked after this time, so often, so many times.
+#[cfg(target_os = "linux")]
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+#[cfg(target_os = "linux")]
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+#[cfg(target_os = "linux")]
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// What was sent and not acknowledged for so long will not be.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_LIMIT_MS: u32 = 30_000;
+
 /// Read this much at once.
 const READ_SIZE: usize = 16 * 1024;
 
@@ -74,6 +86,7 @@ impl Endpoint {
         let connecting = async {
             let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
             tcp.set_nodelay(true)?;
+            watch(&tcp);
             Ok(match &self.tls {
                 None => Stream::Plain(tcp),
                 Some(name) => Stream::Tls(Box::new(
@@ -97,6 +110,24 @@ impl Endpoint {
         })
     }
 }
+
+/// Has the system end a connection whose other side has vanished without a word: a machine that was
+/// cut off sends no reset. An error leaves the system's own limits in force.
+#[cfg(target_os = "linux")]
+fn watch(tcp: &TcpStream) {
+    use rustix::net::sockopt;
+    let watched = sockopt::set_socket_keepalive(tcp, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(tcp, KEEPALIVE_IDLE))
+        .and_then(|()| sockopt::set_tcp_keepintvl(tcp, KEEPALIVE_INTERVAL))
+        .and_then(|()| sockopt::set_tcp_keepcnt(tcp, KEEPALIVE_COUNT))
+        .and_then(|()| sockopt::set_tcp_user_timeout(tcp, UNACKNOWLEDGED_LIMIT_MS));
+    if let Err(error) = watched {
+        tracing::debug!(%error, "a connection is not watched");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watch(_tcp: &TcpStream) {}
 
 /// The system's trust store, read once, when the first encrypted server is opened.
 fn tls_config() -> Arc<ClientConfig> {

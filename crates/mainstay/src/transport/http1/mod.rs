@@ -80,20 +80,35 @@ impl Client {
 
     /// Sends a request, given as the bytes of its head and body.
     pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
-        let phase = if let Some(connection) = self.take() {
-            Phase::Writing {
-                connection,
-                written: 0,
-            }
-        } else {
-            let client = Arc::clone(self);
-            Phase::Connecting(Box::pin(async move { client.endpoint.connect().await }))
-        };
+        match self.take() {
+            Some(connection) => Responding {
+                client: Arc::clone(self),
+                request,
+                phase: Phase::Writing {
+                    connection,
+                    written: 0,
+                },
+            },
+            None => self.send_afresh(request),
+        }
+    }
+
+    /// The same over a new connection.
+    pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
+        let client = Arc::clone(self);
         Responding {
             client: Arc::clone(self),
             request,
-            phase,
+            phase: Phase::Connecting(Box::pin(async move { client.endpoint.connect().await })),
         }
+    }
+
+    /// Drops the idle connections: they may lead nowhere.
+    pub fn forget(&self) {
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     fn take(&self) -> Option<Connection> {

@@ -1,0 +1,114 @@
+//! A server's catalog as a text that outlives a run.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Item, ListKind, NotAList, ServerCatalog, page};
+use crate::era::Capabilities;
+
+/// A catalog, and a word for how its server was reached.
+#[derive(Debug)]
+pub struct KeptCatalog {
+    pub launch: String,
+    pub catalog: ServerCatalog,
+}
+
+/// Why a text holds no catalog.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("not a kept catalog")]
+    Malformed(#[from] serde_json::Error),
+    #[error("a list is missing")]
+    List(#[from] NotAList),
+}
+
+/// The members beside the lists.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    launch: String,
+    capabilities: Capabilities,
+    instructions: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    #[serde(flatten)]
+    head: Head,
+    tools: Vec<&'a RawValue>,
+    prompts: Vec<&'a RawValue>,
+    resources: Vec<&'a RawValue>,
+    #[serde(rename = "resourceTemplates")]
+    templates: Vec<&'a RawValue>,
+}
+
+impl KeptCatalog {
+    pub fn read(text: &str) -> Result<Self, Unusable> {
+        let head: Head = serde_json::from_str(text)?;
+        let mut catalog = ServerCatalog {
+            capabilities: head.capabilities,
+            instructions: head.instructions,
+            ..ServerCatalog::default()
+        };
+        for kind in ListKind::ALL {
+            catalog.set(kind, page(kind, text)?.items);
+        }
+        Ok(Self {
+            launch: head.launch,
+            catalog,
+        })
+    }
+
+    pub fn write(launch: &str, catalog: &ServerCatalog) -> String {
+        let text = Text {
+            head: Head {
+                launch: launch.to_owned(),
+                capabilities: catalog.capabilities,
+                instructions: catalog.instructions.clone(),
+            },
+            tools: raw(&catalog.tools),
+            prompts: raw(&catalog.prompts),
+            resources: raw(&catalog.resources),
+            templates: raw(&catalog.templates),
+        };
+        serde_json::to_string(&text).expect("raw JSON and plain members are serialized")
+    }
+}
+
+/// Items were read as JSON, and are still.
+fn raw(items: &[Item]) -> Vec<&RawValue> {
+    items
+        .iter()
+        .filter_map(|item| serde_json::from_str(&item.raw).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_comes_back_byte_for_byte() {
+        let tools = r#"{"tools":[{"inputSchema":{"n":1e3},"name":"a","x":[]},{"name":"b"}]}"#;
+        let mut catalog = ServerCatalog {
+            instructions: Some("say \"please\"".to_owned()),
+            ..ServerCatalog::default()
+        };
+        catalog.capabilities.tools = true;
+        let read = page(ListKind::Tools, tools).expect("a list");
+        catalog.set(ListKind::Tools, read.items);
+        let kept = KeptCatalog::read(&KeptCatalog::write("x", &catalog)).expect("readable");
+        assert_eq!((kept.launch.as_str(), kept.catalog), ("x", catalog));
+    }
+
+    #[test]
+    fn what_is_no_catalog_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"launch":"x","capabilities":{},"instructions":null}"#,
+        ] {
+            KeptCatalog::read(text).expect_err(text);
+        }
+    }
+}

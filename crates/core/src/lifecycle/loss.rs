@@ -1,0 +1,70 @@
+//! How a session was lost, or why none came about.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    #[error("disconnected: {0}")]
+    Disconnected(String),
+    #[error("process exited unexpectedly ({})", exit_words(*code, *signal))]
+    Crashed {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// It lives, and does not answer (design section 6).
+    #[error("the server hangs: {0}")]
+    Unresponsive(String),
+    #[error("no handshake within {} ms", .0.as_millis())]
+    ConnectTimeout(Duration),
+    #[error("cannot connect: {0}")]
+    ConnectFailed(String),
+    /// It asked to be left alone for a while (HTTP `Retry-After`).
+    #[error("cannot connect: {reason}; it asks to be tried again after {} s", retry_after.as_secs())]
+    Unavailable {
+        reason: String,
+        retry_after: Duration,
+    },
+    #[error("the server ended the session")]
+    SessionExpired,
+    #[error("cannot start: {0}")]
+    CannotSpawn(String),
+    #[error("initialize failed: {0}")]
+    Rejected(String),
+    #[error("unauthorized: {0}")]
+    Unauthorized(String),
+}
+
+fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => format!("code {code}"),
+        (None, None) => "no exit status".to_owned(),
+    }
+}
+
+impl Loss {
+    /// Whether trying again by itself could help.
+    pub(super) fn retried(&self) -> bool {
+        match self {
+            Self::CannotSpawn(_) | Self::Rejected(_) | Self::Unauthorized(_) => false,
+            Self::Disconnected(_)
+            | Self::Crashed { .. }
+            | Self::Unresponsive(_)
+            | Self::ConnectTimeout(_)
+            | Self::ConnectFailed(_)
+            | Self::Unavailable { .. }
+            | Self::SessionExpired => true,
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(super) fn retry_after(&self) -> Duration {
+        match self {
+            Self::Unavailable { retry_after, .. } => *retry_after,
+            _ => Duration::ZERO,
+        }
+    }
+}

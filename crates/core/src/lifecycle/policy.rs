@@ -1,0 +1,274 @@
+//! When and how often to try again, and the presets that fill a policy (requirements, section Y).
+
+use std::time::Duration;
+
+use crate::{health, ids::Epoch};
+
+/// Everything by which a session's life is decided. A preset fills it; explicit settings of a server
+/// win over the preset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Spawn or connect, and handshake.
+    pub connect_timeout: Duration,
+    /// How long a closing session may take before it is killed.
+    pub close_timeout: Duration,
+    pub reconnect: Reconnect,
+    pub restart: Restart,
+    pub health: health::Policy,
+    /// Feeds the jitter, so that a history can be repeated.
+    pub seed: u64,
+}
+
+/// What follows the loss of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reconnect {
+    pub mode: ReconnectMode,
+    /// Attempts in a row before a server is left alone; `None` is for ever.
+    pub max_attempts: Option<u32>,
+    pub initial_delay: Duration,
+    pub max_delay: Duration,
+    pub multiplier: f64,
+    /// Fraction of a delay by which it varies, up or down, applied after the cap (G7).
+    pub jitter: f64,
+    pub initial_failure: InitialFailure,
+    /// Whether a call that finds the server down brings an attempt forward (G8).
+    pub on_call: bool,
+    /// Losses are forgiven after this time of being up. Zero is on connect, as [000] and [001] have
+    /// it; any more lets a server that dies after each handshake back off.
+    pub forgive_after: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReconnectMode {
+    /// By itself, after a delay.
+    Auto,
+    /// When someone asks for it; a call may, where `on_call` says so.
+    Manual,
+    /// Only when its operator starts it.
+    Off,
+}
+
+/// What follows a first attempt that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialFailure {
+    Retry,
+    Error,
+}
+
+/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so
+/// that "remote for ever, crash loop five times" is one policy (Y1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restart {
+    pub mode: RestartMode,
+    /// Crashes in a row after which a process is left alone; `None` is never. Counts for
+    /// [`RestartMode::OnCrash`].
+    pub max_attempts: Option<u32>,
+    /// Crashes are forgiven after this time of being up.
+    pub reset_after: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartMode {
+    /// With its own budget, and the delays of `reconnect`.
+    OnCrash,
+    /// A crash is a loss like any other.
+    AsReconnect,
+    Never,
+}
+
+/// The rows of section Y of the requirements, each named for what it is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Preset {
+    #[default]
+    Default,
+    /// [001]: for ever.
+    Persistent,
+    /// [000]: five attempts, health by HTTP.
+    Router,
+    /// [002]: five attempts, one missed ping.
+    Bounded,
+    /// [003]: a person starts what has crashed.
+    Desktop,
+    /// [004]: a person reconnects.
+    Manual,
+}
+
+impl Preset {
+    pub const ALL: [Self; 6] = [
+        Self::Default,
+        Self::Persistent,
+        Self::Router,
+        Self::Bounded,
+        Self::Desktop,
+        Self::Manual,
+    ];
+
+    /// The word in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Persistent => "persistent",
+            Self::Router => "router",
+            Self::Bounded => "bounded",
+            Self::Desktop => "desktop",
+            Self::Manual => "manual",
+        }
+    }
+
+    pub fn policy(self) -> Policy {
+        let base = Policy {
+            connect_timeout: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(10),
+            reconnect: Reconnect {
+                mode: ReconnectMode::Auto,
+                max_attempts: None,
+                initial_delay: Duration::from_secs(1),
+                max_delay: Duration::from_secs(30),
+                multiplier: 2.0,
+                jitter: 0.1,
+                initial_failure: InitialFailure::Retry,
+                on_call: true,
+                forgive_after: Duration::from_secs(60),
+            },
+            restart: Restart {
+                mode: RestartMode::OnCrash,
+                max_attempts: Some(5),
+                reset_after: Duration::from_secs(60),
+            },
+            health: health::Policy::default(),
+            seed: 0,
+        };
+        let as_reconnect = Restart {
+            mode: RestartMode::AsReconnect,
+            ..base.restart.clone()
+        };
+        let never = Restart {
+            mode: RestartMode::Never,
+            ..base.restart.clone()
+        };
+        match self {
+            Self::Default => base,
+            Self::Persistent => Policy {
+                reconnect: Reconnect {
+                    max_delay: Duration::from_secs(180),
+                    forgive_after: Duration::ZERO,
+                    ..base.reconnect
+                },
+                restart: as_reconnect,
+                health: health::Policy {
+                    interval: Some(Duration::from_secs(120)),
+                    timeout: Duration::from_secs(60),
+                    method: health::Method::ToolsList,
+                    action: health::Action::Event,
+                    ..base.health
+                },
+                ..base
+            },
+            Self::Router => Policy {
+                reconnect: Reconnect {
+                    max_attempts: Some(5),
+                    jitter: 0.0,
+                    initial_failure: InitialFailure::Error,
+                    on_call: false,
+                    forgive_after: Duration::ZERO,
+                    ..base.reconnect
+                },
+                restart: as_reconnect,
+                health: health::Policy {
+                    jitter: 0.0,
+                    timeout: Duration::from_secs(5),
+                    method: health::Method::Http,
+                    action: health::Action::Reconnect,
+                    ..base.health
+                },
+                ..base
+            },
+            Self::Bounded => Policy {
+                reconnect: Reconnect {
+                    max_attempts: Some(5),
+                    max_delay: Duration::from_secs(16),
+                    jitter: 0.0,
+                    initial_failure: InitialFailure::Error,
+                    on_call: false,
+                    ..base.reconnect
+                },
+                restart: as_reconnect,
+                health: health::Policy {
+                    jitter: 0.0,
+                    threshold: 1,
+                    action: health::Action::Reconnect,
+                    // One missed ping is enough, under the guard of design section 6.
+                    hang_after: Duration::from_secs(30),
+                    ..base.health
+                },
+                ..base
+            },
+            Self::Desktop => Policy {
+                reconnect: Reconnect {
+                    mode: ReconnectMode::Off,
+                    initial_failure: InitialFailure::Error,
+                    on_call: false,
+                    ..base.reconnect
+                },
+                restart: never,
+                health: health::Policy {
+                    interval: None,
+                    ..base.health
+                },
+                ..base
+            },
+            Self::Manual => Policy {
+                reconnect: Reconnect {
+                    mode: ReconnectMode::Manual,
+                    initial_failure: InitialFailure::Error,
+                    on_call: false,
+                    ..base.reconnect
+                },
+                restart: never,
+                health: health::Policy {
+                    interval: None,
+                    ..base.health
+                },
+                ..base
+            },
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Preset::Default.policy()
+    }
+}
+
+impl Policy {
+    /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
+    pub(super) fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
+        let Reconnect {
+            initial_delay,
+            max_delay,
+            multiplier,
+            jitter,
+            ..
+        } = self.reconnect;
+        let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+        let grown = initial_delay.as_secs_f64() * multiplier.powi(exponent);
+        let capped = grown.min(max_delay.as_secs_f64());
+        jittered(capped, jitter, self.seed ^ epoch.0)
+    }
+}
+
+/// `seconds`, varied by the fraction `jitter` up or down, in whole milliseconds.
+pub(crate) fn jittered(seconds: f64, jitter: f64, seed: u64) -> Duration {
+    let varied = seconds * (1.0 + jitter * (unit_random(seed) * 2.0 - 1.0));
+    Duration::from_secs_f64((varied * 1000.0).round() / 1000.0)
+}
+
+/// A number in 0..1 that depends on `seed` alone (SplitMix64).
+#[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64")]
+fn unit_random(seed: u64) -> f64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}

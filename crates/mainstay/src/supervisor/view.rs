@@ -1,0 +1,109 @@
+//! What a server looks like from outside, and what is said of one that cannot be called.
+
+use std::{sync::Arc, time::SystemTime};
+
+use mainstay_core::{
+    catalog::ServerCatalog,
+    failure::Failure,
+    ids::{Epoch, ServerName},
+    lifecycle::{State, Status},
+};
+use tokio::time::Instant;
+
+use crate::transport::Session;
+
+/// A server as of now.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub status: Status,
+    /// Whether its operator wants it up; its tools are listed as long as he does (Y16).
+    pub wanted: bool,
+    pub session: Option<Arc<Session>>,
+    /// The last good one; it stays while the server is being brought back, and between runs.
+    pub catalog: Option<Arc<ServerCatalog>>,
+    /// The attempt whose session gave the catalog; `None` while it is an earlier run's.
+    pub listed: Option<Epoch>,
+    /// What was odd about the last listing, in words.
+    pub list_trouble: Option<String>,
+    /// Whether the first attempt, with its listing, is over, however it went.
+    pub attempted: bool,
+    pub connected_at: Option<SystemTime>,
+    pub crashes: Crashes,
+}
+
+/// Crashes of the server's processes since Mainstay started (C7, C9).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crashes {
+    pub count: u32,
+    pub last: Option<Crash>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    pub at: SystemTime,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl View {
+    /// Up, with lists that come from this session.
+    pub fn is_ready(&self, epoch: Epoch) -> bool {
+        self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
+    }
+
+    /// Whether attempt `epoch`, or a later one, has failed.
+    pub fn has_failed(&self, epoch: Epoch) -> bool {
+        self.status.epoch >= epoch
+            && !self.status.attempting
+            && self.status.state != State::Connected
+            && self.session.is_none()
+    }
+
+    pub fn is_degraded(&self) -> bool {
+        self.status.is_degraded() || self.list_trouble.is_some()
+    }
+
+    /// The state, as a call that fails now should see it: a loss may not have been noticed yet.
+    pub fn state(&self) -> State {
+        let over = self
+            .session
+            .as_ref()
+            .is_some_and(|session| session.is_over());
+        match self.status.state {
+            State::Connected if over => State::Reconnecting,
+            _ if !self.wanted => State::Disconnected,
+            state => state,
+        }
+    }
+
+    /// Adds what is known of the server to a failure of one of its calls (K9).
+    pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
+        let status = &self.status;
+        let mut failure = failure
+            .of_server(server)
+            .with("status", self.state().as_str());
+        if status.attempt > 0 {
+            failure = failure.with("attempt", status.attempt);
+        }
+        if let Some(reason) = &status.reason {
+            failure = failure.with("lastError", reason.as_str());
+        }
+        if let Some(retry) = status.next_retry {
+            let wait = retry.saturating_duration_since(Instant::now().into_std());
+            failure = failure.with(
+                "nextRetryMs",
+                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            );
+        }
+        failure
+    }
+
+    /// [004]'s word for the server's health (F12), as far as evidence goes.
+    pub fn diagnosis(&self) -> &'static str {
+        match self.state() {
+            State::Connected if self.is_degraded() => "unhealthy",
+            State::Connected => "healthy",
+            other => other.as_str(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A health URL beside a server's endpoint (H1).
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
+
+use super::http_client::{Target, Template};
+
+/// How much of a health page is read, so that its connection can be used again.
+const READ_LIMIT: usize = 64 * 1024;
+
+/// Where a server says by HTTP whether it is well; asked with the server's own headers.
+#[derive(Clone)]
+pub struct HealthUrl {
+    target: Target,
+    get: Arc<Template>,
+}
+
+impl std::fmt::Debug for HealthUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HealthUrl").finish_non_exhaustive()
+    }
+}
+
+impl HealthUrl {
+    /// `None` if the URL cannot be used; the configuration was checked, so that is an odd host.
+    pub fn new(url: &Secret, server: Option<&HttpLaunch>) -> Option<Self> {
+        let launch = HttpLaunch {
+            url: url.expose().to_owned(),
+            headers: server
+                .map(|server| server.headers.clone())
+                .unwrap_or_default(),
+            transport: HttpTransport::Detect,
+        };
+        let target = Target::new(&launch).ok()?;
+        let get = Arc::new(target.template("GET", &[("accept", "*/*")]));
+        Some(Self { target, get })
+    }
+
+    /// The status of the answer, or why there is none.
+    pub async fn get(&self) -> Result<u16, HealthError> {
+        let mut response = self.target.send(&self.get).await.map_err(HealthError)?;
+        let status = response.head.status;
+        // What it says beside is of no interest.
+        response
+            .collect(&mut BytesMut::new(), READ_LIMIT)
+            .await
+            .ok();
+        Ok(status)
+    }
+}
+
+/// No answer from a health URL.
+#[derive(Debug, thiserror::Error)]
+#[error("the health URL does not answer: {0}")]
+pub struct HealthError(#[source] super::http1::Error);
