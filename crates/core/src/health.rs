@@ -93,8 +93,18 @@ pub struct Tally {
     failures: u32,
     last_error: Option<String>,
     last_ping: Option<Duration>,
-    /// When to ask next; `None` while a probe is out, or without an interval.
-    due: Option<Instant>,
+    ask: Ask,
+}
+
+/// When to ask next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ask {
+    /// An interval after this.
+    After(Instant),
+    /// At once, since this.
+    Now(Instant),
+    /// A probe is out.
+    Asked,
 }
 
 /// What follows from a probe.
@@ -116,48 +126,62 @@ pub struct Health {
 }
 
 impl Tally {
-    pub fn new(now: Instant, policy: &Policy, seed: u64) -> Self {
+    pub fn new(now: Instant) -> Self {
         Self {
             heard: now,
             failures: 0,
             last_error: None,
             last_ping: None,
-            due: policy.due(now, seed),
+            ask: Ask::After(now),
         }
     }
 
-    /// When a probe is due.
-    pub fn due(&self) -> Option<Instant> {
-        self.due
+    /// When a probe is due: derived, so that it follows a policy that changes.
+    pub fn due(&self, policy: &Policy, seed: u64) -> Option<Instant> {
+        match self.ask {
+            Ask::After(at) => {
+                let interval = policy.interval?.as_secs_f64();
+                Some(at + jittered(interval, policy.jitter, seed))
+            }
+            Ask::Now(at) => Some(at),
+            Ask::Asked => None,
+        }
     }
 
     /// Anything that came from the server after what was known is a success.
-    pub fn heard(&mut self, at: Instant, policy: &Policy, seed: u64) {
+    pub fn heard(&mut self, at: Instant) {
         if at <= self.heard {
             return;
         }
         self.heard = at;
         self.failures = 0;
         self.last_error = None;
-        if self.due.is_some() {
-            self.due = policy.due(at, seed);
+        match self.ask {
+            Ask::After(_) => self.ask = Ask::After(at),
+            // What was heard before is what is in doubt.
+            Ask::Now(since) if at > since => self.ask = Ask::After(at),
+            Ask::Now(_) | Ask::Asked => {}
         }
     }
 
     /// Something has happened that makes all older evidence doubtful: a probe is due, even where
     /// none is sent otherwise.
     pub fn doubt(&mut self, now: Instant) {
-        self.due = Some(now);
+        // A probe that is out will tell.
+        match self.ask {
+            Ask::After(_) => self.ask = Ask::Now(now),
+            Ask::Now(_) | Ask::Asked => {}
+        }
     }
 
     /// A probe is being sent.
     pub fn probing(&mut self) {
-        self.due = None;
+        self.ask = Ask::Asked;
     }
 
     /// Takes a probe's outcome into account, and judges.
-    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy, seed: u64) -> Verdict {
-        self.due = policy.due(now, seed);
+    pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Verdict {
+        self.ask = Ask::After(now);
         let trouble = match outcome {
             Outcome::Busy => return Verdict::Keep,
             Outcome::Answered(took) => {
@@ -219,14 +243,6 @@ enum Trouble {
     Excused,
     /// Late, silent for `hang_after`, and nothing speaks for it.
     Hangs,
-}
-
-impl Policy {
-    /// When to ask a server that was last heard at `heard`.
-    fn due(&self, heard: Instant, seed: u64) -> Option<Instant> {
-        let interval = self.interval?.as_secs_f64();
-        Some(heard + jittered(interval, self.jitter, seed))
-    }
 }
 
 #[cfg(test)]

@@ -21,8 +21,9 @@ use crate::{
     ids::Epoch,
 };
 
-/// A waiting call may bring an attempt forward, but not sooner than this after the last one.
-const CALL_ATTEMPT_SPACING: Duration = Duration::from_secs(1);
+/// A waiting call may bring an attempt forward, but not sooner than this after the last one; a session
+/// that lived for less shows nothing.
+const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
 /// A server that asks to be left alone for longer is asked after this all the same.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
@@ -126,12 +127,15 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     epoch: Epoch,
-    /// Losses in a row, not yet forgiven: the number of the attempt that follows.
+    /// Losses in a row, not yet forgiven.
     losses: u32,
-    /// Crashes in a row, not yet forgiven.
+    /// Crashes in a row, not yet forgiven, where they are counted apart.
     crashes: u32,
     /// Whether it has been up since its operator started it.
     greeted: bool,
+    /// Whether it has forgotten a session that was opened anew without a wait, and none since then
+    /// has lived for [`ATTEMPT_SPACING`].
+    expired: bool,
     phase: Phase,
 }
 
@@ -142,6 +146,7 @@ impl Default for Lifecycle {
             losses: 0,
             crashes: 0,
             greeted: false,
+            expired: false,
             phase: Phase::Down(Why::Stopped),
         }
     }
@@ -160,8 +165,8 @@ impl Lifecycle {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
             Event::Io(_, Report::Begun) => self.begun(now),
-            Event::Io(_, Report::Opened) => self.opened(now, policy),
-            Event::Io(_, Report::Heard(at)) => self.heard(at, policy),
+            Event::Io(_, Report::Opened) => self.opened(now),
+            Event::Io(_, Report::Heard(at)) => self.heard(at),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
@@ -179,7 +184,7 @@ impl Lifecycle {
         match &self.phase {
             Phase::Down(_) => None,
             Phase::Connecting { since, .. } => Some((*since)? + policy.connect_timeout),
-            Phase::Up { tally, .. } => tally.due(),
+            Phase::Up { tally, .. } => tally.due(&policy.health, self.seed(policy)),
             Phase::Closing { kill_at, .. } => *kill_at,
             Phase::Waiting { until, .. } => Some(*until),
         }
@@ -205,15 +210,22 @@ impl Lifecycle {
         )
     }
 
-    /// Forgets all losses, and opens: a person wants it.
-    fn open_anew(self) -> Step {
+    /// Forgets all losses: a person wants it.
+    fn forgiven(self) -> Self {
         Self {
             losses: 0,
             crashes: 0,
-            greeted: false,
+            expired: false,
             ..self
         }
-        .open(false)
+    }
+
+    /// Forgets everything: its operator starts it.
+    fn fresh(self) -> Self {
+        Self {
+            greeted: false,
+            ..self.forgiven()
+        }
     }
 
     fn close(self, then: Then, now: Instant, policy: &Policy) -> Step {
@@ -226,6 +238,11 @@ impl Lifecycle {
             },
             Some(Effect::Close(epoch)),
         )
+    }
+
+    /// The number of the attempt that follows, or is under way, since all was well.
+    fn attempt(&self) -> u32 {
+        self.losses.saturating_add(self.crashes)
     }
 
     /// The jitter of this epoch.
@@ -250,10 +267,10 @@ impl Lifecycle {
         }
     }
 
-    fn opened(self, now: Instant, policy: &Policy) -> Step {
+    fn opened(self, now: Instant) -> Step {
         match self.phase {
             Phase::Connecting { .. } => {
-                let tally = Tally::new(now, &policy.health, self.seed(policy));
+                let tally = Tally::new(now);
                 let this = Self {
                     greeted: true,
                     ..self
@@ -266,20 +283,18 @@ impl Lifecycle {
         }
     }
 
-    fn heard(mut self, at: Instant, policy: &Policy) -> Step {
-        let seed = self.seed(policy);
+    fn heard(mut self, at: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.heard(at, &policy.health, seed);
+            tally.heard(at);
         }
         (self, None)
     }
 
     fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
-        let seed = self.seed(policy);
         let Phase::Up { since, tally } = &mut self.phase else {
             return (self, None);
         };
-        match tally.judge(outcome, now, &policy.health, seed) {
+        match tally.judge(outcome, now, &policy.health) {
             Verdict::Keep => (self, None),
             Verdict::Reconnect => {
                 let reason = tally.health(&policy.health).last_error.unwrap_or_default();
@@ -296,7 +311,7 @@ impl Lifecycle {
             Phase::Up { since, .. } => self.lost(loss, since, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
                 Then::Stay => self.to(Phase::Down(Why::Stopped)),
-                Then::Reopen => self.open_anew(),
+                Then::Reopen => self.forgiven().open(false),
                 Then::Retry { loss, by_call } => self.refused(loss, by_call, now, policy),
                 Then::Lose { loss, since } => self.lost(loss, since, now, policy),
             },
@@ -307,7 +322,7 @@ impl Lifecycle {
     /// An attempt failed.
     fn refused(self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
         let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
-        if at_first || !self.comes_back(&loss, policy) {
+        if at_first || !policy.comes_back(&loss) {
             return self.to(Phase::Down(Why::Refused(loss)));
         }
         self.retry(loss, by_call, now, policy)
@@ -322,58 +337,58 @@ impl Lifecycle {
         if uptime >= policy.restart.reset_after {
             self.crashes = 0;
         }
-        if !self.comes_back(&loss, policy) {
+        if !policy.comes_back(&loss) {
             return self.to(Phase::Down(Why::Lost(loss)));
         }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11).
-        if loss == Loss::SessionExpired && self.losses == 0 {
+        if uptime >= ATTEMPT_SPACING {
+            self.expired = false;
+        }
+        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11),
+        // even where every loss is forgiven on connect.
+        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
             self.losses = 1;
+            self.expired = true;
             return self.open(false);
         }
         self.retry(loss, false, now, policy)
-    }
-
-    /// Whether it is tried again by itself after this.
-    fn comes_back(&self, loss: &Loss, policy: &Policy) -> bool {
-        let crashed = matches!(loss, Loss::Crashed { .. });
-        policy.reconnect.mode == ReconnectMode::Auto
-            && loss.retried()
-            && !(crashed && policy.restart.mode == RestartMode::Never)
     }
 
     /// Waits for the next attempt, unless the budget is spent.
     fn retry(mut self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
         let crash =
             matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
-        let (spent, budget) = if crash {
-            self.crashes += 1;
-            (self.crashes, policy.restart.max_attempts)
+        let (counter, budget) = if crash {
+            (&mut self.crashes, policy.restart.max_attempts)
         } else {
-            let counted = self.losses.saturating_add(u32::from(!by_call));
-            (counted, policy.reconnect.max_attempts)
+            (&mut self.losses, policy.reconnect.max_attempts)
         };
-        if budget.is_some_and(|budget| spent > budget) {
-            return self.to(Phase::Down(Why::Failed(loss)));
-        }
-        if !by_call || self.losses == 0 {
-            self.losses = self.losses.saturating_add(1);
+        if !by_call {
+            if budget.is_some_and(|budget| *counter >= budget) {
+                return self.to(Phase::Down(Why::Failed(loss)));
+            }
+            *counter = counter.saturating_add(1);
         }
         let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        let delay = policy.delay(self.losses, self.epoch).max(wanted);
+        let delay = policy.delay(self.attempt(), self.epoch).max(wanted);
         self.to(Phase::Waiting {
             until: now + delay,
-            earliest: now + wanted.max(CALL_ATTEMPT_SPACING),
+            earliest: now + wanted.max(ATTEMPT_SPACING),
             loss,
         })
     }
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) | Phase::Waiting { .. } => self.open_anew(),
-            Phase::Closing { kill_at, .. } => self.to(Phase::Closing {
-                kill_at,
-                then: Then::Reopen,
-            }),
+            Phase::Down(_) => self.fresh().open(false),
+            Phase::Waiting { .. } => self.forgiven().open(false),
+            Phase::Closing { kill_at, ref then } => {
+                let stopped = *then == Then::Stay;
+                let this = if stopped { self.fresh() } else { self };
+                this.to(Phase::Closing {
+                    kill_at,
+                    then: Then::Reopen,
+                })
+            }
             Phase::Connecting { .. } | Phase::Up { .. } => self.tick(now, policy),
         }
     }
@@ -392,11 +407,21 @@ impl Lifecycle {
     fn reconnect(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
-            // The attempt under way is as new as any.
-            Phase::Connecting { .. }
-            | Phase::Down(_)
-            | Phase::Closing { .. }
-            | Phase::Waiting { .. } => self.start(now, policy),
+            // The attempt under way is as new as any, and a person's from now on.
+            Phase::Connecting { since, .. } => {
+                let phase = Phase::Connecting {
+                    since,
+                    by_call: false,
+                };
+                let this = Self {
+                    phase,
+                    ..self.forgiven()
+                };
+                this.tick(now, policy)
+            }
+            Phase::Down(_) | Phase::Closing { .. } | Phase::Waiting { .. } => {
+                self.start(now, policy)
+            }
         }
     }
 
@@ -490,7 +515,7 @@ impl Lifecycle {
                 Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
                 Why::Failed(loss) => (State::Failed, Some(loss.clone())),
             },
-            Phase::Connecting { .. } if self.losses == 0 => (State::Connecting, None),
+            Phase::Connecting { .. } if self.attempt() == 0 => (State::Connecting, None),
             Phase::Connecting { .. } => (State::Reconnecting, None),
             Phase::Up { .. } => (State::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
@@ -504,7 +529,7 @@ impl Lifecycle {
             state,
             epoch: self.epoch,
             attempting: matches!(self.phase, Phase::Connecting { .. }),
-            attempt: self.losses,
+            attempt: self.attempt(),
             reason: reason
                 .map(|loss| loss.to_string())
                 .or_else(|| health.as_ref()?.last_error.clone()),

@@ -83,6 +83,8 @@ pub(crate) fn complain(text: &str) {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flood {
     pub to: Pipe,
+    /// How its first line begins.
+    pub begin: &'static str,
     pub bytes: usize,
     /// Else one line that does not end.
     pub in_lines: bool,
@@ -96,9 +98,13 @@ pub(crate) enum Pipe {
 
 /// Floods beside everything else: whoever does not read it shall not stop the answers.
 pub(crate) async fn pour(it: Flood) {
-    let poured = tokio::task::spawn_blocking(move || match it.to {
-        Pipe::Stdout => flood(io::stdout(), it.bytes, it.in_lines),
-        Pipe::Stderr => flood(io::stderr(), it.bytes, it.in_lines),
+    let poured = tokio::task::spawn_blocking(move || {
+        let mut to: Box<dyn Write> = match it.to {
+            Pipe::Stdout => Box::new(io::stdout()),
+            Pipe::Stderr => Box::new(io::stderr()),
+        };
+        to.write_all(it.begin.as_bytes())?;
+        flood(to, it.bytes, it.in_lines)
     });
     // A pipe that nobody reads any more takes no flood.
     let _ = poured.await.expect("a flood does not panic");

@@ -153,6 +153,11 @@ pub(crate) fn call(
                     Some("stderr") => Pipe::Stderr,
                     Some(_) => return Err(RpcError::invalid_params("stdout or stderr")),
                 },
+                begin: if arguments["as_message"] == json!(true) {
+                    r#"{"jsonrpc":"2.0","id":0,"result":""#
+                } else {
+                    ""
+                },
                 bytes: number("bytes") as usize,
                 in_lines: arguments["endless"] != json!(true),
             };

@@ -74,7 +74,12 @@ impl Daemon {
     ) -> JoinHandle<()> {
         let door = Door {
             hub: Arc::clone(&self.hub),
-            rest: rest::router(Arc::clone(&self.hub), token, self.max_body),
+            rest: rest::router(
+                Arc::clone(&self.hub),
+                token,
+                self.max_body,
+                self.stop.clone(),
+            ),
             guard: Guard::new(address, &self.hosts, &self.origins),
             max_body: self.max_body,
         };

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
 use anyhow::Context as _;
 use clap::Parser as _;
 use mainstay::{
-    cli::{Cli, Command, logs},
+    cli::{Cli, Command, stderr},
     demo,
 };
 
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match start(Cli::parse()) {
         Ok(exit) => exit,
         Err(error) => {
-            logs::complain(&format!("error: {error:#}"));
+            stderr::complain(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -31,7 +31,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         demo::server::run(name).context("the demo server's pipes failed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    logs::start(cli.verbose, cli.command.is_quiet());
+    stderr::start(cli.verbose, cli.command.is_quiet());
     let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
     // One thread needs no queue between threads: a call costs less, and more is written in one go.
     let mut builder = if workers == 1 {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::SleepClock,
+    logs::Logs,
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Report, Server},
@@ -92,6 +93,11 @@ impl Registry {
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
+            logs: setting
+                .state
+                .as_deref()
+                .map(Logs::start)
+                .unwrap_or_default(),
             catalogs: setting.state.map(|state| state.join("catalogs")),
         });
         if let Some(folder) = &fleet.catalogs
@@ -239,6 +245,8 @@ impl Registry {
         join(&self.supervisors).await;
         self.stop.cancel();
         join(&self.own).await;
+        // After the last words of the servers.
+        self.fleet.logs.close().await;
     }
 }
 

@@ -223,11 +223,16 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
+    private_options().write(true).truncate(truncate).open(path)
+}
+
+/// How a file is made that only its owner can read.
+pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(truncate);
+    options.create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    options
 }
 
 pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {

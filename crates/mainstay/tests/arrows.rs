@@ -19,6 +19,7 @@ const ROOMS: &str = "
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
+    cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/connect   -> cli/serve daemon api setting state surroundings  // in-process start
     cli/mcp       -> cli/serve daemon setting surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
@@ -32,14 +33,16 @@ const ROOMS: &str = "
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls supervisor transport api utc
+    front/rest    -> front/mcp calls supervisor transport logs api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
-    registry      -> clock setting state supervisor transport
-    supervisor    -> state transport
-    transport     ->
+    registry      -> clock setting state supervisor transport logs
+    supervisor    -> state transport logs
+    transport     -> event_stream logs
+    logs          -> api state utc
 
-    api           ->
+    api           -> event_stream
+    event_stream  ->
     setting       -> clock
     clock         ->
     state         ->

@@ -67,7 +67,12 @@ impl World {
             ..Config::default()
         };
         let daemon = Daemon::start(&config, Setting::default());
-        let router = rest::router(Arc::clone(&daemon.hub), Secret::new(TOKEN), MAX_BODY);
+        let router = rest::router(
+            Arc::clone(&daemon.hub),
+            Secret::new(TOKEN),
+            MAX_BODY,
+            daemon.stopping(),
+        );
         within(daemon.hub.registry.settled()).await;
         Self {
             daemon,

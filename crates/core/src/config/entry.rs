@@ -13,6 +13,7 @@ use super::{
     fields::Fields,
     http,
     node::{Member, Node},
+    policies::Policies,
     report::{Place, Report},
 };
 
@@ -22,15 +23,30 @@ pub(super) struct Context<'e> {
     pub folder: &'e Path,
     pub inputs: &'e BTreeMap<String, String>,
     pub require_transport: bool,
+    /// What the top of the file says of policies.
+    pub policies: Policies,
 }
 
-/// An entry being read.
+/// An entry being read, or another object whose texts may have references.
 pub(super) struct Entry<'e, 'r, 't> {
     /// The server's name as the file has it.
     pub label: &'e str,
     pub fields: Fields<'e>,
     pub report: &'r mut Report<'t>,
     pub scope: Scope<'e>,
+}
+
+impl<'e> Context<'e> {
+    /// What references may name outside any entry.
+    pub fn scope(&self) -> Scope<'e> {
+        Scope {
+            surroundings: self.surroundings,
+            folder: self.folder,
+            inputs: self.inputs,
+            params: BTreeMap::new(),
+            env: BTreeMap::new(),
+        }
+    }
 }
 
 /// Keys of other programs that change nothing here.
@@ -56,23 +72,13 @@ const FOREIGN: &[&str] = &[
 const LATER: &[&str] = &[
     "allowedTools",
     "auth",
-    "callRetry",
     "dev",
     "enabledTools",
     "envFile",
     "excludeTools",
-    "forgiveAfterMs",
-    "hangAfterMs",
-    "health",
     "includeTools",
-    "initialDelayMs",
     "listChanged",
-    "maxDelayMs",
-    "maxRetries",
     "oauth",
-    "preset",
-    "reconnect",
-    "restart",
     "sandbox",
     "sandboxEnabled",
     "serverRequests",
@@ -108,26 +114,31 @@ fn read_fields<'e>(
     context: &Context<'e>,
     report: &mut Report<'_>,
 ) -> ServerConfig {
-    let scope = Scope {
-        surroundings: context.surroundings,
-        folder: context.folder,
-        inputs: context.inputs,
-        params: BTreeMap::new(),
-        env: BTreeMap::new(),
-    };
-    let mut entry = Entry {
-        label,
-        fields,
-        report,
-        scope,
-    };
+    let mut entry = Entry::new(label, fields, context, report);
     entry.read_params();
     entry.read_env();
     let launch = entry.launch(context.require_transport);
     let mut server = ServerConfig::new(name, launch);
-    entry.options(&mut server);
+    let policies = Policies::read(&context.policies, &mut entry.fields, entry.report);
+    entry.options(&mut server, policies);
     entry.fields.finish(entry.report, FOREIGN, LATER);
     server
+}
+
+impl<'e, 'r, 't> Entry<'e, 'r, 't> {
+    pub fn new(
+        label: &'e str,
+        fields: Fields<'e>,
+        context: &Context<'e>,
+        report: &'r mut Report<'t>,
+    ) -> Self {
+        Self {
+            label,
+            fields,
+            report,
+            scope: context.scope(),
+        }
+    }
 }
 
 impl<'e> Entry<'e, '_, '_> {

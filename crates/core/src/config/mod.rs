@@ -7,6 +7,7 @@
 //! [`parse`] is pure: the environment, the home folder and other files reach it through
 //! [`Surroundings`].
 
+mod alerts;
 pub mod defaults;
 mod entry;
 mod error;
@@ -15,8 +16,11 @@ mod fields;
 mod http;
 mod location;
 mod node;
+mod numbers;
 mod options;
 mod parse;
+pub mod plan;
+mod policies;
 mod reach;
 mod report;
 mod secret;
@@ -27,10 +31,12 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{ids::ServerName, lifecycle::Policy};
 
+pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use location::{Location, locate};
 pub use parse::{Parsed, Source, parse};
+pub use plan::Plan;
 pub use secret::Secret;
 pub use syntax::Syntax;
 
@@ -56,6 +62,8 @@ pub struct Config {
     pub max_attempts_per_second: u32,
     /// Processes that may be starting at once (`startup.maxConcurrent`); `None` is twice the cores.
     pub max_concurrent_starts: Option<usize>,
+    /// Whom to tell of trouble (`alerts`).
+    pub alerts: Vec<Alert>,
 }
 
 impl Config {
@@ -83,6 +91,18 @@ impl Config {
         }
         self
     }
+
+    /// How often servers are asked where the file does not say; `None` is never
+    /// (`--health-interval`, B13). A preset alone does not say it.
+    #[must_use]
+    pub fn with_health_interval(mut self, interval: Option<Duration>) -> Self {
+        for server in &mut self.servers {
+            if !server.health_interval_stated {
+                server.policy.health.interval = interval;
+            }
+        }
+        self
+    }
 }
 
 impl Default for Config {
@@ -98,6 +118,7 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
+            alerts: Vec::new(),
         }
     }
 }
@@ -132,8 +153,11 @@ pub struct ServerConfig {
     /// How far progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`, at least 10 min).
     pub max_call_timeout: Duration,
     /// How its sessions are kept: the preset, and what the entry says otherwise (section Y).
-    /// `connectTimeoutMs` and `auto_reconnect` / `autoReconnect` are part of it.
+    /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies` are part of it.
     pub policy: Policy,
+    /// Whether the file says how often the server is asked, so that `--health-interval` does not
+    /// (B13).
+    pub health_interval_stated: bool,
     /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
     /// (`callRetry`, invariant 6).
     pub call_retry: bool,
@@ -167,6 +191,7 @@ impl ServerConfig {
             call_timeout: defaults::CALL_TIMEOUT,
             max_call_timeout: defaults::max_call_timeout(defaults::CALL_TIMEOUT),
             policy: Policy::default(),
+            health_interval_stated: false,
             call_retry: false,
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
             disabled_tools: Vec::new(),

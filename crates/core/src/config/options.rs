@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use crate::lifecycle::ReconnectMode;
+use crate::lifecycle::Preset;
 
 use super::{
     Isolation, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields, node::Node,
+    policies::Policies,
 };
 
-/// No wait is meant to be longer, and clocks overflow somewhere beyond.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 impl<'e> Entry<'e, '_, '_> {
-    pub fn options(&mut self, server: &mut ServerConfig) {
+    pub fn options(&mut self, server: &mut ServerConfig, policies: Policies) {
+        let desktop = policies.preset == Preset::Desktop;
+        server.policy = policies.policy;
+        server.call_retry = policies.call_retry;
+        server.health_interval_stated = policies.health_interval_stated;
         self.switches(server);
-        self.times(server);
+        self.times(server, desktop);
+        if desktop {
+            server.max_message_bytes = defaults::MAX_MESSAGE_BYTES_DESKTOP;
+        }
         if let Some(bytes) = self.whole("maxMessageBytes") {
             server.max_message_bytes = bytes;
         }
@@ -53,23 +58,6 @@ impl<'e> Entry<'e, '_, '_> {
         }
         server.auto_start = self.boolean("autoStart").unwrap_or(true);
 
-        let snake = self.boolean("auto_reconnect");
-        let mut reconnects = snake;
-        if let Some(node) = self.fields.take("autoReconnect")
-            && let Some(camel) = node.boolean(self.report)
-        {
-            if snake == Some(!camel) {
-                self.report.error(
-                    &node.place,
-                    "`auto_reconnect` and `autoReconnect` contradict each other",
-                );
-            }
-            reconnects = Some(camel);
-        }
-        if reconnects == Some(false) {
-            server.policy.reconnect.mode = ReconnectMode::Off;
-        }
-
         if let Some(node) = self.fields.take("isolation") {
             let words = [
                 ("shared", Isolation::Shared),
@@ -79,13 +67,13 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    fn times(&mut self, server: &mut ServerConfig) {
-        if let Some(timeout) = self.call_timeout() {
+    fn times(&mut self, server: &mut ServerConfig, desktop: bool) {
+        if let Some(timeout) = self.call_timeout(desktop) {
             server.call_timeout = timeout;
         }
         server.max_call_timeout = defaults::max_call_timeout(server.call_timeout);
         if let Some(node) = self.fields.take("maxTimeoutMs")
-            && let Some(limit) = self.milliseconds(&node)
+            && let Some(limit) = node.milliseconds(self.report)
         {
             if limit < server.call_timeout {
                 let timeout = server.call_timeout.as_millis();
@@ -96,18 +84,11 @@ impl<'e> Entry<'e, '_, '_> {
             }
             server.max_call_timeout = limit;
         }
-        if let Some(node) = self.fields.take("connectTimeoutMs")
-            && let Some(timeout) = self.milliseconds(&node)
-        {
-            server.policy.connect_timeout = timeout;
-        }
-        if let Some(node) = self.fields.take("healthCheckIntervalMs") {
-            server.policy.health.interval = self.milliseconds(&node);
-        }
     }
 
-    /// `timeout` in milliseconds or `timeout_s` in seconds (A16, A17, Y9).
-    fn call_timeout(&mut self) -> Option<Duration> {
+    /// `timeout` in milliseconds or `timeout_s` in seconds (A16, A17, Y9). [003]'s upper limit holds
+    /// for its own preset.
+    fn call_timeout(&mut self, desktop: bool) -> Option<Duration> {
         let (milliseconds, seconds) = (self.fields.take("timeout"), self.fields.take("timeout_s"));
         match (milliseconds, seconds) {
             (Some(_), Some(node)) => {
@@ -125,7 +106,7 @@ impl<'e> Entry<'e, '_, '_> {
                     );
                     return None;
                 };
-                if number < 1000.0 {
+                if number < 1000.0 || (desktop && number > 300_000.0) {
                     let message = format!(
                         "Server {}: timeout must be between 1000-300000ms",
                         self.label
@@ -134,7 +115,7 @@ impl<'e> Entry<'e, '_, '_> {
                     self.report.error_with_hint(&node.place, message, hint);
                     return None;
                 }
-                self.duration(&node, number / 1000.0)
+                node.seconds(number / 1000.0, self.report)
             }
             (None, Some(node)) => {
                 let Some(number) = node.as_number() else {
@@ -144,33 +125,10 @@ impl<'e> Entry<'e, '_, '_> {
                     );
                     return None;
                 };
-                self.duration(&node, number)
+                node.seconds(number, self.report)
             }
             (None, None) => None,
         }
-    }
-
-    fn milliseconds(&mut self, node: &Node<'_>) -> Option<Duration> {
-        let Some(number) = node.as_number() else {
-            self.report.error(
-                &node.place,
-                format!("expected milliseconds, found {}", node.kind()),
-            );
-            return None;
-        };
-        self.duration(node, number / 1000.0)
-    }
-
-    fn duration(&mut self, node: &Node<'_>, seconds: f64) -> Option<Duration> {
-        let duration = Duration::try_from_secs_f64(seconds).ok();
-        let duration = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
-        if duration.is_none() {
-            self.report.error(
-                &node.place,
-                "expected a time greater than 0 and of at most a year",
-            );
-        }
-        duration
     }
 
     fn root(&mut self, node: &Node<'e>) -> Option<Root> {

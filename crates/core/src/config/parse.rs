@@ -9,10 +9,11 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax,
+    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     node::Node,
+    policies::Policies,
     report::{Lines, Place, Report},
     server_name, syntax,
 };
@@ -48,24 +49,15 @@ pub struct Parsed {
 
 /// Settings that belong to later versions.
 const LATER: &[&str] = &[
-    "alerts",
     "auth",
     "bridge",
-    "callRetry",
     "discovery",
-    "forgiveAfterMs",
-    "hangAfterMs",
-    "health",
     "journal",
     "listChanged",
     "logs",
-    "maxAttemptsPerSecond",
     "metrics",
     "perChatMCP",
-    "preset",
     "profiles",
-    "reconnect",
-    "restart",
     "serverRequests",
     "strictToolNames",
     "telemetry",
@@ -130,7 +122,11 @@ fn read_root<'a>(
         folder: source.folder,
         inputs: &inputs,
         require_transport: source.require_transport,
+        policies: Policies::read(&Policies::default(), &mut fields, report),
     };
+    if let Some(node) = fields.take("alerts") {
+        config.alerts = alerts::read(&node, &context, report);
+    }
     let entries = entries(&mut fields, report);
     let mut taken = HashSet::new();
     for Written { label, place, node } in entries {
@@ -164,6 +160,12 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
     config.page_size = fields
         .take("pageSize")
         .and_then(|node| node.whole(report, 1, None));
+    if let Some(rate) = fields
+        .take("maxAttemptsPerSecond")
+        .and_then(|node| node.count(report, 1))
+    {
+        config.max_attempts_per_second = rate;
+    }
     if let Some(mut startup) = fields
         .take("startup")
         .and_then(|node| Fields::open(&node, report))
@@ -175,6 +177,9 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         if let Some(wait) = wait {
             config.startup_wait = Duration::from_millis(wait as u64);
         }
+        config.max_concurrent_starts = startup
+            .take("maxConcurrent")
+            .and_then(|node| node.whole(report, 1, None));
         startup.finish(report, &[], &[]);
     }
     if let Some(mut http) = fields

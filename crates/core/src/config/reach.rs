@@ -209,7 +209,7 @@ impl Entry<'_, '_, '_> {
         }
     }
 
-    fn headers(&mut self) -> Vec<(String, Secret)> {
+    pub fn headers(&mut self) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
         for Member {
             key,

@@ -4,43 +4,177 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn unanswered(excuse: Option<Excuse>) -> Outcome {
-    Outcome::Unanswered(excuse)
+fn policy(action: Action, threshold: u32) -> Policy {
+    Policy {
+        action,
+        threshold,
+        jitter: 0.0,
+        ..Policy::default()
+    }
 }
 
-/// Y2: a server that answers late is degraded, not dead.
+/// What so many outcomes in a row lead to, one a second.
+fn verdicts(policy: &Policy, outcome: &Outcome, count: u32) -> Vec<Verdict> {
+    let start = Instant::now();
+    let mut tally = Tally::new(start);
+    (1..=count)
+        .map(|second| tally.judge(outcome.clone(), start + SECOND * second, policy))
+        .collect()
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed("HTTP 500".to_owned())
+}
+
+const LATE: Outcome = Outcome::Unanswered(None);
+const KEEP: Verdict = Verdict::Keep;
+const RECONNECT: Verdict = Verdict::Reconnect;
+
+/// Y2: a server that answers late is degraded, not dead; what is heard of it restores it (H6).
 #[test]
-fn verify_degrades_a_slow_server_and_keeps_its_connection() {
-    let (policy, start) = (Policy::default(), Instant::now());
-    let mut tally = Tally::new(start, &policy, 0);
+fn y2_verify_degrades_a_slow_server_and_keeps_its_connection() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
     for second in 1..=5 {
         let now = start + SECOND * second;
+        assert_eq!(tally.judge(LATE, now, &policy), KEEP);
+        let health = tally.health(&policy);
+        assert_eq!((health.degraded, health.failures), (second >= 3, second));
         assert_eq!(
-            tally.judge(unanswered(None), now, &policy, 0),
-            Verdict::Keep
+            health.last_error.as_deref(),
+            Some("ping timed out after 10s")
         );
-        assert_eq!(tally.health(&policy).degraded, second >= 3);
     }
-    tally.heard(start + SECOND * 6, &policy, 0);
-    assert!(!tally.health(&policy).degraded);
+    tally.heard(start + SECOND * 6);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (false, 0));
+    assert_eq!(health.last_error, None);
 }
 
-/// Design section 6: a hang is hard evidence once nothing speaks for the server any more.
+/// Y2: below a hang, what the threshold leads to is the action's.
 #[test]
-fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
-    let (policy, start) = (Policy::default(), Instant::now());
-    let (early, late) = (start + SECOND * 119, start + SECOND * 120);
-    for (now, excuse, expected) in [
-        (early, None, Verdict::Keep),
-        (late, Some(Excuse::Call), Verdict::Keep),
-        (late, Some(Excuse::Cpu), Verdict::Keep),
-        (late, None, Verdict::Reconnect),
-    ] {
-        let mut tally = Tally::new(start, &policy, 0);
-        assert_eq!(
-            tally.judge(unanswered(excuse), now, &policy, 0),
-            expected,
-            "{excuse:?}"
+fn y2_what_the_threshold_leads_to() {
+    let check = |action, outcome: &Outcome, expected: [Verdict; 4]| {
+        let found = verdicts(&policy(action, 3), outcome, 4);
+        assert_eq!(found, expected, "{action:?} {outcome:?}");
+    };
+    for outcome in [LATE, failed()] {
+        check(Action::Verify, &outcome, [KEEP; 4]);
+        check(Action::Event, &outcome, [KEEP; 4]);
+        check(Action::Log, &outcome, [KEEP; 4]);
+        check(
+            Action::Reconnect,
+            &outcome,
+            [KEEP, KEEP, RECONNECT, RECONNECT],
         );
     }
+}
+
+/// H2: only failures in a row count.
+#[test]
+fn h2_a_success_between_begins_the_count_anew() {
+    let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    let answered = Outcome::Answered(Duration::from_millis(12));
+    for (second, outcome) in (1..).zip([LATE, failed(), answered, LATE, failed()]) {
+        let now = start + SECOND * second;
+        assert_eq!(tally.judge(outcome, now, &policy), KEEP);
+    }
+    assert_eq!(tally.health(&policy).failures, 2);
+    let last = tally.health(&policy).last_ping;
+    assert_eq!(last, Some(Duration::from_millis(12)));
+    assert_eq!(tally.judge(LATE, start + SECOND * 6, &policy), RECONNECT);
+}
+
+/// "One failed probe removes a server": with a threshold of one, too, a late answer alone does not;
+/// that the server itself says so does, and so does a hang.
+#[test]
+fn a_threshold_of_one_takes_more_than_a_late_answer() {
+    let policy = Policy {
+        hang_after: SECOND * 30,
+        ..policy(Action::Reconnect, 1)
+    };
+    assert_eq!(verdicts(&policy, &LATE, 29), [KEEP; 29]);
+    assert_eq!(verdicts(&policy, &LATE, 30)[29], RECONNECT);
+    assert_eq!(verdicts(&policy, &failed(), 1), [RECONNECT]);
+    for excuse in [Excuse::Call, Excuse::Cpu] {
+        let excused = Outcome::Unanswered(Some(excuse));
+        assert_eq!(verdicts(&policy, &excused, 60), [KEEP; 60]);
+    }
+}
+
+/// Design section 6: a hang is hard evidence once nothing speaks for the server any more; only a
+/// policy that never reconnects leaves it alone.
+#[test]
+fn a_hang_takes_silence_and_the_absence_of_every_excuse() {
+    let start = Instant::now();
+    let (early, late) = (start + SECOND * 119, start + SECOND * 120);
+    let hang = LATE;
+    let (calling, busy) = (
+        Outcome::Unanswered(Some(Excuse::Call)),
+        Outcome::Unanswered(Some(Excuse::Cpu)),
+    );
+    for (action, now, outcome, expected) in [
+        (Action::Verify, early, &hang, KEEP),
+        (Action::Verify, late, &calling, KEEP),
+        (Action::Verify, late, &busy, KEEP),
+        (Action::Verify, late, &Outcome::Busy, KEEP),
+        (Action::Verify, late, &failed(), KEEP),
+        (Action::Verify, late, &hang, RECONNECT),
+        (Action::Reconnect, late, &calling, KEEP),
+        (Action::Reconnect, late, &hang, RECONNECT),
+        (Action::Event, late, &hang, KEEP),
+        (Action::Log, late, &hang, KEEP),
+    ] {
+        let mut tally = Tally::new(start);
+        let found = tally.judge(outcome.clone(), now, &policy(action, 3));
+        assert_eq!(found, expected, "{action:?} {outcome:?}");
+    }
+}
+
+/// A byte within the time is no silence, whatever the probes say.
+#[test]
+fn whoever_is_heard_does_not_hang() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.heard(start + SECOND);
+    let verdict = tally.judge(LATE, start + SECOND * 120, &policy);
+    assert_eq!(verdict, KEEP);
+    let verdict = tally.judge(LATE, start + SECOND * 121, &policy);
+    assert_eq!(verdict, RECONNECT);
+}
+
+/// Not asked is neither a success nor a failure.
+#[test]
+fn a_busy_server_is_asked_later() {
+    let (policy, start) = (policy(Action::Verify, 1), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.judge(LATE, start + SECOND, &policy);
+    tally.probing();
+    assert_eq!(tally.due(&policy, 0), None);
+    let before = tally.health(&policy);
+    assert_eq!(
+        tally.judge(Outcome::Busy, start + SECOND * 2, &policy),
+        KEEP
+    );
+    assert_eq!(tally.health(&policy), before);
+    assert_eq!(tally.due(&policy, 0), Some(start + SECOND * 32));
+}
+
+/// H5: 120 s ± 10 %.
+#[test]
+fn h5_the_interval_varies_by_its_jitter() {
+    let start = Instant::now();
+    let policy = Policy {
+        interval: Some(SECOND * 120),
+        jitter: 0.1,
+        ..Policy::default()
+    };
+    let tally = Tally::new(start);
+    let waits: Vec<_> = (0..1000)
+        .map(|seed| tally.due(&policy, seed).expect("an interval") - start)
+        .collect();
+    let (least, most) = (waits.iter().min(), waits.iter().max());
+    assert!(least >= Some(&(SECOND * 108)) && least < Some(&(SECOND * 109)));
+    assert!(most <= Some(&(SECOND * 132)) && most > Some(&(SECOND * 131)));
 }

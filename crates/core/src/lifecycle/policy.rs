@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Loss;
 use crate::{health, ids::Epoch};
 
 /// Everything by which a session's life is decided. A preset fills it; explicit settings of a server
@@ -242,6 +243,14 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// Whether a server is tried again by itself after this.
+    pub(super) fn comes_back(&self, loss: &Loss) -> bool {
+        let crashed = matches!(loss, Loss::Crashed { .. });
+        self.reconnect.mode == ReconnectMode::Auto
+            && loss.retried()
+            && !(crashed && self.restart.mode == RestartMode::Never)
+    }
+
     /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
     pub(super) fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
         let Reconnect {

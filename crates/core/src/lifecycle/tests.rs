@@ -1,8 +1,21 @@
-//! Histories of a session: the invariants over any of them, and the exact course of a few.
+//! The life of a session, step by step: exact courses, the timings of every preset, the words of
+//! every surface, and what holds over any history.
 
-use proptest::prelude::*;
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "effects are compared with what a step returns"
+)]
+
+mod courses;
+mod histories;
+mod people;
+mod timings;
+mod words;
 
 use super::*;
+
+const SECOND: u64 = 1000;
+const HOUR: u64 = 3_600_000;
 
 fn crash() -> Loss {
     Loss::Crashed {
@@ -11,327 +24,122 @@ fn crash() -> Loss {
     }
 }
 
-/// Row `default` without its jitter.
-fn steady() -> Policy {
-    let mut policy = Policy::default();
+fn gone() -> Loss {
+    Loss::Disconnected("gone".to_owned())
+}
+
+fn refused() -> Loss {
+    Loss::ConnectFailed("connection refused".to_owned())
+}
+
+fn unavailable(seconds: u64) -> Loss {
+    Loss::Unavailable {
+        reason: "HTTP 503".to_owned(),
+        retry_after: Duration::from_secs(seconds),
+    }
+}
+
+/// A preset without its jitter.
+fn steady(preset: Preset) -> Policy {
+    let mut policy = preset.policy();
     policy.reconnect.jitter = 0.0;
     policy.health.jitter = 0.0;
     policy
 }
 
-/// Steps and checks the effect.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "written as one writes `step`"
-)]
-fn go(
+/// A session, and a clock that stands still unless told; times are in milliseconds.
+struct Course {
     life: Lifecycle,
-    event: Event,
+    policy: Policy,
     now: Instant,
-    policy: &Policy,
-    effect: Option<Effect>,
-) -> Lifecycle {
-    let (life, found) = life.step(event.clone(), now, policy);
-    assert_eq!(found, effect, "after {event:?}");
-    life
 }
 
-fn up(policy: &Policy, now: Instant) -> Lifecycle {
-    let life = go(
-        Lifecycle::default(),
-        Event::Start,
-        now,
-        policy,
-        Some(Effect::Open(Epoch(1))),
-    );
-    go(life, Event::Io(Epoch(1), Report::Opened), now, policy, None)
-}
-
-/// Y, row `default`, without its jitter: 1, 2, 4, 8, 16, 30, 30 s.
-#[test]
-fn delays_double_up_to_the_cap() {
-    let policy = steady();
-    let delays: Vec<_> = (1..=7)
-        .map(|n| policy.delay(n, Epoch(n.into())).as_millis())
-        .collect();
-    assert_eq!(delays, [1000, 2000, 4000, 8000, 16000, 30000, 30000]);
-}
-
-#[test]
-fn jitter_stays_within_its_fraction() {
-    let policy = Policy::default();
-    for epoch in 0..1000 {
-        let delay = policy.delay(1, Epoch(epoch)).as_millis();
-        assert!((900..=1100).contains(&delay), "{delay}");
-    }
-}
-
-/// Y1: a local crash loop stops after five restarts and waits for one click.
-#[test]
-fn a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
-    let policy = steady();
-    let mut now = Instant::now();
-    let mut life = up(&policy, now);
-    for epoch in 1..=5 {
-        life = go(
-            life,
-            Event::Io(Epoch(epoch), Report::Ended(crash())),
-            now,
-            &policy,
-            None,
-        );
-        now = life.deadline(&policy).expect("a retry is due");
-        life = go(
-            life,
-            Event::Tick,
-            now,
-            &policy,
-            Some(Effect::Open(Epoch(epoch + 1))),
-        );
-        life = go(
-            life,
-            Event::Io(Epoch(epoch + 1), Report::Opened),
-            now,
-            &policy,
-            None,
-        );
-    }
-    life = go(
-        life,
-        Event::Io(Epoch(6), Report::Ended(crash())),
-        now,
-        &policy,
-        None,
-    );
-    assert_eq!(life.status(&policy).state, State::Failed);
-    assert_eq!(
-        life.status(&policy).reason.as_deref(),
-        Some("process exited unexpectedly (code 3)")
-    );
-    go(
-        life,
-        Event::Start,
-        now,
-        &policy,
-        Some(Effect::Open(Epoch(7))),
-    );
-}
-
-#[test]
-fn a_permanent_error_is_not_retried() {
-    let (policy, now) = (Policy::default(), Instant::now());
-    let life = go(
-        Lifecycle::default(),
-        Event::Start,
-        now,
-        &policy,
-        Some(Effect::Open(Epoch(1))),
-    );
-    let loss = Loss::CannotSpawn("command not found".to_owned());
-    let life = go(
-        life,
-        Event::Io(Epoch(1), Report::Ended(loss)),
-        now,
-        &policy,
-        None,
-    );
-    assert_eq!(
-        (life.status(&policy).state, life.deadline(&policy)),
-        (State::Error, None)
-    );
-}
-
-/// E11: 404 with a session id: initialize anew, at once, but not for ever.
-#[test]
-fn an_expired_session_is_reopened_once_without_a_wait() {
-    let (policy, now) = (Policy::default(), Instant::now());
-    let expired = |epoch| Event::Io(Epoch(epoch), Report::Ended(Loss::SessionExpired));
-    let life = go(
-        up(&policy, now),
-        expired(1),
-        now,
-        &policy,
-        Some(Effect::Open(Epoch(2))),
-    );
-    let life = go(
-        life,
-        Event::Io(Epoch(2), Report::Opened),
-        now,
-        &policy,
-        None,
-    );
-    let life = go(life, expired(2), now, &policy, None);
-    assert_eq!(life.status(&policy).state, State::Reconnecting);
-}
-
-/// Invariant 9: what hangs in its handshake ends before the next attempt begins.
-#[test]
-fn a_hanging_handshake_is_closed_then_killed_then_retried() {
-    let policy = Policy::default();
-    let start = Instant::now();
-    let life = go(
-        Lifecycle::default(),
-        Event::Start,
-        start,
-        &policy,
-        Some(Effect::Open(Epoch(1))),
-    );
-    let life = go(
-        life,
-        Event::Io(Epoch(1), Report::Begun),
-        start,
-        &policy,
-        None,
-    );
-    let late = start + policy.connect_timeout;
-    let life = go(
-        life,
-        Event::Tick,
-        late,
-        &policy,
-        Some(Effect::Close(Epoch(1))),
-    );
-    let life = go(
-        life,
-        Event::Tick,
-        late + policy.close_timeout,
-        &policy,
-        Some(Effect::Kill(Epoch(1))),
-    );
-    let gone = Event::Io(
-        Epoch(1),
-        Report::Ended(Loss::Disconnected("killed".to_owned())),
-    );
-    let life = go(life, gone, late + policy.close_timeout, &policy, None);
-    assert_eq!(
-        life.status(&policy).reason.as_deref(),
-        Some("no handshake within 30000 ms")
-    );
-}
-
-/// G8: a waiting call brings the attempt forward, at least a second after the last one.
-#[test]
-fn a_call_brings_the_attempt_forward() {
-    let mut policy = steady();
-    policy.reconnect.initial_delay = Duration::from_secs(20);
-    let start = Instant::now();
-    let lost = Event::Io(
-        Epoch(1),
-        Report::Ended(Loss::Disconnected("gone".to_owned())),
-    );
-    let life = go(up(&policy, start), lost, start, &policy, None);
-    let life = go(life, Event::CallWaiting, start, &policy, None);
-    assert_eq!(life.deadline(&policy), Some(start + CALL_ATTEMPT_SPACING));
-    go(
-        life,
-        Event::CallWaiting,
-        start + CALL_ATTEMPT_SPACING,
-        &policy,
-        Some(Effect::Open(Epoch(2))),
-    );
-}
-
-#[derive(Clone, Debug)]
-enum Act {
-    Event(Event),
-    /// A report of the current session, or of an older one.
-    Report {
-        age: u64,
-        report: Report,
-    },
-    Wait(u64),
-    WaitForDeadline,
-}
-
-fn act() -> impl Strategy<Value = Act> {
-    let report = prop_oneof![
-        Just(Report::Opened),
-        Just(Report::Ended(crash())),
-        Just(Report::Ended(Loss::SessionExpired)),
-        Just(Report::Ended(Loss::Disconnected("x".to_owned()))),
-        Just(Report::Ended(Loss::Unauthorized("x".to_owned()))),
-    ];
-    prop_oneof![
-        prop_oneof![
-            Just(Event::Start),
-            Just(Event::Stop),
-            Just(Event::CallWaiting),
-            Just(Event::Tick)
-        ]
-        .prop_map(Act::Event),
-        (0..3u64, report).prop_map(|(age, report)| Act::Report { age, report }),
-        (0..100_000u64).prop_map(Act::Wait),
-        Just(Act::WaitForDeadline),
-    ]
-}
-
-proptest! {
-    /// Over any history: never two live sessions, epochs only grow, nothing opens after a stop,
-    /// late reports do nothing.
-    #[test]
-    fn histories_keep_the_invariants(acts in prop::collection::vec(act(), 1..80)) {
-        let policy = Policy::default();
-        let mut now = Instant::now();
-        let mut life = Lifecycle::default();
-        let mut live: Option<Epoch> = None;
-        let mut stopped = true;
-        for act in acts {
-            let event = match act {
-                Act::Event(event) => event,
-                Act::Report { age, report } => {
-                    // Only what lives can report; a late report comes from an older epoch.
-                    let Some(current) = live else { continue };
-                    if age == 0 && matches!(report, Report::Ended(_)) {
-                        live = None;
-                    }
-                    Event::Io(Epoch(current.0.saturating_sub(age)), report)
-                }
-                Act::Wait(ms) => { now += Duration::from_millis(ms); Event::Tick }
-                Act::WaitForDeadline => {
-                    now = life.deadline(&policy).map_or(now, |deadline| deadline.max(now));
-                    Event::Tick
-                }
-            };
-            match event { Event::Start => stopped = false, Event::Stop => stopped = true, _ => {} }
-            let before = life.clone();
-            let late = matches!(event, Event::Io(epoch, _) if epoch != before.epoch);
-            let (after, effect) = life.step(event, now, &policy);
-            prop_assert!(after.epoch >= before.epoch);
-            if late { prop_assert_eq!((&after, effect), (&before, None)); }
-            if let Some(Effect::Open(epoch)) = effect {
-                prop_assert!(live.is_none(), "a second session beside a live one");
-                prop_assert!(epoch > before.epoch && !stopped);
-                live = Some(epoch);
-            }
-            life = after;
+impl Course {
+    fn new(policy: Policy) -> Self {
+        Self {
+            life: Lifecycle::default(),
+            policy,
+            now: Instant::now(),
         }
     }
 
-    /// From anywhere, a willing operator and a willing backend reach `connected`.
-    #[test]
-    fn willingness_leads_to_connected(acts in prop::collection::vec(act(), 0..40)) {
-        let policy = Policy::default();
-        let mut now = Instant::now();
-        let mut life = Lifecycle::default();
-        for act in acts {
-            let event = match act {
-                Act::Event(event) => event,
-                Act::Report { age, report } => Event::Io(Epoch(life.epoch.0.saturating_sub(age)), report),
-                Act::Wait(ms) => { now += Duration::from_millis(ms); Event::Tick }
-                Act::WaitForDeadline => Event::Tick,
-            };
-            life = life.step(event, now, &policy).0;
-        }
-        for _ in 0..8 {
-            if life.status(&policy).state == State::Connected { break; }
-            let event = match life.phase {
-                Phase::Down(_) | Phase::Waiting { .. } | Phase::Closing { then: Then::Stay, .. } => Event::Start,
-                Phase::Connecting { .. } => Event::Io(life.epoch, Report::Opened),
-                Phase::Closing { .. } => Event::Io(life.epoch, Report::Ended(crash())),
-                Phase::Up { .. } => Event::Tick,
-            };
-            life = life.step(event, now, &policy).0;
-        }
-        prop_assert_eq!(life.status(&policy).state, State::Connected);
+    /// One that is up.
+    fn up(policy: Policy) -> Self {
+        let mut course = Self::new(policy);
+        course.step(Event::Start);
+        course.opens();
+        course
     }
+
+    /// One whose session, up for an hour, was lost like this.
+    fn losing(policy: Policy, loss: Loss) -> Self {
+        let mut course = Self::up(policy);
+        course.wait(HOUR);
+        course.ends(loss);
+        course
+    }
+
+    fn step(&mut self, event: Event) -> Option<Effect> {
+        let life = std::mem::take(&mut self.life);
+        let (life, effect) = life.step(event, self.now, &self.policy);
+        self.life = life;
+        effect
+    }
+
+    /// A report of the current epoch.
+    fn report(&mut self, report: Report) -> Option<Effect> {
+        self.step(Event::Io(self.life.epoch, report))
+    }
+
+    /// The attempt under way succeeds.
+    fn opens(&mut self) {
+        assert_eq!(self.report(Report::Begun), None);
+        assert_eq!(self.report(Report::Opened), None);
+        assert_eq!(self.state(), State::Connected);
+    }
+
+    fn ends(&mut self, loss: Loss) -> Option<Effect> {
+        self.report(Report::Ended(loss))
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        self.now += Duration::from_millis(milliseconds);
+    }
+
+    /// Until the deadline.
+    fn due(&self) -> Option<u64> {
+        let deadline = self.life.deadline(&self.policy)?;
+        let left = deadline.duration_since(self.now).as_millis();
+        Some(u64::try_from(left).expect("a short wait"))
+    }
+
+    /// Waits for the deadline.
+    fn tick(&mut self) -> Option<Effect> {
+        self.wait(self.due().expect("something is due"));
+        self.step(Event::Tick)
+    }
+
+    fn status(&self) -> Status {
+        self.life.status(&self.policy)
+    }
+
+    fn state(&self) -> State {
+        self.status().state
+    }
+}
+
+fn open(epoch: u64) -> Option<Effect> {
+    Some(Effect::Open(Epoch(epoch)))
+}
+
+fn close(epoch: u64) -> Option<Effect> {
+    Some(Effect::Close(Epoch(epoch)))
+}
+
+fn kill(epoch: u64) -> Option<Effect> {
+    Some(Effect::Kill(Epoch(epoch)))
+}
+
+fn probe(epoch: u64) -> Option<Effect> {
+    Some(Effect::Probe(Epoch(epoch)))
 }

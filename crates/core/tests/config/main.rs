@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod alerts;
 mod entry;
 mod expand;
 mod file;
 mod location;
+mod plan;
+mod policies;
 mod properties;
 mod world;

@@ -56,6 +56,7 @@ fn object(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
 }
 
 const KEYS: &[&str] = &[
+    "alerts",
     "args",
     "autoReconnect",
     "auto_reconnect",
@@ -66,14 +67,23 @@ const KEYS: &[&str] = &[
     "enabled",
     "env",
     "headers",
+    "health",
+    "healthCheckIntervalMs",
     "healthCheckUrl",
     "http",
     "inheritEnv",
     "inputParams",
     "inputs",
+    "intervalMs",
+    "maxAttempts",
+    "maxDelayMs",
+    "maxRetries",
     "maxTimeoutMs",
     "mcpServers",
     "name",
+    "preset",
+    "reconnect",
+    "restart",
     "roots",
     "serverType",
     "servers",
@@ -83,6 +93,7 @@ const KEYS: &[&str] = &[
     "transport",
     "type",
     "url",
+    "webhook",
 ];
 
 proptest! {

@@ -1,10 +1,18 @@
 //! Asks a daemon: one connection per request, over plain HTTP.
 
-use std::{error::Error, io, path::PathBuf, time::Duration};
+use std::{
+    error::Error,
+    io,
+    path::PathBuf,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use bytes::Bytes;
+use futures_util::{FutureExt as _, future::Fuse};
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use mainstay_core::config::Secret;
 use serde::{Serialize, de::DeserializeOwned};
@@ -12,10 +20,15 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, OPERATE, Operated, PROMPTS,
-    Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS, Templates,
-    Tools, WholeRead,
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
+    PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS,
+    Templates, Tools, WholeRead,
 };
+
+pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
+
+/// Does its work while it is polled.
+pub(super) type Connection = Pin<Box<Fuse<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>>>;
 
 /// A daemon that does not even accept a connection in this time is not there. An answer may take as
 /// long as a call may: the daemon keeps that time.
@@ -143,6 +156,12 @@ impl Client {
         self.post(&path, &Map::new()).await
     }
 
+    /// The last lines of a server's log.
+    pub async fn logs(&self, server: &str, tail: usize) -> Result<Logs, ClientError> {
+        let path = LOGS.replace("{name}", server);
+        self.get(&format!("{path}?tail={tail}")).await
+    }
+
     pub async fn tools(&self) -> Result<Tools, ClientError> {
         self.get(TOOLS).await
     }
@@ -190,37 +209,52 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<T, ClientError> {
-        let (status, body) = self.exchange(method, path, body).await?;
-        let foreign = || ClientError::Foreign {
-            url: self.url.clone(),
-            status,
+        let request = self.request(method, path, body)?;
+        let (mut sender, mut connection) = self.handshake().await?;
+        let exchange = async move {
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
         };
+        let (status, body) = drive(&mut connection, exchange)
+            .await
+            .map_err(|error| self.unreachable(error))?;
         match status {
-            StatusCode::OK => serde_json::from_slice(&body).map_err(|_| foreign()),
-            StatusCode::UNAUTHORIZED => Err(ClientError::Unauthorized {
-                url: self.url.clone(),
-                had_token: self.token.is_some(),
-            }),
-            _ => {
-                let body: Map<String, Value> =
-                    serde_json::from_slice(&body).map_err(|_| foreign())?;
-                // Only our own refusals have a word for programs.
-                let ours = body.get("error").is_some_and(Value::is_string);
-                Err(if ours {
-                    ClientError::Refused { status, body }
-                } else {
-                    foreign()
-                })
-            }
+            StatusCode::OK => serde_json::from_slice(&body).map_err(|_| self.foreign(status)),
+            _ => Err(self.refusal(status, &body)),
         }
     }
 
-    async fn exchange(
+    /// What an answer other than 200 means.
+    pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> ClientError {
+        if status == StatusCode::UNAUTHORIZED {
+            return ClientError::Unauthorized {
+                url: self.url.clone(),
+                had_token: self.token.is_some(),
+            };
+        }
+        match serde_json::from_slice::<Map<String, Value>>(body) {
+            // Only our own refusals have a word for programs.
+            Ok(body) if body.get("error").is_some_and(Value::is_string) => {
+                ClientError::Refused { status, body }
+            }
+            _ => self.foreign(status),
+        }
+    }
+
+    pub(super) fn foreign(&self, status: StatusCode) -> ClientError {
+        ClientError::Foreign {
+            url: self.url.clone(),
+            status,
+        }
+    }
+
+    pub(super) fn request(
         &self,
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -229,26 +263,16 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
-        let request = request
+        request
             .body(Full::new(body))
+            .map_err(|error| self.unreachable(error))
+    }
+
+    pub(super) async fn handshake(&self) -> Result<(Sender, Connection), ClientError> {
+        let (sender, connection) = http1::handshake(TokioIo::new(self.connect().await?))
+            .await
             .map_err(|error| self.unreachable(error))?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?))
-                .await
-                .map_err(|error| self.unreachable(error))?;
-        let exchange = async move {
-            let response = sender.send_request(request).await?;
-            let status = response.status();
-            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
-        };
-        // The connection does its work while it is polled, and is over when the answer is there.
-        let mut exchange = std::pin::pin!(exchange);
-        tokio::select! {
-            biased;
-            answer = &mut exchange => answer,
-            _ = connection => exchange.await,
-        }
-        .map_err(|error| self.unreachable(error))
+        Ok((sender, Box::pin(connection.fuse())))
     }
 
     async fn connect(&self) -> Result<TcpStream, ClientError> {
@@ -269,12 +293,27 @@ impl Client {
             .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
     }
 
-    fn unreachable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> ClientError {
+    pub(super) fn unreachable(
+        &self,
+        error: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> ClientError {
         ClientError::Unreachable {
             url: self.url.clone(),
             source: error.into(),
         }
     }
+}
+
+/// Does something that needs its connection to work meanwhile. Cancel-safe if `work` is.
+pub(super) async fn drive<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => return done,
+        // What it had to say, `work` has by now.
+        _ = connection => {}
+    }
+    work.await
 }
 
 #[cfg(test)]

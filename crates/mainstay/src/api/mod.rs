@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod stream;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::client::{Client, ClientError};
+pub use self::stream::LogEvents;
 
 pub type Raw = Box<RawValue>;
 
@@ -20,6 +22,8 @@ pub const OPERATE: &str = "/api/servers/{name}/{operation}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
+/// With the server's name in its place.
+pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
 pub const RESOURCES: &str = "/api/mcp-resources";
@@ -177,6 +181,39 @@ pub enum HealthStatus {
     Unhealthy,
     Timeout,
     Error,
+}
+
+/// `GET /api/servers/NAME/logs` (M12): the last lines, the oldest first.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Logs {
+    pub lines: Vec<LogLine>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LogLine {
+    /// RFC 3339
+    pub time: String,
+    /// `stderr`, `stdout`, or `mainstay` for what Mainstay says about the server.
+    pub source: String,
+    pub text: String,
+}
+
+/// With `?follow=true`: an event's name, and its data.
+#[derive(Debug)]
+pub enum LogEvent {
+    Line(LogLine),
+    Missed(Missed),
+}
+
+impl LogEvent {
+    pub const LINE: &str = "line";
+    pub const MISSED: &str = "missed";
+}
+
+/// Lines that came too fast for this client.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Missed {
+    pub lines: u64,
 }
 
 /// `GET /api/mcp-tools` (M2)

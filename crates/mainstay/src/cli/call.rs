@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::value::RawValue;
 
 use super::{
-    CommandError, Exit, connect::DaemonArgs, content, logs::complain, output, pairs, tools,
+    CommandError, Exit, connect::DaemonArgs, content, output, pairs, stderr::complain, tools,
 };
 use crate::api::{self, Raw};
 

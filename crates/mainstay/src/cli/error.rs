@@ -5,7 +5,7 @@ use std::{error::Error, io, net::SocketAddr};
 use http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::logs::complain;
+use super::stderr::complain;
 use crate::{api::ClientError, state::StateError, surroundings::LoadError};
 
 /// Exit codes of all commands (design section 8).

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
 use crate::api::{HealthStatus, ServerHealth};
 
 #[derive(Debug, Args)]

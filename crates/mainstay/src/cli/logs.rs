@@ -1,37 +1,100 @@
-//! Our own log: on stderr, for people.
+//! `mainstay logs`: what a server wrote beside the protocol, and what became of it.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 
-use tracing_subscriber::EnvFilter;
+use clap::Args;
+use mainstay_core::ids::ServerName;
 
-/// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay::calls=trace`) wins over
-/// `--verbose`. A quiet command says itself what a warning would.
-pub fn start(verbose: u8, quiet: bool) {
-    let level = match verbose {
-        0 if quiet => "error",
-        0 => "warn",
-        1 => "mainstay=info,warn",
-        2 => "mainstay=debug,info",
-        _ => "trace",
-    };
-    let filter = EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
-        .parse_lossy(std::env::var("MAINSTAY_LOG").as_deref().unwrap_or(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colours())
-        .with_target(false)
-        .init();
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use crate::{
+    api::{self, Client, ClientError, LogEvent},
+    logs,
+};
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// The server
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Go on with what comes, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
+    /// Lines to begin with
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
+    tail: usize,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
 }
 
-/// Whether stderr may be coloured (<https://no-color.org>).
-fn colours() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+impl Logs {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let server = ServerName::new(&self.name).map_err(|_| self.unknown())?;
+        match self
+            .daemon
+            .with(async |client| self.ask(client).await)
+            .await
+        {
+            // What a daemon wrote is there when the daemon is not.
+            Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                self.print(&self.left_behind(&dir, &server)?)?;
+                if self.follow {
+                    return Err(ClientError::NotRunning { dir }.into());
+                }
+            }
+            asked => asked?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn ask(&self, client: &Client) -> Result<(), CommandError> {
+        if !self.follow {
+            return self.print(&client.logs(&self.name, self.tail).await?);
+        }
+        let mut events = client.follow_logs(&self.name, self.tail).await?;
+        while let Some(event) = events.next().await? {
+            match event {
+                LogEvent::Line(line) if self.daemon.json => output::json(&line)?,
+                LogEvent::Line(line) => output::text(&shown(&line))?,
+                LogEvent::Missed(missed) => {
+                    complain(&format!("… {} lines came too fast", missed.lines));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn left_behind(&self, state: &Path, server: &ServerName) -> Result<api::Logs, CommandError> {
+        let lines =
+            logs::left_behind(state, server, self.tail).map_err(|source| CommandError::Read {
+                path: format!("the log of {server}"),
+                source,
+            })?;
+        let lines = lines.ok_or_else(|| self.unknown())?;
+        Ok(api::Logs {
+            lines: lines.into_iter().map(api::LogLine::from).collect(),
+        })
+    }
+
+    fn print(&self, logs: &api::Logs) -> Result<(), CommandError> {
+        if self.daemon.json {
+            return output::json(logs);
+        }
+        if logs.lines.is_empty() {
+            complain(&format!("{} has not said anything", self.name));
+            return Ok(());
+        }
+        let lines: Vec<String> = logs.lines.iter().map(shown).collect();
+        output::text(&lines.join("\n"))
+    }
+
+    fn unknown(&self) -> CommandError {
+        CommandError::NotFound {
+            what: format!("the log of a server '{}'", self.name),
+            hint: "`mainstay list` shows the servers and how they are",
+        }
+    }
 }
 
-/// A line on stderr.
-pub fn complain(line: &str) {
-    // With stderr gone there is nobody left to tell.
-    writeln!(io::stderr().lock(), "{line}").ok();
+fn shown(line: &api::LogLine) -> String {
+    format!("{} {:8} {}", line.time, line.source, line.text)
 }

@@ -18,6 +18,8 @@ pub struct Mcp {
     /// The configuration [default: $MAINSTAY_CONFIG, or config.json in $MAINSTAY_HOME or ~/.config/mainstay]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    health: serve::HealthInterval,
 }
 
 impl Mcp {
@@ -26,7 +28,7 @@ impl Mcp {
         let loaded = surroundings::load(self.config.as_deref())?;
         serve::tell_findings(&loaded);
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let daemon = Daemon::start(&loaded.config, Setting::default());
+        let daemon = Daemon::start(&self.health.apply(loaded.config), Setting::default());
         tokio::select! {
             () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => {}
             _ = signals.next() => {}

@@ -7,7 +7,7 @@ mod content;
 mod error;
 mod health;
 mod list;
-pub mod logs;
+mod logs;
 mod mcp;
 mod operate;
 mod output;
@@ -19,6 +19,7 @@ mod resources;
 mod serve;
 mod signals;
 mod status;
+pub mod stderr;
 mod tools;
 mod validate;
 
@@ -89,6 +90,8 @@ pub enum Command {
     Read(read::Read),
     /// List the prompts, or get one
     Prompts(prompts::Prompts),
+    /// Show what a server wrote to stderr, and what became of it
+    Logs(logs::Logs),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
     /// A small MCP server on stdin and stdout
@@ -129,6 +132,7 @@ impl Command {
             Self::Resources(command) => command.daemon.json,
             Self::Read(command) => command.daemon.json,
             Self::Prompts(command) => command.daemon.json,
+            Self::Logs(command) => command.daemon.json,
             Self::Resolve(command) => command.json,
             Self::Mcp(_) | Self::DemoServer { .. } => false,
         }
@@ -150,6 +154,7 @@ impl Command {
             Self::Resources(command) => command.run().await,
             Self::Read(command) => command.run().await,
             Self::Prompts(command) => command.run().await,
+            Self::Logs(command) => command.run().await,
             Self::Resolve(command) => command.run(),
             // `main` runs it before there is a runtime.
             Self::DemoServer { .. } => Ok(Exit::DONE),

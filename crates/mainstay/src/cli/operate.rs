@@ -4,7 +4,7 @@
 use clap::Args;
 use futures_util::future::join_all;
 
-use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
 use crate::api::{Client, ClientError, Operated};
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, content, logs::complain, output, pairs};
+use super::{CommandError, Exit, connect::DaemonArgs, content, output, pairs, stderr::complain};
 use crate::api;
 
 const EXAMPLES: &str = "\

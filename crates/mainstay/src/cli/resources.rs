@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
 use crate::api;
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use mainstay_core::config::Config;
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-use super::{CommandError, Exit, logs::complain, output, signals::Signals, status::Tellers};
+use super::{CommandError, Exit, output, signals::Signals, status::Tellers, stderr::complain};
 use crate::{
     daemon::Daemon,
     demo,
@@ -47,12 +47,31 @@ pub struct Serve {
     /// Start three small servers that are part of Mainstay, and no others
     #[arg(long)]
     demo: bool,
+    #[command(flatten)]
+    health: HealthInterval,
     /// Listen on an address that others can reach. /mcp asks nobody who he is
     #[arg(long)]
     insecure: bool,
     /// Print where it listens as JSON on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// How often silent servers are asked, for all commands that start servers (B13).
+#[derive(Clone, Copy, Debug, Args)]
+pub struct HealthInterval {
+    /// Ask a silent server after this many seconds, 0 is never; what the file says wins
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    health_interval: Option<u64>,
+}
+
+impl HealthInterval {
+    pub fn apply(self, config: Config) -> Config {
+        let Some(seconds) = self.health_interval else {
+            return config;
+        };
+        config.with_health_interval((seconds > 0).then(|| Duration::from_secs(seconds)))
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +99,8 @@ impl Serve {
                 ),
             });
         }
-        let loaded = self.load()?;
+        let mut loaded = self.load()?;
+        loaded.config = self.health.apply(loaded.config);
         tell_findings(&loaded);
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let state = StateDir::locate(&Process)?.own()?;

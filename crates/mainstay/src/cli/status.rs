@@ -9,7 +9,7 @@ use std::{
 use mainstay_core::{catalog::ListKind, lifecycle::State};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{logs::complain, output};
+use super::{output, stderr::complain};
 use crate::supervisor::{Server, View};
 
 /// Lines of stderr shown beside a failure.
@@ -153,7 +153,7 @@ impl Teller {
             state.as_str(),
             &output::trouble(view.status.reason.as_deref(), attempt, wait),
         );
-        let stderr = self.server.stderr.lines();
+        let stderr = self.server.log.tail.texts();
         for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
             complain(&format!(
                 "{:width$}  | {}",

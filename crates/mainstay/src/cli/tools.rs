@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, logs::complain, output};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
 use crate::api;
 
 const EXAMPLES: &str = "\

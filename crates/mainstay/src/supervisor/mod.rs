@@ -42,7 +42,10 @@ pub use self::{
     private::Private,
     view::{Crash, Crashes, View},
 };
-use crate::transport::{Listener, Notice, Session, StderrTail};
+use crate::{
+    logs::{Logs, ServerLog},
+    transport::{Listener, Notice, Session},
+};
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
 const MAX_COMMANDS: usize = 256;
@@ -71,6 +74,7 @@ pub enum Report {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
 }
@@ -89,7 +93,7 @@ pub enum Operation {
 #[derive(Debug)]
 pub struct Server {
     pub name: ServerName,
-    pub stderr: Arc<StderrTail>,
+    pub log: Arc<ServerLog>,
     config: ArcSwap<ServerConfig>,
     view: watch::Receiver<View>,
     commands: mpsc::Sender<Command>,
@@ -127,12 +131,12 @@ enum Command {
 /// left.
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
-    let stderr = Arc::new(StderrTail::default());
-    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&stderr), fleet);
+    let log = fleet.logs.server(&config.name);
+    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
         config: ArcSwap::new(config),
-        stderr,
+        log,
         view,
         commands,
         started_at: Instant::now(),
@@ -249,7 +253,7 @@ impl Server {
 
     /// Why a server died is the first question, and its stderr the first answer.
     fn with_stderr(&self, failure: Failure) -> Failure {
-        let stderr = self.stderr.lines();
+        let stderr = self.log.tail.texts();
         if stderr.is_empty() {
             failure
         } else {

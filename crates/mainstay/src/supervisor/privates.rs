@@ -129,7 +129,7 @@ impl Task {
             );
             let failure = Failure::new(FailureKind::ConnectFailed, message)
                 .of_server(&self.config.name)
-                .with("stderr", self.stderr.lines());
+                .with("stderr", self.log.tail.texts());
             drop(reply.send(Err(failure)));
         }
     }

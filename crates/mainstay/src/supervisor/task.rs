@@ -33,7 +33,10 @@ use super::{
     probe,
     upkeep::Upkeep,
 };
-use crate::transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session, StderrTail};
+use crate::{
+    logs::ServerLog,
+    transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session},
+};
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
@@ -63,7 +66,7 @@ enum Happening {
 enum Progress {
     /// Its turn has come.
     Begun,
-    Opened(Session),
+    Opened(Arc<Session>),
 }
 
 /// Brings the shared session's notices to the supervisor's task.
@@ -86,7 +89,7 @@ type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) stderr: Arc<StderrTail>,
+    pub(super) log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
     view: watch::Sender<View>,
 
@@ -106,7 +109,7 @@ pub struct Task {
 impl Task {
     pub fn new(
         config: Arc<ServerConfig>,
-        stderr: Arc<StderrTail>,
+        log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>) {
         let notices = mpsc::channel(MAX_NOTICES);
@@ -132,7 +135,7 @@ impl Task {
         });
         let task = Self {
             config,
-            stderr,
+            log,
             fleet,
             view,
             shared,
@@ -398,7 +401,7 @@ impl Task {
             max_message_bytes: self.config.max_message_bytes,
             hang_after,
             listener,
-            stderr: Arc::clone(&self.stderr),
+            log: Arc::clone(&self.log),
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
@@ -425,7 +428,7 @@ impl Task {
             .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
     }
 
-    async fn opened(&mut self, which: Which, epoch: Epoch, session: Session) {
+    async fn opened(&mut self, which: Which, epoch: Epoch, session: Arc<Session>) {
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
@@ -433,7 +436,7 @@ impl Task {
         if epoch != upkeep.epoch() || session.is_over() {
             return;
         }
-        upkeep.session = Some(Arc::new(session));
+        upkeep.session = Some(session);
         if which == Which::Shared {
             self.view
                 .send_modify(|view| view.connected_at = Some(SystemTime::now()));
@@ -609,15 +612,22 @@ async fn connect(
     };
     // Their reader ends after all connections.
     progress.send((which, epoch, Progress::Begun)).await.ok();
+    let log = Arc::clone(&opening.log);
     let (session, running) = match open(opening, slot).await {
         Ok(opened) => opened,
-        Err(loss) => return loss,
+        Err(loss) => {
+            log.ended(&loss);
+            return loss;
+        }
     };
+    log.note("connected");
     progress
-        .send((which, epoch, Progress::Opened(session)))
+        .send((which, epoch, Progress::Opened(Arc::new(session))))
         .await
         .ok();
-    running.await
+    let loss = running.await;
+    log.ended(&loss);
+    loss
 }
 
 /// Opens a connection; its slot is free for the next as soon as it is open, or hangs.

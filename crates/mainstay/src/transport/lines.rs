@@ -1,7 +1,7 @@
 //! Newline-delimited messages over a byte stream: a bounded reader and a coalescing writer.
 
 use std::{
-    io,
+    io, mem,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,9 +16,6 @@ use tokio::{
 
 /// Read this much at once; also the most that is kept between lines.
 const READ_SIZE: usize = 64 * 1024;
-
-/// Longest line that is not a message (Y6): what begins otherwise than a message is noise.
-const MAX_NOISE: usize = 1024 * 1024;
 
 /// How much of an oversized line is kept, to say whose answer it was.
 const KEPT_HEAD: usize = 1024;
@@ -41,8 +38,20 @@ pub struct LineReader<R> {
     /// How far `buffer` has been searched for a line end.
     searched: usize,
     max_line: usize,
-    /// The head of the oversized line that is being skipped.
-    skipping: Option<Bytes>,
+    line: LineKind,
+}
+
+/// What is known of the line at the beginning of the buffer.
+#[derive(Debug)]
+enum LineKind {
+    /// Only blanks of it, or nothing, have come.
+    Unknown,
+    /// It begins as a message does.
+    Message,
+    /// It is no message, and has been handed over so far.
+    Noise,
+    /// It is longer than allowed, began with this, and is skipped.
+    TooLong(Bytes),
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -52,46 +61,123 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             buffer: BytesMut::new(),
             searched: 0,
             max_line,
-            skipping: None,
+            line: LineKind::Unknown,
         }
     }
 
     /// The next line; `None` at the end of input, whose unfinished last line is not a message.
     pub async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
-            if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
-                let mut line = self.buffer.split_to(self.searched + at).freeze();
-                self.buffer.advance(1);
-                self.searched = 0;
-                if let Some(head) = self.skipping.take() {
-                    return Ok(Some(Line::TooLong { head }));
-                }
-                if line.last() == Some(&b'\r') {
-                    line.truncate(line.len() - 1);
-                }
-                return Ok(Some(Line::Whole(line)));
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
             }
-            self.searched = self.buffer.len();
-            if self.skipping.is_some() {
-                self.buffer.clear();
-                self.searched = 0;
-            } else if self.buffer.len() > self.limit() {
-                let head = self.buffer.len().min(KEPT_HEAD);
-                self.skipping = Some(Bytes::copy_from_slice(&self.buffer[..head]));
-                self.buffer = BytesMut::new();
-                self.searched = 0;
-            }
-            self.buffer.reserve(READ_SIZE);
-            if self.input.read_buf(&mut self.buffer).await? == 0 {
-                return Ok(self.skipping.take().map(|head| Line::TooLong { head }));
+            if self.fill().await? == 0 {
+                return Ok(self.unfinished());
             }
         }
     }
 
-    fn limit(&self) -> usize {
-        match self.buffer.trim_ascii_start().first() {
-            Some(b'{' | b'[') => self.max_line,
-            _ => self.max_line.min(MAX_NOISE),
+    /// The next line that begins as a message does. What else comes is handed to `noise` as it comes
+    /// and is never held (Y6): whole lines, or what has come of one.
+    pub async fn message(&mut self, mut noise: impl FnMut(&[u8])) -> io::Result<Option<Line>> {
+        loop {
+            let length = self.noise();
+            if length > 0 {
+                noise(&self.buffer[..length]);
+                self.buffer.advance(length);
+                // A flood has always more to say; others have their turn.
+                tokio::task::yield_now().await;
+            }
+            if matches!(self.line, LineKind::Message | LineKind::TooLong(_))
+                && let Some(line) = self.take_line()
+            {
+                return Ok(Some(line));
+            }
+            if self.fill().await? == 0 {
+                return Ok(self.unfinished());
+            }
+        }
+    }
+
+    /// How much of the buffer, from its beginning, is noise.
+    fn noise(&mut self) -> usize {
+        let mut from = 0;
+        loop {
+            let rest = &self.buffer[from..];
+            if matches!(self.line, LineKind::Unknown) {
+                self.line = match rest.iter().find(|byte| !matches!(byte, b' ' | b'\t')) {
+                    Some(b'{' | b'[') => LineKind::Message,
+                    // A message with more blanks than this before it is none.
+                    None if rest.len() < READ_SIZE => LineKind::Unknown,
+                    _ => LineKind::Noise,
+                };
+            }
+            if !matches!(self.line, LineKind::Noise) {
+                return from;
+            }
+            match memchr::memchr(b'\n', rest) {
+                Some(end) => {
+                    from += end + 1;
+                    self.line = LineKind::Unknown;
+                }
+                None => return self.buffer.len(),
+            }
+        }
+    }
+
+    /// Takes a line from the buffer, if a whole one is there.
+    fn take_line(&mut self) -> Option<Line> {
+        if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            let mut line = self.buffer.split_to(self.searched + at).freeze();
+            self.buffer.advance(1);
+            self.searched = 0;
+            if let LineKind::TooLong(head) = mem::replace(&mut self.line, LineKind::Unknown) {
+                return Some(Line::TooLong { head });
+            }
+            if line.last() == Some(&b'\r') {
+                line.truncate(line.len() - 1);
+            }
+            return Some(Line::Whole(line));
+        }
+        self.searched = self.buffer.len();
+        if matches!(self.line, LineKind::TooLong(_)) {
+            self.buffer.clear();
+            self.searched = 0;
+        } else if self.buffer.len() > self.max_line {
+            let head = self.buffer.len().min(KEPT_HEAD);
+            self.line = LineKind::TooLong(Bytes::copy_from_slice(&self.buffer[..head]));
+            self.buffer = BytesMut::new();
+            self.searched = 0;
+        }
+        None
+    }
+
+    /// Reads more; returns how much that was.
+    async fn fill(&mut self) -> io::Result<usize> {
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if length < READ_SIZE {
+            self.buffer.reserve(READ_SIZE);
+        } else if length == capacity {
+            // In few steps, the last of them up to the limit: what a step leaves behind costs memory
+            // for a while, and what a buffer has in advance does not before it is written.
+            let limit = self.max_line.saturating_add(READ_SIZE);
+            let next = if capacity > limit / 8 {
+                limit
+            } else {
+                4 * capacity
+            };
+            let mut larger = BytesMut::with_capacity(next);
+            larger.extend_from_slice(&self.buffer);
+            self.buffer = larger;
+        }
+        self.input.read_buf(&mut self.buffer).await
+    }
+
+    /// What the end of input leaves.
+    fn unfinished(&mut self) -> Option<Line> {
+        match mem::replace(&mut self.line, LineKind::Unknown) {
+            LineKind::TooLong(head) => Some(Line::TooLong { head }),
+            LineKind::Unknown | LineKind::Message | LineKind::Noise => None,
         }
     }
 }
@@ -282,6 +368,77 @@ mod tests {
         };
         assert!(head.starts_with(br#"{"id":7,"#));
         assert_eq!(*next, whole("{}"));
+    }
+
+    /// The messages of `pieces`, and everything else.
+    async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<Line>, Vec<u8>) {
+        let pieces = pieces
+            .iter()
+            .cloned()
+            .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
+        let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces));
+        let mut reader = LineReader::new(input, max_line);
+        let (mut messages, mut noise) = (Vec::new(), Vec::new());
+        while let Some(line) = reader
+            .message(|piece| noise.extend_from_slice(piece))
+            .await
+            .expect("memory can be read")
+        {
+            messages.push(line);
+        }
+        (messages, noise)
+    }
+
+    /// Y6, S8: however noise and messages are mixed and cut, the messages are found, and the rest is
+    /// handed over as it came.
+    #[test]
+    fn messages_are_found_in_noise() {
+        use proptest::prelude::*;
+        let line = prop_oneof![
+            "[ \t]{0,3}[{\\[][a-z]{0,9}",
+            "[ \ta-z]{0,12}",
+            Just(String::new())
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        proptest!(|(lines in prop::collection::vec(line, 0..12), cut in 1..20_usize)| {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let is_message = |line: &&String| line.trim_start().starts_with(['{', '[']);
+            let messages: Vec<_> = lines.iter().filter(is_message).map(|line| whole(line)).collect();
+            let others = lines.iter().filter(|line| !is_message(line));
+            let others: String = others.map(|line| format!("{line}\n")).collect();
+            let pieces: Vec<_> = text.as_bytes().chunks(cut).map(<[u8]>::to_vec).collect();
+            let found = runtime.block_on(sorted(&pieces, 100));
+            prop_assert_eq!(found, (messages, others.into_bytes()));
+        });
+    }
+
+    /// U8: what is no message is never held, nor is a message beyond its limit for long.
+    #[tokio::test]
+    async fn a_flood_is_not_held() {
+        for begin in ["x", " ", r#"{"id":7,"#] {
+            let mut flood = vec![begin.as_bytes().to_vec()];
+            flood.extend(std::iter::repeat_n(vec![b' '; 10_000], 100));
+            let total = begin.len() + 1_000_000;
+            let input = flood
+                .into_iter()
+                .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
+            let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(input));
+            let mut reader = LineReader::new(input, 500_000);
+            let mut noise = 0;
+            let line = reader
+                .message(|piece| noise += piece.len())
+                .await
+                .expect("read");
+            assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
+            if begin.starts_with('{') {
+                assert!(matches!(line, Some(Line::TooLong { .. })), "{line:?}");
+                assert_eq!(noise, 0);
+            } else {
+                assert_eq!((line, noise), (None, total));
+            }
+        }
     }
 
     #[tokio::test]

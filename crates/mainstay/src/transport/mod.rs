@@ -16,6 +16,7 @@ mod http1;
 mod http_client;
 mod http_exchange;
 mod lines;
+mod noise;
 mod pending;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
@@ -25,7 +26,6 @@ mod process;
 mod process;
 mod session;
 mod sse;
-mod stderr_tail;
 mod stdio;
 mod streamable_http;
 mod unasked;
@@ -41,6 +41,8 @@ use mainstay_core::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::logs::ServerLog;
+
 pub use self::{
     command::{Resolution, resolve},
     cpu::cpu_time,
@@ -50,14 +52,12 @@ pub use self::{
     health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
     session::Session,
-    stderr_tail::StderrTail,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
 };
 
 /// For the fuzz targets only; what a parser reads is fed to it byte by byte there.
 #[doc(hidden)]
-pub use self::events::{Event, EventParser, TooLarge};
 
 /// Resolves to the reason when the connection, with everything it started, is gone.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
@@ -74,7 +74,8 @@ pub struct Opening {
     pub hang_after: Duration,
     /// Where the server's messages go that belong to no call.
     pub listener: Arc<dyn Listener>,
-    pub stderr: Arc<StderrTail>,
+    /// What it says beside the protocol.
+    pub log: Arc<ServerLog>,
     pub stop: Stop,
 }
 

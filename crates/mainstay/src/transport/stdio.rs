@@ -17,8 +17,10 @@ use tokio::{
 
 use super::{
     Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
-    greet, pending::Pending, process, session::Link, unasked::Unasked, vitals::Vitals,
+    greet, noise::Noise, pending::Pending, process, session::Link, unasked::Unasked,
+    vitals::Vitals,
 };
+use crate::logs::{ServerLog, Source};
 
 /// After stdin was closed, a server has this long to end by itself (design section 12).
 const EOF_GRACE: Duration = Duration::from_secs(1);
@@ -31,8 +33,11 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Running), Loss> {
     let mut child = spawn(&launch).map_err(|error| cannot_spawn(&launch, &error))?;
-    opening.stderr.clear();
-    let pid = child.id();
+    let (pid, log) = (child.id(), opening.log);
+    log.tail.clear();
+    if let Some(pid) = pid {
+        log.note(&format!("started pid {pid}: {}", launch.command));
+    }
     let writer = Arc::new(LineWriter::default());
     let pending = Arc::new(Pending::default());
     let vitals = Arc::new(Vitals::new(opening.hang_after));
@@ -43,13 +48,14 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         pending: Arc::clone(&pending),
         unasked: Unasked::new(opening.server.clone(), opening.listener),
         max_message_bytes: opening.max_message_bytes,
+        noise: Noise::new(&log),
+        log: Arc::clone(&log),
         vitals: Arc::clone(&vitals),
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
         return Err(Loss::CannotSpawn("its pipes are missing".to_owned()));
     };
-    let tail = opening.stderr;
     let pipes = Pipes {
         pending: Arc::clone(&pending),
         writer: Arc::clone(&writer),
@@ -58,7 +64,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
             async move { writer.run(stdin).await }
         }),
         read: tokio::spawn(reader.run(stdout)),
-        stderr: tokio::spawn(async move { tail.drain(stderr).await }),
+        stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr)),
     };
     let running = tokio::spawn(run(child, pipes, stop.clone()));
     let ended = async move {
@@ -221,46 +227,48 @@ struct Reader {
     pending: Arc<Pending>,
     unasked: Unasked,
     max_message_bytes: usize,
+    log: Arc<ServerLog>,
+    noise: Noise,
     vitals: Arc<Vitals>,
 }
 
 impl Reader {
-    async fn run(self, stdout: ChildStdout) {
+    async fn run(mut self, stdout: ChildStdout) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            let line = lines.next().await;
+            let noise = |piece: &[u8]| {
+                self.vitals.hear();
+                self.noise.hear(piece);
+            };
+            let line = lines.message(noise).await;
             self.vitals.hear();
             match line {
                 Ok(Some(Line::Whole(line))) => self.line(&line),
                 Ok(Some(Line::TooLong { head })) => self.too_long(&head),
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
-                    return;
+                    break;
                 }
             }
         }
+        self.noise.end();
     }
 
-    fn line(&self, line: &Bytes) {
+    fn line(&mut self, line: &Bytes) {
         match Frame::read(line.clone()) {
             Ok(frame) => {
                 if let Some(answer) = self.unasked.sort(frame, &self.pending) {
                     self.send(&answer);
                 }
             }
-            // A blank line is no message, and no noise either.
-            Err(_) if line.trim_ascii().is_empty() => {}
-            Err(_) if line.trim_ascii_start().starts_with(b"[") => self.batch(line),
-            // E17: noise never stops the messages.
-            Err(error) => {
-                tracing::warn!(server = %self.server, %error, "failed to parse JSON-RPC message from stdout");
-            }
+            Err(_) if line.starts_with(b"[") => self.batch(line),
+            Err(error) => self.noise.broken(line, &error.to_string()),
         }
     }
 
     /// A batch, as a server of revision 2025-03-26 may send it.
-    fn batch(&self, line: &Bytes) {
+    fn batch(&mut self, line: &Bytes) {
         let items = std::str::from_utf8(line)
             .ok()
             .and_then(|text| message::batch(text).ok());
@@ -270,9 +278,7 @@ impl Reader {
                     self.line(&line.slice_ref(item.as_bytes()));
                 }
             }
-            None => {
-                tracing::warn!(server = %self.server, "failed to parse a JSON-RPC batch from stdout")
-            }
+            None => self.noise.broken(line, "no batch of messages"),
         }
     }
 
@@ -280,6 +286,9 @@ impl Reader {
         let limit = self.max_message_bytes;
         let id = self.pending.too_large(head, limit);
         tracing::warn!(server = %self.server, id, limit, "a line exceeds maxMessageBytes");
+        self.log.oversized(&format!(
+            "a message on stdout exceeds {limit} bytes (maxMessageBytes)"
+        ));
     }
 
     fn send(&self, answer: &str) {

@@ -5,6 +5,7 @@
 
 mod commands;
 mod failures;
+mod logs;
 mod occasion;
 mod serve;
 mod world;

@@ -4,6 +4,7 @@ mod body;
 mod calls;
 mod health;
 mod lists;
+mod logs;
 mod refusal;
 mod servers;
 
@@ -19,6 +20,7 @@ use axum::{
 };
 use http::StatusCode;
 use mainstay_core::config::Secret;
+use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
 use super::mcp::Hub;
@@ -30,14 +32,17 @@ struct Door {
     hub: Arc<Hub>,
     token: Secret,
     max_body: usize,
+    /// Cancelled when the door closes: streams end.
+    stop: CancellationToken,
 }
 
-/// `max_body` in bytes.
-pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
+/// `max_body` in bytes. Streams end with `stop`.
+pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationToken) -> Router {
     let door = Door {
         hub,
         token,
         max_body,
+        stop,
     };
     let api = Router::new()
         .route(api::CLIENTS, get(servers::clients))
@@ -46,6 +51,7 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize) -> Router {
         .route(api::SERVERS, get(servers::servers))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
+        .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))

@@ -1,5 +1,7 @@
 //! Why a request was not answered: always `{"error": CODE, …}` (M13).
 
+use std::io;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
 use mainstay_core::failure::{Failure, FailureKind};
@@ -24,6 +26,8 @@ pub enum Refusal {
     /// K2: neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
+    #[error("the log cannot be read: {0}")]
+    Unreadable(io::Error),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -39,6 +43,7 @@ impl Refusal {
             Self::Malformed(_) | Self::MissingParameter(_) | Self::InvalidToolName { .. } => {
                 StatusCode::BAD_REQUEST
             }
+            Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
@@ -52,6 +57,7 @@ impl Refusal {
             Self::WrongContentType => "unsupported_media_type",
             Self::TooLarge(_) => "request_too_large",
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
+            Self::Unreadable(_) => "log_unreadable",
             Self::MissingParameter(parameter) => {
                 return json!({
                     "error": "missing_parameter",

@@ -125,7 +125,7 @@ fn details(server: &Arc<Server>) -> api::Server {
         tool_count: count(ListKind::Tools),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
-        stderr: server.stderr.lines(),
+        stderr: server.log.tail.texts(),
     }
 }
 

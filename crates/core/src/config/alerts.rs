@@ -1,0 +1,320 @@
+//! `alerts`: whom to tell when a server goes down, flaps, loses its tools or recovers.
+//!
+//! ```json
+//! {"on": ["server_down", "recovered"], "servers": ["prod-*"], "webhook": {"url": "${ALERT_URL}"}, "afterMs": 60000}
+//! ```
+
+use std::{fmt, time::Duration};
+
+use serde::Serialize;
+
+use crate::ids::ServerName;
+
+use super::{
+    Secret,
+    entry::{Context, Entry},
+    fields::Fields,
+    node::Node,
+    report::Report,
+};
+
+/// Most outages end by themselves within this; a person need not hear of those.
+const AFTER: Duration = Duration::from_secs(60);
+const FLAPPING: Flapping = Flapping {
+    losses: 3,
+    within: Duration::from_secs(600),
+};
+/// What a receiver, or a command, may take. Long enough for a slow chat service.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is told to whom. A bad one fails the file: an alert that never comes is noticed too late.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// What is told (`on`, default everything); never empty.
+    pub on: Vec<AlertKind>,
+    /// Which servers it is about (`servers`, default all).
+    pub servers: Vec<Glob>,
+    pub to: Receiver,
+    /// How long a server must be down before it is told (`afterMs`, default 60 s; 0 is at once).
+    pub after: Duration,
+    pub flapping: Flapping,
+    /// What one delivery may take (`timeoutMs`, default 10 s).
+    pub timeout: Duration,
+}
+
+impl Alert {
+    /// Whether this is told of this server.
+    pub fn is_about(&self, kind: AlertKind, server: &ServerName) -> bool {
+        let chosen =
+            self.servers.is_empty() || self.servers.iter().any(|glob| glob.matches(server));
+        self.on.contains(&kind) && chosen
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlertKind {
+    /// Not connected for [`Alert::after`], although its operator wants it up.
+    ServerDown,
+    /// Lost again and again; see [`Flapping`].
+    Flapping,
+    /// It is connected, and its list of tools is empty where it had some.
+    ToolsVanished,
+    /// What was told before is over.
+    Recovered,
+}
+
+impl AlertKind {
+    pub const ALL: [Self; 4] = [
+        Self::ServerDown,
+        Self::Flapping,
+        Self::ToolsVanished,
+        Self::Recovered,
+    ];
+
+    /// The word in the configuration, and in what is delivered.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ServerDown => "server_down",
+            Self::Flapping => "flapping",
+            Self::ToolsVanished => "tools_vanished",
+            Self::Recovered => "recovered",
+        }
+    }
+}
+
+/// When a server counts as flapping (`flapping.losses`, default 3, within `flapping.withinMs`,
+/// default 10 min).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flapping {
+    pub losses: u32,
+    pub within: Duration,
+}
+
+/// Where an alert goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    Webhook(Webhook),
+    Command(AlertCommand),
+}
+
+/// Receives a POST with the alert as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// `http://` or `https://`, checked. Chat services put their key into its path.
+    pub url: Secret,
+    /// As in [`super::HttpLaunch`].
+    pub headers: Vec<(String, Secret)>,
+}
+
+/// Receives the alert on stdin. Run without a shell.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AlertCommand {
+    pub program: String,
+    /// Expanded, and so maybe secret: `Debug` shows their number only.
+    pub args: Vec<String>,
+}
+
+impl fmt::Debug for AlertCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, args } = self;
+        f.debug_struct("AlertCommand")
+            .field("program", program)
+            .field("args", &format_args!("[{} ***]", args.len()))
+            .finish()
+    }
+}
+
+/// A pattern of server names in which `*` stands for any text, the empty one too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self(pattern.into())
+    }
+
+    pub fn matches(&self, server: &ServerName) -> bool {
+        let name = server.as_str();
+        let Some((head, rest)) = self.0.split_once('*') else {
+            return self.0 == name;
+        };
+        let Some(mut left) = name.strip_prefix(head) else {
+            return false;
+        };
+        let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The leftmost place of each part leaves the most for those behind it.
+        for part in middle.split('*') {
+            let Some((_, after)) = left.split_once(part) else {
+                return false;
+            };
+            left = after;
+        }
+        left.ends_with(tail)
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads `alerts`, an array.
+pub(super) fn read<'e>(
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> Vec<Alert> {
+    let elements = node.array(report);
+    elements
+        .iter()
+        .filter_map(|node| alert(node, context, report))
+        .collect()
+}
+
+fn alert<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) -> Option<Alert> {
+    let mut fields = Fields::open(node, report)?;
+    let on = fields.take("on").map(|node| kinds(&node, report));
+    let servers = fields.take("servers").map(|node| node.strings(report));
+    let (webhook, command) = (fields.take("webhook"), fields.take("command"));
+    let to = match (webhook, command) {
+        (Some(node), None) => self::webhook(&node, context, report).map(Receiver::Webhook),
+        (None, Some(node)) => self::command(&node, context, report).map(Receiver::Command),
+        (Some(_), Some(node)) => {
+            let message = "an alert has a `webhook` or a `command`, not both";
+            report.error_with_hint(&node.place, message, "make two of it");
+            None
+        }
+        (None, None) => {
+            report.error(&fields.place, "an alert needs a `webhook` or a `command`");
+            None
+        }
+    };
+    let after = fields
+        .take("afterMs")
+        .and_then(|node| node.milliseconds_or_zero(report));
+    let flapping = fields.take("flapping").map(|node| flapping(&node, report));
+    let timeout = fields
+        .take("timeoutMs")
+        .and_then(|node| node.milliseconds(report));
+    fields.finish(report, &[], &[]);
+    Some(Alert {
+        on: on.unwrap_or_else(|| AlertKind::ALL.to_vec()),
+        servers: servers
+            .unwrap_or_default()
+            .into_iter()
+            .map(Glob::new)
+            .collect(),
+        to: to?,
+        after: after.unwrap_or(AFTER),
+        flapping: flapping.unwrap_or(FLAPPING),
+        timeout: timeout.unwrap_or(TIMEOUT),
+    })
+}
+
+fn kinds(node: &Node<'_>, report: &mut Report<'_>) -> Vec<AlertKind> {
+    let words = AlertKind::ALL.map(|kind| (kind.as_str(), kind));
+    let elements = node.array(report);
+    if node.is_array() && elements.is_empty() {
+        report.error(
+            &node.place,
+            "an alert about nothing; leave `on` out for everything",
+        );
+    }
+    let kinds = elements.iter();
+    kinds.filter_map(|node| node.word(report, &words)).collect()
+}
+
+fn flapping(node: &Node<'_>, report: &mut Report<'_>) -> Flapping {
+    let mut flapping = FLAPPING;
+    let Some(mut fields) = Fields::open(node, report) else {
+        return flapping;
+    };
+    // One loss is no flapping.
+    if let Some(losses) = fields.take("losses").and_then(|node| node.count(report, 2)) {
+        flapping.losses = losses;
+    }
+    if let Some(within) = fields
+        .take("withinMs")
+        .and_then(|node| node.milliseconds(report))
+    {
+        flapping.within = within;
+    }
+    fields.finish(report, &[], &[]);
+    flapping
+}
+
+fn webhook<'e>(node: &Node<'e>, context: &Context<'e>, report: &mut Report<'_>) -> Option<Webhook> {
+    let fields = Fields::open(node, report)?;
+    let mut entry = Entry::new("", fields, context, report);
+    let url = entry.fields.take("url");
+    let url = entry
+        .required(url, "a webhook needs a `url`")
+        .and_then(|(place, url)| entry.checked_url(&place, url));
+    let headers = entry.headers();
+    entry.fields.finish(entry.report, &[], &[]);
+    Some(Webhook {
+        url: Secret::new(url?),
+        headers,
+    })
+}
+
+fn command<'e>(
+    node: &Node<'e>,
+    context: &Context<'e>,
+    report: &mut Report<'_>,
+) -> Option<AlertCommand> {
+    let scope = context.scope();
+    let mut words = Vec::new();
+    for node in node.array(report) {
+        let text = node.string(report)?;
+        match scope.expand(text) {
+            Ok(text) => words.push(text),
+            Err(fault) => report.error_about(&node.place, &fault, fault.hint()),
+        }
+    }
+    let mut words = words.into_iter();
+    let Some(program) = words.next().filter(|program| !program.trim().is_empty()) else {
+        if node.is_array() {
+            report.error(&node.place, "a command needs the name of a program");
+        }
+        return None;
+    };
+    Some(AlertCommand {
+        program,
+        args: words.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            let name = ServerName::new(name).expect("a name");
+            assert_eq!(
+                Glob::new(pattern).matches(&name),
+                expected,
+                "{pattern} {name}"
+            );
+        };
+        check("fs", "fs", true);
+        check("fs", "fs2", false);
+        check("*", "fs", true);
+        check("fs*", "fs", true);
+        check("prod-*", "prod-db", true);
+        check("prod-*", "my-prod-db", false);
+        check("*-db", "prod-db", true);
+        check("*-db", "prod-db2", false);
+        check("a*a", "a", false);
+        check("a*a", "aa", true);
+        check("a*b*c", "a-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("a*b*b", "ab", false);
+        check("**", "x", true);
+        check("", "x", false);
+    }
+}

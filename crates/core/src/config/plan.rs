@@ -1,0 +1,372 @@
+//! What a reload does: a pure comparison of two configurations, shown by `reload --dry-run` and then
+//! executed (invariant 11, A28). Names keys, never values, for those may be secret.
+
+use std::{collections::HashMap, fmt};
+
+use serde::Serialize;
+
+use crate::{ids::ServerName, lifecycle::Policy};
+
+use super::{Config, HttpLaunch, Launch, ServerConfig, StdioLaunch};
+
+/// The way from one configuration to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Every server of either: those of the new one in its order, then those that are gone.
+    pub servers: Vec<ServerChange>,
+    /// Whether servers that stay have another order, which decides contested names and URIs.
+    pub reordered: bool,
+    /// What differs beside the servers.
+    pub settings: Vec<SettingChange>,
+}
+
+/// What becomes of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerChange {
+    pub name: ServerName,
+    pub action: Action,
+    /// The keys of its entry that differ, if it is in both.
+    pub keys: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// New, and started.
+    Added,
+    /// New, and left alone: disabled, or without `autoStart` (A28).
+    AddedIdle,
+    /// Stopped and forgotten.
+    Removed,
+    /// Enabled, or now to be started by itself: it is started.
+    Started,
+    /// Disabled, or no longer to be started by itself: it is stopped.
+    Stopped,
+    /// It is reached in another way: if it runs, it is stopped and started again.
+    Relaunched,
+    /// What differs can change while its sessions live, or it has none.
+    Changed,
+    Unchanged,
+}
+
+/// A setting beside the servers that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettingChange {
+    pub key: &'static str,
+    pub takes_effect: TakesEffect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakesEffect {
+    Now,
+    /// When Mainstay is started the next time.
+    AtRestart,
+}
+
+impl Plan {
+    pub fn between(old: &Config, new: &Config) -> Self {
+        let before: HashMap<_, _> = old.servers.iter().map(|s| (&s.name, s)).collect();
+        let after: HashMap<_, _> = new.servers.iter().map(|s| (&s.name, s)).collect();
+        let stays =
+            |one: &&ServerConfig| before.contains_key(&one.name) && after.contains_key(&one.name);
+        let order = |config: &'_ Config| -> Vec<ServerName> {
+            let staying = config.servers.iter().filter(stays);
+            staying.map(|server| server.name.clone()).collect()
+        };
+        let kept = new
+            .servers
+            .iter()
+            .map(|server| match before.get(&server.name) {
+                Some(known) => ServerChange::between(known, server),
+                None => ServerChange::added(server),
+            });
+        let gone = old.servers.iter().filter(|server| !stays(server));
+        Self {
+            servers: kept.chain(gone.map(ServerChange::removed)).collect(),
+            reordered: order(old) != order(new),
+            settings: settings(old, new),
+        }
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        let unchanged = |change: &ServerChange| change.action == Action::Unchanged;
+        self.servers.iter().all(unchanged) && !self.reordered && self.settings.is_empty()
+    }
+
+    /// Settings that differ and take effect then.
+    fn keys(&self, takes_effect: TakesEffect) -> Vec<&'static str> {
+        let settings = self.settings.iter();
+        settings
+            .filter(|setting| setting.takes_effect == takes_effect)
+            .map(|setting| setting.key)
+            .collect()
+    }
+}
+
+impl ServerChange {
+    fn added(server: &ServerConfig) -> Self {
+        let action = if server.connects_at_start() {
+            Action::Added
+        } else {
+            Action::AddedIdle
+        };
+        Self {
+            name: server.name.clone(),
+            action,
+            keys: Vec::new(),
+        }
+    }
+
+    fn removed(server: &ServerConfig) -> Self {
+        Self {
+            name: server.name.clone(),
+            action: Action::Removed,
+            keys: Vec::new(),
+        }
+    }
+
+    fn between(old: &ServerConfig, new: &ServerConfig) -> Self {
+        let keys = differing(old, new);
+        let action = match (old.connects_at_start(), new.connects_at_start()) {
+            (false, true) => Action::Started,
+            (true, false) => Action::Stopped,
+            _ if old.launch != new.launch && new.enabled => Action::Relaunched,
+            _ if keys.is_empty() => Action::Unchanged,
+            _ => Action::Changed,
+        };
+        Self {
+            name: new.name.clone(),
+            action,
+            keys,
+        }
+    }
+}
+
+/// The keys of those that differ.
+fn those<const N: usize>(differ: [(&'static str, bool); N]) -> Vec<&'static str> {
+    let differing = differ.into_iter().filter(|(_, differs)| *differs);
+    differing.map(|(key, _)| key).collect()
+}
+
+/// The keys in which two entries of one server differ. Names every field, so that a new one is not
+/// forgotten.
+fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
+    let ServerConfig {
+        name: _,
+        launch,
+        further_problems,
+        enabled,
+        auto_start,
+        call_timeout,
+        max_call_timeout,
+        policy,
+        health_interval_stated,
+        call_retry,
+        max_message_bytes,
+        disabled_tools,
+        max_sessions,
+        isolation,
+        roots,
+        health_check_url,
+    } = new;
+    // The file does not say the last two.
+    let Policy {
+        connect_timeout,
+        reconnect,
+        restart,
+        health,
+        close_timeout: _,
+        seed: _,
+    } = policy;
+    let mut keys = launch_keys(&old.launch, launch);
+    let problems = old.further_problems != *further_problems && !keys.contains(&"problems");
+    let asked =
+        old.policy.health != *health || old.health_interval_stated != *health_interval_stated;
+    keys.extend(those([
+        ("problems", problems),
+        ("enabled", old.enabled != *enabled),
+        ("autoStart", old.auto_start != *auto_start),
+        ("timeout", old.call_timeout != *call_timeout),
+        ("maxTimeoutMs", old.max_call_timeout != *max_call_timeout),
+        (
+            "connectTimeoutMs",
+            old.policy.connect_timeout != *connect_timeout,
+        ),
+        ("reconnect", old.policy.reconnect != *reconnect),
+        ("restart", old.policy.restart != *restart),
+        ("health", asked),
+        ("callRetry", old.call_retry != *call_retry),
+        (
+            "maxMessageBytes",
+            old.max_message_bytes != *max_message_bytes,
+        ),
+        ("disabledTools", old.disabled_tools != *disabled_tools),
+        ("maxSessions", old.max_sessions != *max_sessions),
+        ("isolation", old.isolation != *isolation),
+        ("roots", old.roots != *roots),
+        ("healthCheckUrl", old.health_check_url != *health_check_url),
+    ]));
+    keys
+}
+
+fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
+    match (old, new) {
+        (Launch::Stdio(old), Launch::Stdio(new)) => {
+            let StdioLaunch {
+                command,
+                args,
+                env,
+                cwd,
+                inherit_env,
+            } = new;
+            those([
+                ("command", old.command != *command),
+                ("args", old.args != *args),
+                ("env", old.env != *env),
+                ("cwd", old.cwd != *cwd),
+                ("inheritEnv", old.inherit_env != *inherit_env),
+            ])
+        }
+        (Launch::Http(old), Launch::Http(new)) => {
+            let HttpLaunch {
+                url,
+                headers,
+                transport,
+            } = new;
+            those([
+                ("url", old.url != *url),
+                ("headers", old.headers != *headers),
+                ("transport", old.transport != *transport),
+            ])
+        }
+        (Launch::Broken(old), Launch::Broken(new)) => those([("problems", old != new)]),
+        (Launch::Broken(_), _) | (_, Launch::Broken(_)) => vec!["problems"],
+        (Launch::Stdio(_), Launch::Http(_)) | (Launch::Http(_), Launch::Stdio(_)) => {
+            vec!["transport"]
+        }
+    }
+}
+
+/// The settings beside the servers that differ. What the doors and the catalog were made with stays
+/// until the next start.
+fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
+    let Config {
+        servers: _,
+        naming,
+        max_name_length,
+        startup_wait,
+        page_size,
+        max_body_bytes,
+        allowed_hosts,
+        allowed_origins,
+        max_attempts_per_second,
+        max_concurrent_starts,
+        alerts,
+    } = new;
+    let at_restart = those([
+        ("naming", old.naming != *naming),
+        ("maxNameLength", old.max_name_length != *max_name_length),
+        ("startup.waitMs", old.startup_wait != *startup_wait),
+        (
+            "startup.maxConcurrent",
+            old.max_concurrent_starts != *max_concurrent_starts,
+        ),
+        ("pageSize", old.page_size != *page_size),
+        (
+            "maxAttemptsPerSecond",
+            old.max_attempts_per_second != *max_attempts_per_second,
+        ),
+        ("http.maxBodyBytes", old.max_body_bytes != *max_body_bytes),
+        ("http.allowedHosts", old.allowed_hosts != *allowed_hosts),
+        (
+            "http.allowedOrigins",
+            old.allowed_origins != *allowed_origins,
+        ),
+    ]);
+    let now = those([("alerts", old.alerts != *alerts)]);
+    let change = |takes_effect| move |key| SettingChange { key, takes_effect };
+    let at_restart = at_restart.into_iter().map(change(TakesEffect::AtRestart));
+    at_restart
+        .chain(now.into_iter().map(change(TakesEffect::Now)))
+        .collect()
+}
+
+/// A line for each server that changes, the number of the others, and the settings.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing changes");
+        }
+        let (unchanged, changes): (Vec<_>, Vec<_>) = self
+            .servers
+            .iter()
+            .partition(|change| change.action == Action::Unchanged);
+        let width = changes.iter().map(|change| change.name.as_str().len());
+        let width = width.max().unwrap_or_default();
+        let mut lines: Vec<String> = changes
+            .iter()
+            .map(|change| {
+                let name = change.name.as_str();
+                let line = format!("{} {name:width$}  {}", change.action.sign(), change.action);
+                match change.keys.join(", ") {
+                    keys if keys.is_empty() => line,
+                    keys => format!("{line} ({keys})"),
+                }
+            })
+            .collect();
+        if !unchanged.is_empty() {
+            lines.push(format!("= {} unchanged", unchanged.len()));
+        }
+        if self.reordered {
+            lines.push("the order of the servers changes".to_owned());
+        }
+        for (what, when) in [
+            ("settings that change", TakesEffect::Now),
+            (
+                "settings that need a restart of Mainstay",
+                TakesEffect::AtRestart,
+            ),
+        ] {
+            let keys = self.keys(when);
+            if !keys.is_empty() {
+                lines.push(format!("{what}: {}", keys.join(", ")));
+            }
+        }
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Action {
+    const fn sign(self) -> char {
+        match self {
+            Self::Added | Self::AddedIdle => '+',
+            Self::Removed => '-',
+            Self::Started | Self::Stopped | Self::Relaunched | Self::Changed => '~',
+            Self::Unchanged => '=',
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Added => "is added and started",
+            Self::AddedIdle => "is added, not started",
+            Self::Removed => "is stopped and removed",
+            Self::Started => "is started",
+            Self::Stopped => "is stopped",
+            Self::Relaunched => "is restarted if it runs",
+            Self::Changed => "changes without a restart",
+            Self::Unchanged => "is unchanged",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
+}

@@ -1,0 +1,374 @@
+//! Exact courses: budgets, forgiveness, calls, hangs and asking.
+
+use super::*;
+use crate::health::{Action, Excuse};
+
+/// Y1: a local crash loop stops after five restarts and waits for one click.
+#[test]
+fn y1_a_crash_loop_ends_in_failed_and_a_start_begins_anew() {
+    let mut course = Course::losing(steady(Preset::Default), crash());
+    for epoch in 2..=6 {
+        assert_eq!(course.tick(), open(epoch));
+        course.opens();
+        course.ends(crash());
+    }
+    assert_eq!(course.state(), State::Failed);
+    let reason = course.status().reason;
+    assert_eq!(
+        reason.as_deref(),
+        Some("process exited unexpectedly (code 3)")
+    );
+    assert_eq!(course.step(Event::CallWaiting), None);
+    assert_eq!(course.due(), None);
+    assert_eq!(course.step(Event::Start), open(7));
+    course.opens();
+    course.ends(crash());
+    assert_eq!(
+        (course.state(), course.due()),
+        (State::Reconnecting, Some(SECOND))
+    );
+}
+
+/// Y1: remote for ever and a crash loop five times are one policy, so the two are counted apart;
+/// what they have in common is the wait.
+#[test]
+fn y1_crashes_and_losses_have_budgets_of_their_own() {
+    let mut policy = steady(Preset::Default);
+    policy.reconnect.max_attempts = Some(2);
+    policy.restart.max_attempts = Some(2);
+    let mut course = Course::losing(policy, crash());
+    let mut waits = Vec::new();
+    for loss in [refused(), crash(), refused(), refused()] {
+        waits.push(course.due());
+        course.tick();
+        course.report(Report::Begun);
+        course.ends(loss);
+    }
+    assert_eq!(waits, [1000, 2000, 4000, 8000].map(Some));
+    assert_eq!(course.state(), State::Failed);
+    assert_eq!(course.status().attempt, 4);
+}
+
+#[test]
+fn as_reconnect_counts_a_crash_among_the_losses() {
+    let mut course = Course::losing(steady(Preset::Router), crash());
+    for loss in [refused(), crash(), refused(), crash(), refused()] {
+        course.tick();
+        course.report(Report::Begun);
+        course.ends(loss);
+    }
+    assert_eq!(course.state(), State::Failed);
+}
+
+/// Design section 5: a server that dies after each handshake backs off; one that has been up for a
+/// minute begins anew.
+#[test]
+fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
+    let mut course = Course::losing(steady(Preset::Default), gone());
+    let mut waits = Vec::new();
+    for uptime in [0, 59_999, 60_000, 0] {
+        waits.push(course.due());
+        course.tick();
+        course.opens();
+        course.wait(uptime);
+        course.ends(gone());
+    }
+    waits.push(course.due());
+    assert_eq!(waits, [1000, 2000, 4000, 1000, 2000].map(Some));
+}
+
+/// G2, G10: [000] and [001] forgive on connect.
+#[test]
+fn forgiveness_on_connect_where_the_preset_has_it() {
+    for preset in [Preset::Router, Preset::Persistent] {
+        let mut course = Course::losing(steady(preset), gone());
+        for _ in 0..7 {
+            assert_eq!(course.due(), Some(SECOND), "{preset:?}");
+            course.tick();
+            course.opens();
+            course.ends(gone());
+        }
+    }
+}
+
+#[test]
+fn crashes_are_forgiven_after_their_own_time() {
+    let mut policy = steady(Preset::Default);
+    policy.restart.reset_after = Duration::from_secs(10);
+    let mut course = Course::losing(policy, crash());
+    for _ in 0..10 {
+        course.tick();
+        course.opens();
+        course.wait(10 * SECOND);
+        course.ends(crash());
+        assert_eq!(
+            (course.state(), course.due()),
+            (State::Reconnecting, Some(SECOND))
+        );
+    }
+}
+
+/// E7, invariant 8.
+#[test]
+fn a_permanent_error_is_not_retried() {
+    for loss in [
+        Loss::CannotSpawn("command not found".to_owned()),
+        Loss::Rejected("no such version".to_owned()),
+        Loss::Unauthorized("HTTP 401".to_owned()),
+    ] {
+        let mut course = Course::new(Policy::default());
+        course.step(Event::Start);
+        course.ends(loss.clone());
+        assert_eq!(
+            (course.state(), course.due()),
+            (State::Error, None),
+            "{loss:?}"
+        );
+        assert_eq!(course.step(Event::CallWaiting), None);
+        assert_eq!(course.step(Event::Resumed), None);
+    }
+}
+
+/// Y: `initialFailure` is about the first attempt after a start; what has been up is reconnected.
+#[test]
+fn an_initial_failure_is_an_error_until_it_has_been_up() {
+    let mut course = Course::new(steady(Preset::Bounded));
+    course.step(Event::Start);
+    course.ends(refused());
+    assert_eq!(course.state(), State::Error);
+    assert_eq!(course.step(Event::Start), open(2));
+    course.opens();
+    course.ends(gone());
+    assert_eq!(course.tick(), open(3));
+    course.ends(refused());
+    assert_eq!(
+        (course.state(), course.due()),
+        (State::Reconnecting, Some(2 * SECOND))
+    );
+}
+
+/// Invariant 9: what hangs in its handshake ends before the next attempt begins.
+#[test]
+fn a_hanging_handshake_is_closed_then_killed_then_retried() {
+    let mut course = Course::new(steady(Preset::Default));
+    assert_eq!(course.step(Event::Start), open(1));
+    assert_eq!(course.due(), None, "an attempt that waits for its turn");
+    course.wait(HOUR);
+    course.report(Report::Begun);
+    assert_eq!(course.due(), Some(30 * SECOND));
+    assert_eq!(course.tick(), close(1));
+    assert_eq!(course.due(), Some(10 * SECOND));
+    assert_eq!(course.tick(), kill(1));
+    assert_eq!(course.due(), None, "nothing helps but its end");
+    assert_eq!(course.ends(Loss::Disconnected("killed".to_owned())), None);
+    let reason = course.status().reason;
+    assert_eq!(reason.as_deref(), Some("no handshake within 30000 ms"));
+    assert_eq!(course.due(), Some(SECOND));
+}
+
+/// E11: 404 with a session id: initialize anew, at once, but not for ever.
+#[test]
+fn e11_an_expired_session_is_reopened_once_without_a_wait() {
+    for preset in [Preset::Default, Preset::Persistent, Preset::Router] {
+        let mut course = Course::up(steady(preset));
+        assert_eq!(course.ends(Loss::SessionExpired), open(2), "{preset:?}");
+        course.opens();
+        assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
+        assert_eq!(course.state(), State::Reconnecting);
+        course.tick();
+        course.opens();
+        assert_eq!(course.ends(Loss::SessionExpired), None, "{preset:?}");
+        course.tick();
+        course.opens();
+        course.wait(HOUR);
+        assert_eq!(course.ends(Loss::SessionExpired), open(5), "{preset:?}");
+    }
+}
+
+/// G8: a waiting call brings the attempt forward, at least a second after the last one.
+#[test]
+fn g8_a_call_brings_the_attempt_forward() {
+    let mut policy = steady(Preset::Default);
+    policy.reconnect.initial_delay = Duration::from_secs(20);
+    let mut course = Course::losing(policy, gone());
+    assert_eq!(course.due(), Some(20 * SECOND));
+    assert_eq!(course.step(Event::CallWaiting), None);
+    assert_eq!(course.due(), Some(SECOND));
+    course.wait(SECOND);
+    assert_eq!(course.step(Event::CallWaiting), open(2));
+    // All callers share it.
+    assert_eq!(course.step(Event::CallWaiting), None);
+}
+
+/// Design section 5: attempts for calls are not counted against the budget, of losses or of crashes.
+#[test]
+fn calls_spend_no_budget() {
+    for loss in [refused(), crash()] {
+        let mut policy = steady(Preset::Default);
+        policy.reconnect.max_attempts = Some(3);
+        policy.restart.max_attempts = Some(3);
+        policy.reconnect.initial_delay = Duration::from_secs(20);
+        let mut course = Course::losing(policy, loss.clone());
+        for _ in 0..20 {
+            course.wait(SECOND);
+            let epoch = course.life.epoch.0 + 1;
+            assert_eq!(course.step(Event::CallWaiting), open(epoch));
+            course.report(Report::Begun);
+            course.ends(loss.clone());
+            assert_eq!(course.status().attempt, 1);
+        }
+        for _ in 0..3 {
+            assert_eq!(course.state(), State::Reconnecting);
+            course.tick();
+            course.ends(loss.clone());
+        }
+        assert_eq!(course.state(), State::Failed, "{loss:?}");
+    }
+}
+
+#[test]
+fn calls_bring_nothing_about_where_the_policy_says_so() {
+    for preset in [
+        Preset::Router,
+        Preset::Bounded,
+        Preset::Desktop,
+        Preset::Manual,
+    ] {
+        let mut course = Course::losing(steady(preset), gone());
+        let due = course.due();
+        assert!(!course.status().on_call, "{preset:?}");
+        assert_eq!(course.step(Event::CallWaiting), None, "{preset:?}");
+        assert_eq!(course.due(), due, "{preset:?}");
+    }
+}
+
+/// `manual` with `onCall`: a lost server is asked for by a call, a stopped one is not.
+#[test]
+fn a_call_may_reconnect_what_is_reconnected_by_hand() {
+    let mut policy = steady(Preset::Manual);
+    policy.reconnect.on_call = true;
+    let mut course = Course::losing(policy, gone());
+    assert_eq!(course.step(Event::CallWaiting), open(2));
+    course.opens();
+    course.step(Event::Stop);
+    course.ends(gone());
+    assert_eq!(course.step(Event::CallWaiting), None);
+}
+
+/// HTTP `Retry-After`: longer than the backoff it wins, no call gets before it, and nobody is left
+/// alone for more than five minutes.
+#[test]
+fn retry_after_is_honoured_within_reason() {
+    let check = |seconds: u64, expected: u64, by_call: u64| {
+        let mut course = Course::losing(steady(Preset::Default), unavailable(seconds));
+        assert_eq!(course.due(), Some(expected), "{seconds}");
+        course.step(Event::CallWaiting);
+        assert_eq!(course.due(), Some(by_call), "{seconds}");
+    };
+    check(0, SECOND, SECOND);
+    check(120, 120 * SECOND, 120 * SECOND);
+    check(86_400, 300 * SECOND, 300 * SECOND);
+}
+
+/// H14: a server that talks is not asked; design section 6: nor is one that a probe is out to.
+#[test]
+fn h14_only_silence_is_probed() {
+    let mut course = Course::up(steady(Preset::Default));
+    for _ in 0..10 {
+        course.wait(29 * SECOND);
+        assert_eq!(course.step(Event::Tick), None);
+        course.report(Report::Heard(course.now));
+        assert_eq!(course.due(), Some(30 * SECOND));
+    }
+    let before = course.now;
+    assert_eq!(course.tick(), probe(1));
+    assert_eq!(course.due(), None);
+    // An old report brings nothing forward or back.
+    course.report(Report::Heard(before));
+    assert_eq!(course.due(), None);
+    course.wait(12);
+    course.report(Report::Probe(Outcome::Answered(Duration::from_millis(12))));
+    let health = course.status().health.expect("it is up");
+    assert_eq!(health.last_ping, Some(Duration::from_millis(12)));
+    assert_eq!(course.due(), Some(30 * SECOND));
+}
+
+/// A policy that changes takes effect on the session that lives.
+#[test]
+fn a_new_interval_holds_at_once() {
+    let mut course = Course::up(steady(Preset::Manual));
+    assert_eq!(course.due(), None);
+    course.policy.health.interval = Some(Duration::from_secs(5));
+    assert_eq!(course.due(), Some(5 * SECOND));
+    course.policy.health.interval = None;
+    assert_eq!(course.due(), None);
+}
+
+/// Design section 6: half-open connections heal. The hang counts as a loss from its own end on.
+#[test]
+fn a_hang_is_closed_and_reconnected() {
+    let mut course = Course::up(steady(Preset::Default));
+    let mut probes = 0;
+    loop {
+        assert_eq!(course.tick(), probe(1));
+        probes += 1;
+        course.wait(10 * SECOND);
+        match course.report(Report::Probe(Outcome::Unanswered(None))) {
+            None => assert_eq!(course.state(), State::Connected),
+            effect => {
+                assert_eq!(effect, close(1));
+                break;
+            }
+        }
+    }
+    // Asked after 30 s each time, unanswered for 10 s: silent for 120 s with the third.
+    assert_eq!(probes, 3);
+    let status = course.status();
+    assert_eq!(status.state, State::Reconnecting);
+    let reason = "the server hangs: ping timed out after 10s";
+    assert_eq!(status.reason.as_deref(), Some(reason));
+    assert_eq!(course.tick(), kill(1));
+    course.ends(Loss::Disconnected("killed".to_owned()));
+    assert_eq!(course.status().reason.as_deref(), Some(reason));
+    assert_eq!(course.tick(), open(2));
+}
+
+/// "A ping on a busy single-flight stdio server kills the running call": not here.
+#[test]
+fn a_busy_server_is_never_closed_for_a_late_ping() {
+    for action in [Action::Verify, Action::Reconnect] {
+        let mut policy = steady(Preset::Default);
+        policy.health.action = action;
+        let mut course = Course::up(policy);
+        for outcome in [
+            Outcome::Busy,
+            Outcome::Unanswered(Some(Excuse::Call)),
+            Outcome::Unanswered(Some(Excuse::Cpu)),
+        ] {
+            for _ in 0..20 {
+                assert_eq!(course.tick(), probe(1));
+                course.wait(10 * SECOND);
+                assert_eq!(course.report(Report::Probe(outcome.clone())), None);
+            }
+        }
+        assert_eq!(course.state(), State::Connected);
+    }
+}
+
+/// W14: what a session says while it is closed is too late.
+#[test]
+fn a_late_probe_of_a_closing_session_does_nothing() {
+    let mut course = Course::up(steady(Preset::Bounded));
+    course.tick();
+    assert_eq!(course.step(Event::Stop), close(1));
+    course.wait(HOUR);
+    assert_eq!(
+        course.report(Report::Probe(Outcome::Unanswered(None))),
+        None
+    );
+    assert_eq!(course.report(Report::Heard(course.now)), None);
+    assert_eq!(course.report(Report::Opened), None);
+    assert_eq!(course.state(), State::Stopping);
+    course.ends(gone());
+    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+}

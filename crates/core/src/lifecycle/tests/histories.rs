@@ -1,0 +1,353 @@
+//! What holds over any legal history, for every preset.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::health::Excuse;
+
+#[derive(Clone, Debug)]
+enum Act {
+    Event(Event),
+    /// Something that the live session reports, if it can.
+    Report(Report),
+    /// The attempt under way succeeds.
+    Opens,
+    /// The same from a session that is no more.
+    Late(u64, Report),
+    Wait(u64),
+    WaitForDeadline,
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    prop_oneof![
+        1 => Just(crash()),
+        1 => Just(gone()),
+        1 => Just(refused()),
+        4 => Just(Loss::SessionExpired),
+        1 => Just(Loss::Unauthorized("HTTP 401".to_owned())),
+        1 => (0..1000u64).prop_map(unavailable),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let outcome = prop_oneof![
+        1 => Just(Outcome::Answered(Duration::from_millis(1))),
+        1 => Just(Outcome::Failed("HTTP 500".to_owned())),
+        3 => Just(Outcome::Unanswered(None)),
+        1 => Just(Outcome::Unanswered(Some(Excuse::Cpu))),
+        1 => Just(Outcome::Busy),
+    ];
+    prop_oneof![
+        2 => Just(Report::Begun),
+        4 => Just(Report::Opened),
+        // The time is filled in when it happens.
+        1 => Just(Report::Heard(*EPOCH)),
+        1 => Just(Report::Doubted),
+        2 => outcome.prop_map(Report::Probe),
+        4 => loss().prop_map(Report::Ended),
+    ]
+}
+
+/// Stands for "now".
+static EPOCH: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+
+fn act() -> impl Strategy<Value = Act> {
+    let event = prop_oneof![
+        1 => Just(Event::Start),
+        1 => Just(Event::Stop),
+        1 => Just(Event::Reconnect),
+        3 => Just(Event::CallWaiting),
+        1 => Just(Event::Resumed),
+        2 => Just(Event::Tick),
+    ];
+    prop_oneof![
+        3 => event.prop_map(Act::Event),
+        6 => report().prop_map(Act::Report),
+        4 => Just(Act::Opens),
+        3 => loss().prop_map(|loss| Act::Report(Report::Ended(loss))),
+        1 => (1..4u64, report()).prop_map(|(age, report)| Act::Late(age, report)),
+        2 => (0..3000u64).prop_map(Act::Wait),
+        1 => (0..200_000u64).prop_map(Act::Wait),
+        5 => Just(Act::WaitForDeadline),
+    ]
+}
+
+fn preset() -> impl Strategy<Value = Preset> {
+    prop::sample::select(Preset::ALL.to_vec())
+}
+
+/// What the driver knows of the session that it opened.
+#[derive(Clone, Debug)]
+struct Live {
+    epoch: Epoch,
+    begun: bool,
+    opened: bool,
+    /// A probe is out.
+    asked: bool,
+    /// It is to be asked although nobody asks otherwise.
+    doubted_at: Option<Instant>,
+    closing: bool,
+    killed: bool,
+}
+
+impl Live {
+    fn doubt(&mut self, now: Instant) {
+        if self.opened && !self.asked {
+            self.doubted_at.get_or_insert(now);
+        }
+    }
+}
+
+/// A driver that does what it is told, and checks that it may.
+struct World {
+    course: Course,
+    live: Option<Live>,
+    /// Its operator's last word was to stop.
+    stopped: bool,
+    /// A person, or a resume, asked for a session since the last one was opened.
+    asked_for: bool,
+    opened_at: Option<Instant>,
+    /// When an expired session was reopened without a wait.
+    free_at: Option<Instant>,
+}
+
+impl World {
+    fn new(preset: Preset, seed: u64) -> Self {
+        let policy = Policy {
+            seed,
+            ..preset.policy()
+        };
+        Self {
+            course: Course::new(policy),
+            live: None,
+            stopped: true,
+            asked_for: false,
+            opened_at: None,
+            free_at: None,
+        }
+    }
+
+    /// The event of an act, unless the world does not allow it.
+    fn event(&mut self, act: Act) -> Option<Event> {
+        match act {
+            Act::Opens => None,
+            Act::Event(event) => Some(event),
+            Act::Report(report) => {
+                let live = self.live.as_mut()?;
+                let (epoch, now) = (live.epoch, self.course.now);
+                let report = match report {
+                    // Both are steps on the way to a session.
+                    Report::Begun | Report::Opened if !live.begun => {
+                        live.begun = true;
+                        Report::Begun
+                    }
+                    Report::Begun | Report::Opened if !live.opened => {
+                        live.opened = true;
+                        Report::Opened
+                    }
+                    Report::Heard(_) if live.opened => {
+                        live.doubted_at = live.doubted_at.filter(|at| *at == now);
+                        Report::Heard(now)
+                    }
+                    Report::Doubted if live.opened => {
+                        live.doubt(now);
+                        Report::Doubted
+                    }
+                    Report::Probe(outcome) if live.asked => {
+                        live.asked = false;
+                        Report::Probe(outcome)
+                    }
+                    Report::Ended(loss) => {
+                        self.live = None;
+                        Report::Ended(loss)
+                    }
+                    _ => return None,
+                };
+                Some(Event::Io(epoch, report))
+            }
+            Act::Late(age, report) => {
+                let epoch = self.course.life.epoch.0.checked_sub(age)?;
+                Some(Event::Io(Epoch(epoch), report))
+            }
+            Act::Wait(milliseconds) => {
+                self.course.wait(milliseconds);
+                Some(Event::Tick)
+            }
+            Act::WaitForDeadline => {
+                self.course.wait(self.course.due().unwrap_or_default());
+                Some(Event::Tick)
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) -> Result<(), TestCaseError> {
+        if matches!(act, Act::Opens) {
+            self.act(Act::Report(Report::Begun))?;
+            return self.act(Act::Report(Report::Opened));
+        }
+        let Some(event) = self.event(act) else {
+            return Ok(());
+        };
+        match event {
+            Event::Start | Event::Reconnect => (self.stopped, self.asked_for) = (false, true),
+            Event::Resumed => {
+                self.asked_for = true;
+                if let Some(live) = &mut self.live {
+                    live.doubt(self.course.now);
+                }
+            }
+            Event::Stop => self.stopped = true,
+            Event::CallWaiting | Event::Tick | Event::Io(..) => {}
+        }
+        let before = self.course.life.clone();
+        let effect = self.course.step(event.clone());
+        let after = &self.course.life;
+        prop_assert!(after.epoch >= before.epoch, "epochs only grow");
+        if matches!(&event, Event::Io(epoch, _) if *epoch != before.epoch) {
+            prop_assert_eq!(
+                (after, effect),
+                (&before, None),
+                "a late report did something"
+            );
+        }
+        self.perform(effect, &event, before.epoch)?;
+        self.check_deadline()
+    }
+
+    fn perform(
+        &mut self,
+        effect: Option<Effect>,
+        event: &Event,
+        before: Epoch,
+    ) -> Result<(), TestCaseError> {
+        let live = self.live.as_mut();
+        match effect {
+            None => {}
+            Some(Effect::Open(epoch)) => {
+                prop_assert!(live.is_none(), "a second session beside a live one");
+                prop_assert!(epoch > before && !self.stopped, "opened after a stop");
+                self.check_pause(event)?;
+                self.live = Some(Live {
+                    epoch,
+                    begun: false,
+                    opened: false,
+                    asked: false,
+                    doubted_at: None,
+                    closing: false,
+                    killed: false,
+                });
+                self.opened_at = Some(self.course.now);
+                self.asked_for = false;
+            }
+            Some(Effect::Probe(epoch)) => {
+                let live = live.expect("a live session");
+                prop_assert!(live.opened && !live.asked && !live.closing);
+                prop_assert_eq!(epoch, live.epoch);
+                live.asked = true;
+                live.doubted_at = None;
+            }
+            Some(Effect::Close(epoch)) => {
+                let live = live.expect("a live session");
+                prop_assert!(!live.closing);
+                prop_assert_eq!(epoch, live.epoch);
+                live.closing = true;
+            }
+            Some(Effect::Kill(epoch)) => {
+                let live = live.expect("a live session");
+                prop_assert!(live.closing && !live.killed);
+                prop_assert_eq!(epoch, live.epoch);
+                live.killed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// No hot retry: what nobody asked for comes at least a second after the last attempt, give or
+    /// take the jitter; a call's attempt exactly so, and an expired session is reopened at once
+    /// only if the one before was not.
+    fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        let now = self.course.now;
+        if self.asked_for {
+            self.free_at = None;
+            return Ok(());
+        }
+        let reconnect = &self.course.policy.reconnect;
+        let least = match event {
+            Event::Io(_, Report::Ended(Loss::SessionExpired)) => {
+                let last = self.free_at.replace(now);
+                let apart = last.is_none_or(|last| now - last >= ATTEMPT_SPACING);
+                prop_assert!(apart, "an expired session is reopened for free, again");
+                return Ok(());
+            }
+            Event::CallWaiting => ATTEMPT_SPACING,
+            _ => reconnect.initial_delay.mul_f64(1.0 - reconnect.jitter),
+        };
+        let opened_at = self.opened_at.expect("the first attempt is asked for");
+        let pause = now - opened_at;
+        prop_assert!(pause >= least, "a hot retry after {pause:?}");
+        Ok(())
+    }
+
+    /// Nothing is timed exactly while it is down, while the attempt waits for its turn, while a
+    /// probe is out or nobody asks, and once it was killed.
+    fn check_deadline(&self) -> Result<(), TestCaseError> {
+        let life = &self.course.life;
+        let fact = |ask: fn(&Live) -> bool| self.live.as_ref().is_some_and(ask);
+        let timed = match life.phase {
+            Phase::Down(_) => false,
+            Phase::Waiting { .. } => true,
+            Phase::Connecting { .. } => fact(|live| live.begun),
+            Phase::Up { .. } => {
+                let asks = self.course.policy.health.interval.is_some();
+                (asks || fact(|live| live.doubted_at.is_some())) && !fact(|live| live.asked)
+            }
+            Phase::Closing { .. } => !fact(|live| live.killed),
+        };
+        prop_assert_eq!(self.course.due().is_some(), timed, "{:?}", life);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// Never two live sessions, no open after a stop, epochs only grow, late reports do nothing, a
+    /// deadline exactly where something is timed, no hot retry.
+    #[test]
+    fn histories_keep_the_invariants(
+        preset in preset(),
+        seed in any::<u64>(),
+        acts in prop::collection::vec(act(), 1..120),
+    ) {
+        let mut world = World::new(preset, seed);
+        world.act(Act::Event(Event::Start))?;
+        for act in acts {
+            world.act(act)?;
+        }
+    }
+
+    /// From anywhere, a willing operator and a willing backend reach `connected`.
+    #[test]
+    fn willingness_leads_to_connected(
+        preset in preset(),
+        acts in prop::collection::vec(act(), 0..60),
+    ) {
+        let mut world = World::new(preset, 0);
+        for act in acts {
+            world.act(act)?;
+        }
+        for _ in 0..8 {
+            let act = match world.course.life.phase {
+                Phase::Down(_) | Phase::Waiting { .. } | Phase::Closing { then: Then::Stay, .. } => {
+                    Act::Event(Event::Start)
+                }
+                Phase::Connecting { since: None, .. } => Act::Report(Report::Begun),
+                Phase::Connecting { .. } => Act::Report(Report::Opened),
+                Phase::Closing { .. } => Act::Report(Report::Ended(gone())),
+                Phase::Up { .. } => break,
+            };
+            world.act(act)?;
+        }
+        prop_assert_eq!(world.course.state(), State::Connected);
+    }
+}

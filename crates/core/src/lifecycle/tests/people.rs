@@ -1,0 +1,204 @@
+//! What an operator, and a lid that is opened, do to a session in each of its phases.
+
+use super::*;
+
+/// A session in each phase, by name.
+fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
+    let policy = || steady(preset);
+    let queued = || {
+        let mut course = Course::new(policy());
+        course.step(Event::Start);
+        course
+    };
+    let connecting = || {
+        let mut course = queued();
+        course.report(Report::Begun);
+        course
+    };
+    let closing = |event| {
+        let mut course = Course::up(policy());
+        course.step(event);
+        course
+    };
+    let failed = || {
+        let mut course = Course::losing(policy(), gone());
+        course.life.phase = Phase::Down(Why::Failed(gone()));
+        course
+    };
+    let mut timed_out = connecting();
+    timed_out.tick();
+    let mut refused_at_first = connecting();
+    refused_at_first.ends(Loss::CannotSpawn("not found".to_owned()));
+    vec![
+        ("stopped", Course::new(policy())),
+        ("queued", queued()),
+        ("connecting", connecting()),
+        ("up", Course::up(policy())),
+        ("stopping", closing(Event::Stop)),
+        ("reopening", closing(Event::Reconnect)),
+        ("timed out", timed_out),
+        ("waiting", Course::losing(policy(), gone())),
+        ("error", refused_at_first),
+        ("failed", failed()),
+    ]
+}
+
+/// O2: a forced reconnect leads to a new session from everywhere, with the backoff reset, and never
+/// beside a session that is left.
+#[test]
+fn o2_a_forced_reconnect_from_every_phase() {
+    for (phase, mut course) in everywhere(Preset::Default) {
+        let effect = course.step(Event::Reconnect);
+        let expected = match phase {
+            "stopped" => open(1),
+            "up" => close(1),
+            "waiting" | "failed" | "error" => open(2),
+            _ => None,
+        };
+        assert_eq!(effect, expected, "{phase}");
+        let opened = match phase {
+            "queued" | "connecting" => 1,
+            "up" | "stopping" | "reopening" | "timed out" => {
+                assert_eq!(course.ends(gone()), open(2), "{phase}");
+                2
+            }
+            _ => course.life.epoch.0,
+        };
+        assert_eq!(course.life.epoch, Epoch(opened), "{phase}");
+        assert_eq!(course.status().attempt, 0, "{phase}");
+        course.report(Report::Begun);
+        course.report(Report::Opened);
+        assert_eq!(course.state(), State::Connected, "{phase}");
+    }
+}
+
+/// A person who tries a reconnect of what is down for a while does not end its own attempts, even
+/// where a first failure is an error.
+#[test]
+fn o2_a_reconnect_that_fails_is_no_first_attempt() {
+    for event in [Event::Reconnect, Event::Start] {
+        let mut course = Course::losing(steady(Preset::Router), gone());
+        assert_eq!(course.step(event.clone()), open(2));
+        course.ends(refused());
+        assert_eq!(course.state(), State::Reconnecting, "{event:?}");
+    }
+    let mut course = Course::up(steady(Preset::Router));
+    course.step(Event::Reconnect);
+    assert_eq!(course.ends(gone()), open(2));
+    course.ends(refused());
+    assert_eq!(course.state(), State::Reconnecting);
+
+    // What its operator stopped meanwhile is started for the first time.
+    let mut course = Course::up(steady(Preset::Router));
+    course.step(Event::Stop);
+    course.step(Event::Start);
+    assert_eq!(course.ends(gone()), open(2));
+    course.ends(refused());
+    assert_eq!(course.state(), State::Error);
+}
+
+/// F10, G14: failed, then by hand: the counter begins anew.
+#[test]
+fn f10_a_reconnect_from_failed_has_the_whole_budget() {
+    let mut course = Course::losing(steady(Preset::Router), gone());
+    for _ in 0..5 {
+        course.tick();
+        course.ends(refused());
+    }
+    assert_eq!(course.state(), State::Failed);
+    course.step(Event::Reconnect);
+    course.opens();
+    course.ends(gone());
+    assert_eq!(
+        (course.state(), course.due()),
+        (State::Reconnecting, Some(SECOND))
+    );
+}
+
+/// G11: what waits is tried at once, what is up is doubted and asked; nothing else moves.
+#[test]
+fn g11_resumed_from_every_phase() {
+    for (phase, mut course) in everywhere(Preset::Default) {
+        course.wait(SECOND);
+        let (before, due) = (course.life.clone(), course.due());
+        let effect = course.step(Event::Resumed);
+        match phase {
+            "waiting" => assert_eq!(effect, open(2)),
+            "up" => {
+                assert_eq!((effect, course.due()), (None, Some(0)));
+                assert_eq!(course.step(Event::Tick), probe(1));
+            }
+            _ => {
+                assert_eq!(effect, None, "{phase}");
+                assert_eq!(
+                    (course.life.clone(), course.due()),
+                    (before, due),
+                    "{phase}"
+                );
+            }
+        }
+    }
+}
+
+/// What nobody asks otherwise is asked after a sleep, once.
+#[test]
+fn g11_without_health_checks_it_is_asked_once() {
+    let mut course = Course::up(steady(Preset::Manual));
+    assert_eq!(course.due(), None);
+    course.step(Event::Resumed);
+    assert_eq!(course.tick(), probe(1));
+    assert_eq!(course.report(Report::Probe(Outcome::Busy)), None);
+    assert_eq!(course.due(), None);
+}
+
+/// H9: a call that fails makes the server doubtful; one probe at a time tells.
+#[test]
+fn h9_a_doubt_is_settled_by_one_probe() {
+    let mut course = Course::up(steady(Preset::Default));
+    course.wait(SECOND);
+    course.report(Report::Doubted);
+    course.wait(1);
+    course.report(Report::Doubted);
+    assert_eq!(course.tick(), probe(1));
+    course.report(Report::Doubted);
+    assert_eq!(course.due(), None);
+    course.report(Report::Probe(Outcome::Unanswered(None)));
+    assert_eq!(
+        (course.state(), course.due()),
+        (State::Connected, Some(30 * SECOND))
+    );
+}
+
+/// What a resumed server says afterwards is evidence; what had come before is not.
+#[test]
+fn g11_a_doubt_ends_with_news() {
+    let mut course = Course::up(steady(Preset::Default));
+    course.wait(5 * SECOND);
+    let before = course.now;
+    course.wait(5 * SECOND);
+    course.step(Event::Resumed);
+    course.report(Report::Heard(before));
+    assert_eq!(course.due(), Some(0));
+    course.wait(1);
+    course.report(Report::Heard(course.now));
+    assert_eq!(course.due(), Some(30 * SECOND));
+}
+
+/// F9, T1: a stop ends whatever there is, and what comes later opens nothing.
+#[test]
+fn a_stop_from_every_phase() {
+    for (phase, mut course) in everywhere(Preset::Default) {
+        let effect = course.step(Event::Stop);
+        let expected = match phase {
+            "queued" | "connecting" | "up" => close(1),
+            _ => None,
+        };
+        assert_eq!(effect, expected, "{phase}");
+        for event in [Event::CallWaiting, Event::Resumed, Event::Tick] {
+            assert_eq!(course.step(event), None, "{phase}");
+        }
+        course.ends(gone());
+        assert_eq!(course.state(), State::Disconnected, "{phase}");
+        assert_eq!(course.status().reason, None, "{phase}");
+    }
+}

@@ -1,0 +1,217 @@
+//! The rows of section Y to the millisecond. Jitter is drawn from the seed and the epoch, so that it
+//! can be pinned, too.
+
+use super::*;
+use crate::health::{Action, Method};
+
+/// The waits of an outage in which no attempt succeeds, as many as there are up to eight, and what
+/// it ends in.
+fn outage(policy: Policy, loss: &Loss) -> (Vec<u64>, State) {
+    let mut course = Course::losing(policy, loss.clone());
+    let mut waits = Vec::new();
+    while waits.len() < 8
+        && let Some(wait) = course.due()
+    {
+        waits.push(wait);
+        let epoch = course.life.epoch.0 + 1;
+        assert_eq!(course.tick(), open(epoch));
+        course.report(Report::Begun);
+        course.ends(loss.clone());
+    }
+    (waits, course.state())
+}
+
+struct Row {
+    preset: Preset,
+    /// After the loss of a connection, and after a crash.
+    lost: (&'static [u64], State),
+    crashed: (&'static [u64], State),
+    first_refused: State,
+    /// Silence before a probe, and what its answer may take.
+    probe: Option<(u64, u64)>,
+    method: Method,
+    threshold: u32,
+    action: Action,
+}
+
+const FIVE: &[u64] = &[1000, 2000, 4000, 8000, 16_000];
+
+const ROWS: [Row; 6] = [
+    Row {
+        preset: Preset::Default,
+        lost: (
+            &[1013, 2036, 3691, 7890, 15_638, 31_439, 29_339, 30_711],
+            State::Reconnecting,
+        ),
+        crashed: (&[1013, 2036, 3691, 7890, 15_638], State::Failed),
+        first_refused: State::Reconnecting,
+        probe: Some((30_399, 10_000)),
+        method: Method::Ping,
+        threshold: 3,
+        action: Action::Verify,
+    },
+    Row {
+        preset: Preset::Persistent,
+        lost: (
+            &[1013, 2036, 3691, 7890, 15_638, 33_535, 62_590, 131_034],
+            State::Reconnecting,
+        ),
+        crashed: (
+            &[1013, 2036, 3691, 7890, 15_638, 33_535, 62_590, 131_034],
+            State::Reconnecting,
+        ),
+        first_refused: State::Reconnecting,
+        probe: Some((121_597, 60_000)),
+        method: Method::ToolsList,
+        threshold: 3,
+        action: Action::Event,
+    },
+    Row {
+        preset: Preset::Router,
+        lost: (FIVE, State::Failed),
+        crashed: (FIVE, State::Failed),
+        first_refused: State::Error,
+        probe: Some((30_000, 5_000)),
+        method: Method::Http,
+        threshold: 3,
+        action: Action::Reconnect,
+    },
+    Row {
+        preset: Preset::Bounded,
+        lost: (FIVE, State::Failed),
+        crashed: (FIVE, State::Failed),
+        first_refused: State::Error,
+        probe: Some((30_000, 10_000)),
+        method: Method::Ping,
+        threshold: 1,
+        action: Action::Reconnect,
+    },
+    Row {
+        preset: Preset::Desktop,
+        lost: (&[], State::Disconnected),
+        crashed: (&[], State::Crashed),
+        first_refused: State::Error,
+        probe: None,
+        method: Method::Ping,
+        threshold: 3,
+        action: Action::Verify,
+    },
+    Row {
+        preset: Preset::Manual,
+        lost: (&[], State::Disconnected),
+        crashed: (&[], State::Crashed),
+        first_refused: State::Error,
+        probe: None,
+        method: Method::Ping,
+        threshold: 3,
+        action: Action::Verify,
+    },
+];
+
+#[test]
+fn y_every_presets_timings() {
+    assert_eq!(ROWS.each_ref().map(|row| row.preset), Preset::ALL);
+    for row in ROWS {
+        let preset = row.preset;
+        let owned = |(waits, state): (&[u64], State)| (waits.to_vec(), state);
+        let policy = preset.policy();
+        assert_eq!(
+            outage(policy.clone(), &gone()),
+            owned(row.lost),
+            "{preset:?}"
+        );
+        assert_eq!(
+            outage(policy.clone(), &crash()),
+            owned(row.crashed),
+            "{preset:?} crashes"
+        );
+
+        let mut course = Course::new(policy.clone());
+        course.step(Event::Start);
+        course.report(Report::Begun);
+        assert_eq!(course.due(), Some(30_000), "{preset:?} connects"); // E7
+        course.ends(refused());
+        assert_eq!(course.state(), row.first_refused, "{preset:?} at first");
+
+        let course = Course::up(policy.clone());
+        assert_eq!(
+            course.due(),
+            row.probe.map(|(after, _)| after),
+            "{preset:?}"
+        );
+        let health = policy.health;
+        if let Some((_, timeout)) = row.probe {
+            assert_eq!(health.timeout, Duration::from_millis(timeout), "{preset:?}");
+        }
+        assert_eq!(
+            (health.method, health.threshold, health.action),
+            (row.method, row.threshold, row.action),
+            "{preset:?}"
+        );
+    }
+}
+
+/// G1, G14: 1, 2, 4, 8, 16 s, then failed; never the 30 s of [000]'s summary.
+#[test]
+fn g1_five_attempts_then_failed() {
+    for preset in [Preset::Router, Preset::Bounded] {
+        let (waits, state) = outage(preset.policy(), &refused());
+        assert_eq!((&waits[..], state), (FIVE, State::Failed));
+        let words = state.words();
+        assert_eq!(
+            words.page_message,
+            Some("Connection failed after max retries")
+        );
+    }
+}
+
+#[test]
+fn g5_the_cap() {
+    let mut policy = Preset::Router.policy();
+    policy.reconnect.initial_delay = Duration::from_millis(500);
+    policy.reconnect.max_delay = Duration::from_millis(1000);
+    assert_eq!(outage(policy, &gone()).0, [500, 1000, 1000, 1000, 1000]);
+}
+
+/// Y, row `default`: 1, 2, 4, 8, 16, 30, 30 s.
+#[test]
+fn y_default_doubles_up_to_its_cap() {
+    let (waits, _) = outage(steady(Preset::Default), &gone());
+    assert_eq!(
+        waits,
+        [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]
+    );
+}
+
+/// G7: 180 s, and the jitter is applied after the cap: from 162 to 198 s, and all of that.
+#[test]
+fn g7_persistent_stays_around_its_cap() {
+    let policy = Preset::Persistent.policy();
+    let waits: Vec<_> = (0..1000)
+        .map(|epoch| policy.delay(20, Epoch(epoch)).as_millis())
+        .collect();
+    assert!(waits.iter().all(|wait| (162_000..=198_000).contains(wait)));
+    assert!(waits.iter().any(|wait| *wait < 163_000));
+    assert!(waits.iter().any(|wait| *wait > 197_000));
+}
+
+#[test]
+fn g7_jitter_follows_the_seed() {
+    let delay = |seed, epoch| {
+        let policy = Policy {
+            seed,
+            ..Policy::default()
+        };
+        policy.delay(1, Epoch(epoch))
+    };
+    assert_eq!(delay(1, 5), delay(1, 5));
+    assert_ne!(delay(1, 5), delay(2, 5));
+    assert_ne!(delay(1, 5), delay(1, 6));
+}
+
+/// However often it was tried: no wait overflows.
+#[test]
+fn the_longest_outage_has_a_wait() {
+    let policy = steady(Preset::Persistent);
+    assert_eq!(policy.delay(u32::MAX, Epoch(1)), Duration::from_secs(180));
+}

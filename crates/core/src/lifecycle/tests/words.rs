@@ -1,0 +1,55 @@
+//! Y3: the words of every surface, written out once more as the requirements have them.
+
+use super::*;
+
+#[test]
+fn y3_every_state_on_every_surface() {
+    // canonical | 000 page | its message | 001 tools | 002 REST | 003 desktop
+    let table = "
+        disconnected | stopped  |                                     | disconnected | disconnected | stopped
+        connecting   | starting |                                     | connecting   | connecting   | starting
+        connected    | running  |                                     | connected    | connected    | running
+        reconnecting | starting | Reconnecting...                     | reconnecting | reconnecting | starting
+        error        | error    |                                     | error        | error        | error
+        failed       | error    | Connection failed after max retries | error        | failed       | error
+        crashed      | error    |                                     | error        | disconnected | crashed
+        stopping     | stopping |                                     | disconnected | disconnected | stopped";
+    let rows = table.trim().lines();
+    let rows: Vec<Vec<_>> = rows
+        .map(|row| row.split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), State::ALL.len());
+    for (row, state) in rows.iter().zip(State::ALL) {
+        let words = state.words();
+        let found = [
+            words.canonical,
+            words.page,
+            words.page_message.unwrap_or_default(),
+            words.tools,
+            words.rest,
+            words.desktop,
+        ];
+        assert_eq!(found, row[..], "{state:?}");
+        assert_eq!(state.to_string(), words.canonical);
+        assert_eq!(
+            serde_json::to_value(state).expect("a word"),
+            words.canonical
+        );
+    }
+}
+
+/// 002 t67: a death is `disconnected` where nothing is reconnected, `crashed` if a process ended.
+#[test]
+fn y3_f8_what_a_loss_is_called() {
+    let check = |preset: Preset, loss: Loss, expected| {
+        let course = Course::losing(steady(preset), loss.clone());
+        assert_eq!(course.state(), expected, "{preset:?} {loss:?}");
+        assert_eq!(course.status().reason, Some(loss.to_string()));
+    };
+    check(Preset::Manual, gone(), State::Disconnected);
+    check(Preset::Manual, crash(), State::Crashed);
+    check(Preset::Default, gone(), State::Reconnecting);
+    check(Preset::Default, crash(), State::Reconnecting);
+    let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
+    check(Preset::Default, unauthorized, State::Error);
+}

@@ -1,0 +1,310 @@
+//! Server-sent events, each bounded in size, out of the pieces of a stream.
+//!
+//! Read as WHATWG HTML, section 9.2.6, says, except that blocks without data are given on, too, for
+//! their `id` and `retry` count, and that data stays the bytes that came: whether they are UTF-8 is
+//! asked by who reads the message.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// How much of an oversized event is kept, to say whose answer it was.
+const KEPT_HEAD: usize = 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// One block of a stream: an event, or what is said about the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The value of `event`.
+    pub name: Option<String>,
+    pub id: Option<String>,
+    /// In milliseconds.
+    pub retry: Option<u64>,
+    /// The values of `data`, one to a line.
+    pub data: Option<Bytes>,
+}
+
+/// An event that was not kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    /// How its data begins.
+    pub head: Bytes,
+}
+
+/// Splits pieces of a stream into events, and holds no more than one piece and what `limit` allows.
+#[derive(Debug)]
+pub struct EventParser {
+    /// The most that the lines of one event may have, their ends and comments not counted.
+    limit: usize,
+    /// What has not been looked at.
+    input: Bytes,
+    /// The beginning of a line whose end has not come.
+    line: BytesMut,
+    /// The line that has begun is of no interest.
+    skips_line: bool,
+    /// A line feed that comes next belongs to the carriage return before it.
+    after_return: bool,
+    /// No line has ended yet.
+    is_first_line: bool,
+    block: Block,
+}
+
+/// An event whose end has not come.
+#[derive(Debug, Default)]
+struct Block {
+    event: Event,
+    data: Data,
+    /// What its lines have so far.
+    size: usize,
+    too_large: Option<TooLarge>,
+}
+
+/// Most messages are one line, which is not copied.
+#[derive(Debug, Default)]
+enum Data {
+    #[default]
+    Nothing,
+    Line(Bytes),
+    Lines(BytesMut),
+}
+
+impl EventParser {
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            input: Bytes::new(),
+            line: BytesMut::new(),
+            skips_line: false,
+            after_return: false,
+            is_first_line: true,
+            block: Block::default(),
+        }
+    }
+
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Takes the next piece, once [`EventParser::next_event`] has nothing more to say of the last.
+    pub fn push(&mut self, piece: Bytes) {
+        debug_assert!(self.input.is_empty(), "one piece after the other");
+        self.input = piece;
+    }
+
+    /// The next event that has come whole.
+    pub fn next_event(&mut self) -> Option<Result<Event, TooLarge>> {
+        loop {
+            if self.after_return && !self.input.is_empty() {
+                self.after_return = false;
+                if self.input[0] == b'\n' {
+                    self.input.advance(1);
+                }
+            }
+            let Some(end) = memchr::memchr2(b'\n', b'\r', &self.input) else {
+                let begun = std::mem::take(&mut self.input);
+                self.keep(&begun);
+                return None;
+            };
+            let mut line = self.input.split_to(end);
+            self.after_return = self.input[0] == b'\r';
+            self.input.advance(1);
+            if !self.line.is_empty() {
+                self.keep(&line);
+                line = std::mem::take(&mut self.line).freeze();
+            }
+            if std::mem::take(&mut self.is_first_line) && line.starts_with(BYTE_ORDER_MARK) {
+                line.advance(BYTE_ORDER_MARK.len());
+            }
+            if std::mem::take(&mut self.skips_line) {
+                continue;
+            }
+            if !line.is_empty() {
+                self.block.line(&line, self.limit);
+            } else if let Some(event) = std::mem::take(&mut self.block).end() {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Keeps the beginning of a line, or a further piece of it.
+    fn keep(&mut self, piece: &[u8]) {
+        if piece.is_empty() || self.skips_line {
+            return;
+        }
+        self.line.extend_from_slice(piece);
+        let mut line = &self.line[..];
+        if self.is_first_line {
+            line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        }
+        let is_comment = line.first() == Some(&b':');
+        if is_comment || !self.block.has_room(line, self.limit) {
+            self.skips_line = true;
+            // Not empty, for that would end the event.
+            self.line.truncate(1);
+        }
+    }
+}
+
+impl Block {
+    /// Whether another line, or the beginning of one, can be kept. If not, nothing is from now on.
+    fn has_room(&mut self, line: &[u8], limit: usize) -> bool {
+        if self.too_large.is_none() && self.size + line.len() > limit {
+            let mut data = std::mem::take(&mut self.data);
+            // With its colon: the name of what has only begun may be longer.
+            if let Some((b"data", value)) = field(line).filter(|_| line.len() > b"data".len()) {
+                data.push(Bytes::copy_from_slice(&value[..value.len().min(KEPT_HEAD)]));
+            }
+            let data = data.bytes();
+            let head = Bytes::copy_from_slice(&data[..data.len().min(KEPT_HEAD)]);
+            self.too_large = Some(TooLarge { head });
+        }
+        self.too_large.is_none()
+    }
+
+    fn line(&mut self, line: &Bytes, limit: usize) {
+        let Some((name, value)) = field(line) else {
+            return;
+        };
+        if !self.has_room(line, limit) {
+            return;
+        }
+        self.size += line.len();
+        let text = || Some(String::from_utf8_lossy(value).into_owned());
+        match name {
+            b"data" => self.data.push(line.slice_ref(value)),
+            b"event" => self.event.name = text(),
+            b"id" if !value.contains(&0) => self.event.id = text(),
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                let number = std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|it| it.parse().ok());
+                self.event.retry = number.or(self.event.retry);
+            }
+            _ => {}
+        }
+    }
+
+    /// What the blank line makes of it; nothing of a block that says nothing.
+    fn end(self) -> Option<Result<Event, TooLarge>> {
+        if let Some(too_large) = self.too_large {
+            return Some(Err(too_large));
+        }
+        let data = match self.data {
+            Data::Nothing => None,
+            data => Some(data.bytes()),
+        };
+        let event = Event { data, ..self.event };
+        (event != Event::default()).then_some(Ok(event))
+    }
+}
+
+impl Data {
+    fn push(&mut self, line: Bytes) {
+        let mut lines = match std::mem::take(self) {
+            Self::Nothing => {
+                *self = Self::Line(line);
+                return;
+            }
+            Self::Line(first) => BytesMut::from(first),
+            Self::Lines(lines) => lines,
+        };
+        lines.put_u8(b'\n');
+        lines.put_slice(&line);
+        *self = Self::Lines(lines);
+    }
+
+    fn bytes(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::Line(line) => line,
+            Self::Lines(lines) => lines.freeze(),
+        }
+    }
+}
+
+/// Name and value of a line; `None` for a comment.
+fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    match memchr::memchr(b':', line) {
+        Some(0) => None,
+        Some(colon) => {
+            let value = &line[colon + 1..];
+            Some((&line[..colon], value.strip_prefix(b" ").unwrap_or(value)))
+        }
+        None => Some((line, b"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The events of a stream that arrives in pieces of `size` bytes.
+    fn events(stream: &str, size: usize, limit: usize) -> Vec<Result<Event, TooLarge>> {
+        let mut parser = EventParser::new(limit);
+        let mut events = Vec::new();
+        for piece in stream.as_bytes().chunks(size) {
+            parser.push(Bytes::copy_from_slice(piece));
+            events.extend(std::iter::from_fn(|| parser.next_event()));
+        }
+        events
+    }
+
+    fn check(stream: &str, limit: usize, expected: &[Result<Event, TooLarge>]) {
+        for size in 1..=stream.len() {
+            assert_eq!(events(stream, size, limit), expected, "in pieces of {size}");
+        }
+    }
+
+    fn data(text: &str) -> Result<Event, TooLarge> {
+        Ok(Event {
+            data: Some(Bytes::copy_from_slice(text.as_bytes())),
+            ..Event::default()
+        })
+    }
+
+    #[test]
+    fn fields_make_events_however_they_arrive() {
+        let stream = "\u{feff}data: a\ndata\ndata:b\n\n: a comment\n\r\nevent: e\rid: 7\rretry: 12\rretry: x\rdata:  c\rother: d\r\rid: 1\0\n\ndata: unfinished";
+        let whole = Event {
+            name: Some("e".to_owned()),
+            id: Some("7".to_owned()),
+            retry: Some(12),
+            data: Some(Bytes::from(" c")),
+        };
+        check(stream, 100, &[data("a\n\nb"), Ok(whole)]);
+    }
+
+    #[test]
+    fn an_oversized_event_is_left_out_and_its_head_kept() {
+        let too_large = |head: &'static str| {
+            let head = Bytes::from(head);
+            Err(TooLarge { head })
+        };
+        let stream = "data: 1\n\ndata: 23\ndata: 45678901\n: so\n\ndata: 2\r\rdata: 234567890\r\n\r\ndata: 3\n\n";
+        let found = events(stream, stream.len(), 14);
+        assert_eq!(
+            found,
+            [
+                data("1"),
+                too_large("23\n45678901"),
+                data("2"),
+                too_large("234567890"),
+                data("3")
+            ]
+        );
+        for size in 1..stream.len() {
+            let found = events(stream, size, 14);
+            assert_eq!(
+                (&found[0], &found[2], &found[4]),
+                (&data("1"), &data("2"), &data("3"))
+            );
+            assert!(found[1].is_err() && found[3].is_err());
+        }
+    }
+
+    /// A stream that says nothing for weeks but that it is alive holds nothing, and stays readable.
+    #[test]
+    fn comments_do_not_count_however_many_they_are() {
+        let stream = ": ping\n\n".repeat(100) + "data: 1\n" + &": ping\n".repeat(100) + "\n";
+        check(&stream, 10, &[data("1")]);
+    }
+}

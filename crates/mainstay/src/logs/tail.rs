@@ -1,0 +1,77 @@
+//! The last lines a server wrote to stderr: the first thing to show when it fails.
+
+use std::{
+    borrow::Cow,
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+
+use super::{Line, Source, redact::redact};
+use crate::utc;
+
+/// Lines that are kept.
+const KEPT_LINES: usize = 20;
+
+/// Longest line that is kept, in bytes; a longer one is cut.
+const MAX_LINE: usize = 2048;
+
+#[derive(Debug, Default)]
+pub struct Tail(Mutex<VecDeque<(SystemTime, String)>>);
+
+impl Tail {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(SystemTime, String)>> {
+        // Held for a few lines, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes whole lines; of many, only the last ones are looked at.
+    pub fn extend(&self, lines: &[u8]) {
+        if lines.is_empty() {
+            return;
+        }
+        // One that was cut has lost its end.
+        let body = lines.strip_suffix(b"\n").unwrap_or(lines);
+        let before = memchr::memrchr_iter(b'\n', body).nth(KEPT_LINES - 1);
+        let now = SystemTime::now();
+        let mut kept = self.kept();
+        for line in body[before.map_or(0, |at| at + 1)..].split(|byte| *byte == b'\n') {
+            if kept.len() == KEPT_LINES {
+                kept.pop_front();
+            }
+            kept.push_back((now, text(line, MAX_LINE).into_owned()));
+        }
+    }
+
+    /// Forgets what an earlier process wrote.
+    pub fn clear(&self) {
+        self.kept().clear();
+    }
+
+    /// The lines, without secrets.
+    pub fn texts(&self) -> Vec<String> {
+        let kept = self.kept();
+        let texts = kept.iter().map(|(_, text)| redact(text).into_owned());
+        texts.collect()
+    }
+
+    pub fn lines(&self) -> Vec<Line> {
+        let kept = self.kept();
+        let lines = kept.iter().map(|(time, text)| Line {
+            time: utc::rfc3339(*time),
+            source: Source::Stderr,
+            text: redact(text).into_owned(),
+        });
+        lines.collect()
+    }
+}
+
+/// A line as text, without its end; one of more than `limit` bytes is cut, and says so.
+pub fn text(line: &[u8], limit: usize) -> Cow<'_, str> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.get(..limit) {
+        Some(head) if line.len() > limit => format!("{}…", String::from_utf8_lossy(head)).into(),
+        _ => String::from_utf8_lossy(line),
+    }
+}

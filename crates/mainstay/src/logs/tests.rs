@@ -1,0 +1,268 @@
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use super::{queue::MAX_QUEUED, *};
+
+fn name(text: &str) -> ServerName {
+    ServerName::new(text).expect("a legal name")
+}
+
+fn state() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+fn file(state: &Path, name: &str) -> String {
+    fs::read_to_string(state.join("logs").join(name)).unwrap_or_default()
+}
+
+/// What stands in a file, without the times.
+fn said(state: &Path, name: &str) -> Vec<String> {
+    let text = file(state, name);
+    let said = text.lines().map(|line| {
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.len() == 24 && time.ends_with('Z'), "{line}");
+        rest.to_owned()
+    });
+    said.collect()
+}
+
+/// S1, S5, S11: one file for each server, one for everyone's errors; no secrets.
+#[tokio::test]
+async fn what_a_server_says_is_in_its_file() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let log = logs.server(&name("fake"));
+    logs.server(&name("silent"));
+    log.note("started pid 7");
+    let mut stderr = log.stream(Source::Stderr);
+    let mut stdout = log.stream(Source::Stdout);
+    assert_eq!(stderr.write(b"one\r\n\ntw"), 2);
+    assert_eq!(stdout.write(b"\n  \nnoise \xff\nmore"), 1);
+    assert_eq!(stderr.write(b"o, Bearer abc\nthe last wor"), 1);
+    stderr.end();
+    stdout.end();
+    log.error("process exited unexpectedly (code 7)");
+    assert_eq!(
+        log.tail.texts(),
+        ["one", "", "two, Bearer [redacted]", "the last wor"]
+    );
+    logs.close().await;
+    assert_eq!(
+        said(state.path(), "mcp-fake.log"),
+        [
+            "mainstay started pid 7",
+            "stderr one",
+            "stderr ",
+            "stdout noise \u{fffd}",
+            "stderr two, Bearer [redacted]",
+            "stderr the last wor",
+            "stdout more",
+            "mainstay process exited unexpectedly (code 7)",
+        ]
+    );
+    assert_eq!(
+        said(state.path(), "mcp-errors.log"),
+        ["fake process exited unexpectedly (code 7)"]
+    );
+    assert!(!state.path().join("logs/mcp-silent.log").exists());
+}
+
+/// A server called `errors` does not write among everyone's errors.
+#[tokio::test]
+async fn no_server_has_the_file_of_the_errors() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    for errors in ["errors", "ERRORS"] {
+        logs.server(&name(errors)).note("mine");
+    }
+    logs.close().await;
+    assert_eq!(file(state.path(), "mcp-errors.log"), "");
+    assert_eq!(said(state.path(), "mcp-errors_.log"), ["mainstay mine"]);
+}
+
+/// S4: a hundred lines are written at once, fewer after a second.
+#[tokio::test]
+async fn lines_are_written_in_batches() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let log = logs.server(&name("fake"));
+    let written = async |lines: usize| {
+        let began = Instant::now();
+        while said(state.path(), "mcp-fake.log").len() < lines {
+            assert!(began.elapsed() < Duration::from_secs(20), "{lines} lines");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        began.elapsed()
+    };
+    let began = Instant::now();
+    for _ in 0..99 {
+        log.note("x");
+    }
+    // On a slow machine, the second may be over already.
+    let (waiting, waited) = (said(state.path(), "mcp-fake.log").len(), began.elapsed());
+    assert!(
+        waiting == 0 || waited > Duration::from_millis(900),
+        "{waiting}"
+    );
+    log.note("x");
+    written(100).await;
+    log.note("x");
+    written(101).await;
+    logs.close().await;
+}
+
+/// U8: a flood costs a bounded queue; what is not written is counted, in the log as well.
+#[tokio::test]
+async fn a_flood_is_dropped_and_counted() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let log = logs.server(&name("flood"));
+    let mut stream = log.stream(Source::Stderr);
+    let piece = [b"x".repeat(79), b"\n".to_vec()].concat().repeat(800);
+    for _ in 0..300 {
+        assert_eq!(stream.write(&piece), 800);
+    }
+    logs.close().await;
+    let said = said(state.path(), "mcp-flood.log");
+    let dropped = |line: &String| {
+        let count = line
+            .strip_prefix("mainstay … ")?
+            .strip_suffix(" lines dropped")?;
+        count.parse::<u64>().ok()
+    };
+    let dropped_here: u64 = said.iter().filter_map(dropped).sum();
+    let kept = said.iter().filter(|line| dropped(line).is_none()).count() as u64;
+    let diagnostics = log.diagnostics();
+    assert_eq!(kept + dropped_here, 240_000);
+    assert_eq!(
+        (diagnostics.lines, diagnostics.dropped),
+        (240_000, dropped_here)
+    );
+    assert_eq!(diagnostics.bytes, 240_000 * 80);
+    let bytes = file(state.path(), "mcp-flood.log").len();
+    assert!(dropped_here > 0 && bytes >= MAX_QUEUED / 2, "{bytes} bytes");
+}
+
+/// S7: a line that does not end is cut, and an overflow is an error.
+#[tokio::test]
+async fn a_line_without_an_end_is_cut() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let log = logs.server(&name("endless"));
+    let mut stream = log.stream(Source::Stdout);
+    for _ in 0..200 {
+        assert_eq!(stream.write(&[b'x'; 10_000]), 0);
+    }
+    assert_eq!(stream.write(b"\nnext\n"), 2);
+    let mut stderr = log.stream(Source::Stderr);
+    stderr.write(&[b'y'; 100_000]);
+    stderr.end();
+    assert_eq!(log.tail.texts(), [format!("{}…", "y".repeat(2048))]);
+    logs.close().await;
+    let said = said(state.path(), "mcp-endless.log");
+    assert_eq!(said.len(), 4, "{said:?}");
+    assert_eq!(said[0], "mainstay a line on stdout exceeds 1048576 bytes");
+    let cut = format!("stdout {}…", "x".repeat(64 * 1024));
+    assert!(said[1] == cut, "{} bytes", said[1].len());
+    assert_eq!(said[2], "stdout next");
+    assert_eq!(log.diagnostics().oversized, 1);
+}
+
+/// S6: what cannot be written is counted, and said when it can be again.
+#[tokio::test]
+async fn a_log_that_cannot_be_written_is_not_fatal() {
+    let state = state();
+    // Not a folder.
+    fs::write(state.path().join("logs"), "").expect("written");
+    let log_file = LogFile::new(state.path().join("logs/x.log"), Arc::default());
+    for _ in 0..3 {
+        log_file.push("stderr", "lost");
+        log_file.flush();
+    }
+    fs::remove_file(state.path().join("logs")).expect("removed");
+    log_file.push("stderr", "kept");
+    log_file.flush();
+    assert_eq!(
+        said(state.path(), "x.log"),
+        ["stderr kept", "mainstay … 3 lines dropped"]
+    );
+    assert_eq!(log_file.counts.write_errors.into_inner(), 3);
+    assert_eq!(log_file.counts.dropped.into_inner(), 3);
+}
+
+/// A follower gets each line once: those that are there, and those that come.
+#[tokio::test]
+async fn a_follower_misses_nothing() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let log = logs.server(&name("fake"));
+    for line in ["one", "two", "three"] {
+        log.note(line);
+    }
+    let texts =
+        |lines: &[Line]| -> Vec<String> { lines.iter().map(|line| line.text.clone()).collect() };
+    let mut followed = log.last(2).expect("read");
+    assert_eq!(
+        (texts(&followed.lines), followed.last),
+        (vec!["two".to_owned(), "three".to_owned()], 3)
+    );
+    log.note("four");
+    log.note("five");
+    let mut numbered = Vec::new();
+    while numbered.len() < 2 {
+        let batch = tokio::time::timeout(Duration::from_secs(20), followed.batches.recv());
+        let batch = batch.await.expect("in time").expect("a batch");
+        numbered.extend(batch.lines().map(|(number, line)| (number, line.text)));
+    }
+    assert_eq!(numbered, [(4, "four".to_owned()), (5, "five".to_owned())]);
+    let resumed = log.after(3).expect("read");
+    assert_eq!(
+        (texts(&resumed.lines), resumed.last),
+        (vec!["four".to_owned(), "five".to_owned()], 5)
+    );
+    logs.close().await;
+    let left = left_behind(state.path(), &name("fake"), 1).expect("read");
+    assert_eq!(
+        left.map(|lines| texts(&lines)),
+        Some(vec!["five".to_owned()])
+    );
+    assert_eq!(
+        left_behind(state.path(), &name("nobody"), 1).expect("read"),
+        None
+    );
+}
+
+/// Without a state directory, there are the last lines of stderr.
+#[tokio::test]
+async fn without_a_place_there_is_the_tail() {
+    let log = Logs::default().server(&name("fake"));
+    log.note("nowhere to write");
+    let mut stream = log.stream(Source::Stderr);
+    for number in 0..30 {
+        stream.write(format!("{number}\n").as_bytes());
+    }
+    stream.write(
+        (30..45)
+            .map(|number| format!("{number}\n"))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    let expected: Vec<_> = (25..45).map(|number| number.to_string()).collect();
+    assert_eq!(log.tail.texts(), expected);
+    stream.write(
+        (50..90)
+            .map(|number| format!("{number}\n"))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    let expected: Vec<_> = (70..90).map(|number| number.to_string()).collect();
+    assert_eq!(log.tail.texts(), expected);
+    let last = log.last(2).expect("read");
+    assert_eq!(last.lines[1].text, "89");
+    assert_eq!(last.lines.len(), 2);
+}

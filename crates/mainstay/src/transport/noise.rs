@@ -1,0 +1,73 @@
+//! What a server writes to stdout beside messages: kept in its log, and said in ours without
+//! flooding it.
+
+use std::{sync::Arc, time::Instant};
+
+use crate::logs::{LogStream, ServerLog, Source, Throttle, Verdict};
+
+/// How much of a line is looked at to tell whether it was meant as a message.
+const HEAD: usize = 256;
+
+#[derive(Debug)]
+pub struct Noise {
+    log: Arc<ServerLog>,
+    stream: LogStream,
+    throttle: Throttle,
+}
+
+impl Noise {
+    pub fn new(log: &Arc<ServerLog>) -> Self {
+        Self {
+            log: Arc::clone(log),
+            stream: log.stream(Source::Stdout),
+            throttle: Throttle::default(),
+        }
+    }
+
+    /// A piece of what begins otherwise than a message.
+    pub fn hear(&mut self, piece: &[u8]) {
+        let lines = self.stream.write(piece);
+        self.count(lines);
+    }
+
+    /// A line that begins as a message, and is none. What was meant as one may hold arguments and
+    /// results, which are not for the log (S11).
+    pub fn broken(&mut self, line: &[u8], why: &str) {
+        let head = &line[..line.len().min(HEAD)];
+        if memchr::memmem::find(head, b"\"jsonrpc\"").is_some() {
+            self.log.note(&format!(
+                "{} bytes on stdout are no message: {why}",
+                line.len()
+            ));
+        } else {
+            self.stream.write(line);
+            self.stream.write(b"\n");
+        }
+        self.count(1);
+    }
+
+    pub fn end(&mut self) {
+        self.stream.end();
+        let rest = self.throttle.rest();
+        self.say(rest);
+    }
+
+    fn count(&mut self, lines: u64) {
+        if lines > 0 {
+            self.log.unparsable(lines);
+            let verdict = self.throttle.happened(lines, Instant::now());
+            self.say(verdict);
+        }
+    }
+
+    /// E17: noise never stops the messages.
+    fn say(&self, verdict: Verdict) {
+        if let Verdict::Say(lines) = verdict {
+            let server = self.log.server();
+            tracing::warn!(%server, lines, "failed to parse JSON-RPC message from stdout");
+            self.log.everyones_error(&format!(
+                "failed to parse JSON-RPC message from stdout ({lines} lines)"
+            ));
+        }
+    }
+}

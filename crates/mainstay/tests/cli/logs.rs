@@ -1,0 +1,163 @@
+//! `mainstay logs`, beside a daemon and without one.
+
+use insta::assert_snapshot;
+use mainstay::logs::Line;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::world::{Home, Run, within};
+
+const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
+
+/// The lines without their times.
+fn said(run: &Run) -> Vec<String> {
+    let said = run.stdout.lines().map(|line| {
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.ends_with('Z'), "{line}");
+        rest.to_owned()
+    });
+    said.collect()
+}
+
+/// S11: what was meant as a message is not shown, and secrets are not.
+#[tokio::test]
+async fn what_a_server_says_beside_the_protocol_is_shown() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", CHATTY), ("silent", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let all = home.run(&["logs", "fake", "--tail", "1000"]).await;
+    let lines = said(&all);
+    assert!(lines[0].starts_with("mainstay started pid "), "{all}");
+    for line in [
+        "stderr   hello, Authorization: Bearer [redacted]",
+        "stdout   Server ready on stdio!",
+        "stdout   {\"a\":1}",
+        "mainstay connected",
+    ] {
+        assert!(lines.iter().any(|said| said == line), "{line}: {all}");
+    }
+    assert!(!all.stdout.contains("jsonrpc"), "{all}");
+
+    let last = home.run(&["logs", "fake", "-n", "2", "--json"]).await;
+    let last = last.json()["lines"].clone();
+    let [.., before, end] = all.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{all}")
+    };
+    for (line, shown) in [(&last[0], before), (&last[1], end)] {
+        let text = line["text"].as_str().expect("a text");
+        assert!(shown.ends_with(text), "{last}: {all}");
+    }
+    assert!(last.get(2).is_none(), "{last}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_is_followed_until_the_daemon_stops() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", CHATTY)]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let mut follower = home
+        .command(&["logs", "fake", "--follow", "--json", "--tail", "1"])
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut next = async || -> Option<serde_json::Value> {
+        let line = within(lines.next_line()).await.expect("UTF-8")?;
+        Some(serde_json::from_str(&line).expect("JSON"))
+    };
+    let first = next().await.expect("a line");
+    // Each message of the server comes with noise.
+    home.run(&["call", "fake/echo", "text=x"]).await;
+    let mut heard = vec![first["text"].clone()];
+    while heard
+        .last()
+        .is_none_or(|text| *text != "Server ready on stdio!")
+        || heard.len() < 2
+    {
+        heard.push(next().await.expect("a line")["text"].clone());
+    }
+    daemon.stop().await;
+    while next().await.is_some() {}
+    let status = within(follower.wait()).await.expect("waited for");
+    assert_eq!(status.code(), Some(0));
+}
+
+/// S5: everything is there when the daemon has gone, its end included.
+#[tokio::test]
+async fn without_a_daemon_its_files_are_read() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", CHATTY), ("dead", &["--crash-at-start", "7"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    daemon.stop().await;
+    let run = home.run(&["logs", "fake"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert_eq!(
+        said(&run).last().map(String::as_str),
+        Some("mainstay disconnected: stopped")
+    );
+    let run = home.run(&["logs", "dead", "--json"]).await;
+    let said = run.json()["lines"].to_string();
+    assert!(
+        said.contains("the fake crashes at start with code 7"),
+        "{said}"
+    );
+    // Nobody writes, so nothing can follow.
+    let run = home.run(&["logs", "fake", "--follow", "--tail", "1"]).await;
+    assert_eq!(
+        (run.code, run.stdout.lines().count()),
+        (Some(3), 1),
+        "{run}"
+    );
+
+    let errors = home.state().join("logs/mcp-errors.log");
+    let errors = std::fs::read_to_string(errors).expect("read");
+    assert!(
+        errors.contains(" dead process exited unexpectedly (code 7)"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains(" fake failed to parse JSON-RPC message from stdout"),
+        "{errors}"
+    );
+    let fake = home.state().join("logs/mcp-fake.log");
+    let fake = std::fs::read_to_string(fake).expect("read");
+    assert!(
+        fake.lines().all(|line| Line::parse(line).is_some()),
+        "{fake}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_knows_has_no_log() {
+    let home = Home::new();
+    let mut seen = home
+        .transcript(&[&["logs", "nobody"], &["logs", "../token", "--json"]])
+        .await;
+    assert!(!home.state().exists());
+    let config = home.fakes(&[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    seen += &home
+        .transcript(&[
+            &["logs", "nobody"],
+            &["logs", "nobody", "--follow", "--json"],
+            &["logs", "a?b"],
+        ])
+        .await;
+    assert_snapshot!(seen);
+    daemon.stop().await;
+}
+
+/// Servers that were started for the occasion have no files, and their last lines.
+#[tokio::test]
+async fn for_the_occasion_there_is_stderr() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", CHATTY)]);
+    let run = home.run(&["logs", "fake", "--config", &config]).await;
+    assert_eq!(
+        said(&run),
+        ["stderr   hello, Authorization: Bearer [redacted]"]
+    );
+    assert!(!home.state().exists());
+}

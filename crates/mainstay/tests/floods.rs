@@ -1,0 +1,226 @@
+//! Servers that write as fast as they can what nobody asked for (U8, W21 to W23; S7, Y6), and a calm
+//! one beside them: memory stays bounded, and calls are answered throughout.
+//!
+//! `MAINSTAY_FLOOD_MB` sets how much each server writes; a thousand is what the requirements ask for.
+
+// Memory is read from /proc.
+#![cfg(target_os = "linux")]
+
+#[path = "cli/world.rs"]
+#[expect(dead_code, reason = "the world of the command line has more in it")]
+mod world;
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use mainstay::api::{Call, Client};
+use mainstay_core::config::Secret;
+use rustix::process::Signal;
+use serde_json::{Value, json, value::RawValue};
+use tokio::task::JoinSet;
+
+use crate::world::{Home, Serving};
+
+const MB: u64 = 1_000_000;
+const MIB: u64 = 1024 * 1024;
+
+/// What a flood may cost beyond what there was before it.
+const ALLOWED: u64 = 64 * MIB;
+
+/// What everything may cost at any time.
+const ALLOWED_ALL: u64 = 256 * MIB;
+
+/// Longer than any flood takes, also on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A call beside a flood takes longer, but not long.
+const SLOW_CALL: Duration = Duration::from_secs(2);
+
+/// In a debug build, more takes longer than tests should.
+fn bytes() -> u64 {
+    let wanted = std::env::var("MAINSTAY_FLOOD_MB").ok();
+    wanted.map_or(200, |text| text.parse().expect("a number")) * MB
+}
+
+/// W22, W23
+#[tokio::test]
+async fn garbage_in_lines_costs_nobody_anything() {
+    let seen = flooded(5, json!({"to": "stdout", "bytes": bytes()})).await;
+    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+}
+
+#[tokio::test]
+async fn garbage_without_line_ends_costs_nobody_anything() {
+    let seen = flooded(
+        5,
+        json!({"to": "stdout", "bytes": bytes(), "endless": true}),
+    )
+    .await;
+    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_torrent_of_stderr_costs_nobody_anything() {
+    let seen = flooded(5, json!({"to": "stderr", "bytes": bytes()})).await;
+    assert!(seen.above_idle < ALLOWED, "{seen:?}");
+}
+
+/// Y6: what begins as a message is held up to `maxMessageBytes`, and not a second time.
+#[tokio::test]
+async fn an_endless_message_is_held_to_its_limit() {
+    const MAX_MESSAGE: u64 = 64 * MIB;
+    let flood = json!({"to": "stdout", "bytes": bytes(), "endless": true, "as_message": true});
+    let seen = flooded(1, flood).await;
+    assert!(seen.above_idle < MAX_MESSAGE + ALLOWED, "{seen:?}");
+}
+
+/// How a flood went.
+#[derive(Debug)]
+#[expect(dead_code, reason = "shown")]
+struct Seen {
+    above_idle: u64,
+    peak: u64,
+    calls: usize,
+    p50: Duration,
+    p99: Duration,
+    worst: Duration,
+    took: Duration,
+}
+
+/// Lets so many servers flood at once, with calls of a calm one meanwhile.
+async fn flooded(servers: usize, flood: Value) -> Seen {
+    let home = Home::new();
+    let names: Vec<String> = (0..servers)
+        .map(|number| format!("flood{number}"))
+        .collect();
+    let mut all: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
+    all.push(("calm", &[]));
+    let config = home.fakes(&all);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: ").await;
+    let client = client(&home, &daemon);
+    for _ in 0..20 {
+        echo(&client, "calm").await;
+    }
+    let idle = memory(&daemon, "VmRSS");
+
+    let began = Instant::now();
+    let mut floods = JoinSet::new();
+    for server in client.servers().await.expect("a list").servers {
+        if server.name != "calm" {
+            let (client, flood) = (client.clone(), flood.clone());
+            floods.spawn(async move {
+                let pid = server.pid.expect("a process");
+                let before = written(pid);
+                let call = call(&server.name, "flood", &flood);
+                let until = async {
+                    let wanted = before + flood["bytes"].as_u64().expect("bytes");
+                    while written(pid) < wanted {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                };
+                // Its answer may be lost in a line without an end.
+                tokio::select! {
+                    Ok(_) = client.call(&call) => {}
+                    () = until => {}
+                }
+                server.name
+            });
+        }
+    }
+    let mut calls = Vec::new();
+    let mut over = Vec::new();
+    while !floods.is_empty() {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{} floods still run",
+            floods.len()
+        );
+        let before = Instant::now();
+        echo(&client, "calm").await;
+        calls.push(before.elapsed());
+        while let Some(ended) = floods.try_join_next() {
+            over.push(ended.expect("no panic"));
+        }
+    }
+    let took = began.elapsed();
+    let peak = memory(&daemon, "VmHWM");
+    // W21: what comes after the flood is a message again.
+    for name in over {
+        echo(&client, &name).await;
+    }
+    daemon.signal(Signal::TERM);
+    daemon.says("stopping").await;
+    // E17: what is said of a flood is no flood.
+    assert!(daemon.said.lines().count() < 100, "{}", daemon.said);
+    assert_eq!(daemon.ended().await, Some(0));
+    check_logs(&home, servers);
+
+    calls.sort_unstable();
+    let at = |share: usize| calls[(calls.len() - 1) * share / 100];
+    let seen = Seen {
+        above_idle: peak.saturating_sub(idle),
+        peak,
+        calls: calls.len(),
+        p50: at(50),
+        p99: at(99),
+        worst: at(100),
+        took,
+    };
+    assert!(seen.peak < ALLOWED_ALL, "{seen:?}");
+    assert!(seen.worst < SLOW_CALL, "{seen:?}");
+    println!("{servers} servers, {flood}: {seen:#?}");
+    seen
+}
+
+fn client(home: &Home, daemon: &Serving) -> Client {
+    let token = fs::read_to_string(home.state().join("token")).expect("a token");
+    Client::new(&daemon.url, Some(Secret::new(token))).expect("a URL")
+}
+
+fn call(server: &str, tool: &str, arguments: &Value) -> Call {
+    let arguments = RawValue::from_string(arguments.to_string()).expect("JSON");
+    Call {
+        tool: Some(format!("{server}/{tool}")),
+        arguments: Some(arguments),
+    }
+}
+
+async fn echo(client: &Client, server: &str) {
+    let call = call(server, "echo", &json!({"text": "still here"}));
+    let answer = client.call(&call).await.expect("an answer");
+    assert!(answer.result.get().contains("still here"), "{answer:?}");
+}
+
+/// What a process has written so far.
+fn written(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.and_then(|number| number.parse().ok())
+        .expect("a number")
+}
+
+/// In bytes.
+fn memory(daemon: &Serving, what: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it runs");
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number
+        .and_then(|number| number.parse::<u64>().ok())
+        .expect("a number")
+        * 1024
+}
+
+/// S2: the disk is bounded, too.
+fn check_logs(home: &Home, servers: usize) {
+    let folder = home.state().join("logs");
+    let mut sizes = Vec::new();
+    for file in fs::read_dir(folder).expect("read") {
+        sizes.push(file.expect("an entry").metadata().expect("its size").len());
+    }
+    // Live, and five rotated.
+    assert!(sizes.len() <= 6 * (servers + 2), "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 10 * MIB), "{sizes:?}");
+}
