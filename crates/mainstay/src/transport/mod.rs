@@ -56,9 +56,6 @@ pub use self::{
     vitals::{InFlight, Vitals},
 };
 
-/// For the fuzz targets only; what a parser reads is fed to it byte by byte there.
-#[doc(hidden)]
-
 /// Resolves to the reason when the connection, with everything it started, is gone.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 
