@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mainstay_core::config::{Config, Secret};
+use mainstay_core::config::{Config, Plan, Secret};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -19,7 +19,9 @@ use crate::{
         rest,
     },
     registry::Registry,
+    reload::Reloader,
     setting::Setting,
+    surroundings::LoadError,
 };
 
 /// What calls in flight and cancellations on their way may take at the end.
@@ -31,6 +33,7 @@ pub struct Daemon {
     max_body: usize,
     hosts: Vec<String>,
     origins: Vec<String>,
+    reloader: Option<Arc<Reloader>>,
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
     telling: JoinHandle<()>,
@@ -39,11 +42,11 @@ pub struct Daemon {
 impl Daemon {
     /// Starts the servers of a configuration; returns at once.
     pub fn start(config: &Config, setting: Setting) -> Self {
-        let hub = Arc::new(Hub::new(
-            Registry::start(config, setting),
-            Calls::default(),
-            config.page_size,
-        ));
+        let origin = setting.origin.clone();
+        let registry = Registry::start(config, setting);
+        let reloader = origin
+            .map(|origin| Arc::new(Reloader::new(origin, Arc::clone(&registry), config.clone())));
+        let hub = Arc::new(Hub::new(registry, Calls::default(), config.page_size));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
             let (hub, stop) = (Arc::clone(&hub), stop.clone());
@@ -54,6 +57,7 @@ impl Daemon {
             max_body: config.max_body_bytes,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
+            reloader,
             stop,
             telling,
         }
@@ -74,16 +78,35 @@ impl Daemon {
     ) -> JoinHandle<()> {
         let door = Door {
             hub: Arc::clone(&self.hub),
-            rest: rest::router(
-                Arc::clone(&self.hub),
-                token,
-                self.max_body,
-                self.stop.clone(),
-            ),
+            rest: self.rest(token),
             guard: Guard::new(address, &self.hosts, &self.origins),
             max_body: self.max_body,
         };
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
+    }
+
+    /// The REST door, open to whoever has the token.
+    pub fn rest(&self, token: Secret) -> axum::Router {
+        rest::router(rest::Door {
+            hub: Arc::clone(&self.hub),
+            reloader: self.reloader.clone(),
+            token,
+            max_body: self.max_body,
+            stop: self.stop.clone(),
+        })
+    }
+
+    /// Reads the configuration again, where it can be.
+    pub fn reloader(&self) -> Option<&Arc<Reloader>> {
+        self.reloader.as_ref()
+    }
+
+    /// Reloads whenever the configuration's file changes; ends with the daemon.
+    pub async fn watch(&self, tell: impl Fn(Result<Plan, LoadError>)) {
+        match &self.reloader {
+            Some(reloader) => reloader.watch(self.stop.clone(), tell).await,
+            None => self.stop.cancelled().await,
+        }
     }
 
     /// Serves one client on stdio; returns when it has gone.

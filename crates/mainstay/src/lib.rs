@@ -10,6 +10,7 @@ pub mod event_stream;
 pub mod front;
 pub mod logs;
 pub mod registry;
+pub mod reload;
 pub mod setting;
 pub mod state;
 pub mod supervisor;

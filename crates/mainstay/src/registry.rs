@@ -44,6 +44,8 @@ pub enum Announcement {
     ListChanged(ListKind, Instant),
     /// A server has a new shared session, which knows nothing of log levels and subscriptions.
     Opened(ServerName),
+    /// Servers have come or gone.
+    ServersChanged,
     /// A log message or a changed resource of a server.
     Notice(ServerName, Notice),
 }
@@ -202,6 +204,8 @@ impl Registry {
         }
         let after = Arc::new(Servers::new(list));
         self.servers.store(Arc::clone(&after));
+        // An error means that nobody listens.
+        self.announcements.send(Announcement::ServersChanged).ok();
         let gone = before
             .list
             .iter()

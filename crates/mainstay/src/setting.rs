@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::clock::SleepClock;
+use crate::{clock::SleepClock, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The state directory; without one nothing is kept on disk.
     pub state: Option<PathBuf>,
+    /// Where the configuration can be read again; without one it stays as it is.
+    pub origin: Option<Origin>,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
 }
@@ -16,6 +18,7 @@ impl Default for Setting {
     fn default() -> Self {
         Self {
             state: None,
+            origin: None,
             clock: SleepClock::system(),
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use mainstay_core::config::{
@@ -46,6 +47,20 @@ pub enum LoadError {
     Invalid { path: PathBuf, errors: ConfigErrors },
 }
 
+impl LoadError {
+    /// A line each, as `FILE:LINE:COLUMN: PATH: MESSAGE` where there is a place.
+    pub fn findings(&self) -> Vec<String> {
+        match self {
+            Self::Unreadable { source, .. } => vec![format!("{self}: {source}")],
+            Self::Invalid { path, errors } => errors
+                .0
+                .iter()
+                .map(|error| error.at(path.display()).to_string())
+                .collect(),
+        }
+    }
+}
+
 impl Loaded {
     fn empty() -> Self {
         Self {
@@ -71,6 +86,29 @@ impl Loaded {
             .problems()
             .map(move |(_, problem)| problem.at(&file).to_string())
             .chain(warnings)
+    }
+}
+
+/// Where a configuration comes from, and what the command line says beside it: it can be read again.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    pub flag: Option<PathBuf>,
+    /// `--health-interval`, if it was given (B13); `Some(None)` never asks.
+    pub health_interval: Option<Option<Duration>>,
+}
+
+impl Origin {
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        let mut loaded = load(self.flag.as_deref())?;
+        if let Some(interval) = self.health_interval {
+            loaded.config = loaded.config.with_health_interval(interval);
+        }
+        Ok(loaded)
+    }
+
+    /// The file, whether it is there or not.
+    pub fn path(&self) -> Option<PathBuf> {
+        locate(self.flag.as_deref(), &Process).map(|location| location.path().to_owned())
     }
 }
 

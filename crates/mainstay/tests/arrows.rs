@@ -21,21 +21,22 @@ const ROOMS: &str = "
     cli           -> cli/connect cli/error api
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/connect   -> cli/serve daemon api setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon setting surroundings
+    cli/mcp       -> cli/serve daemon setting
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo setting state surroundings
-    cli/status    -> supervisor              // what `serve` tells of its servers
+    cli/serve     -> cli/status daemon demo reload setting state surroundings
+    cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls registry setting
+    daemon        -> front front/mcp front/rest calls reload registry setting surroundings
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls supervisor transport logs api utc
+    front/rest    -> front/mcp calls reload supervisor transport logs api utc
     front/mcp     -> calls registry supervisor transport
     calls         -> supervisor transport
+    reload        -> registry surroundings
     registry      -> clock setting state supervisor transport logs
     supervisor    -> state transport logs
     transport     -> event_stream logs
@@ -43,7 +44,7 @@ const ROOMS: &str = "
 
     api           -> event_stream
     event_stream  ->
-    setting       -> clock
+    setting       -> clock surroundings
     clock         ->
     state         ->
     surroundings  ->
@@ -58,6 +59,7 @@ const PACKAGES: &str = "
     fake-server         ->
     conformance-server  ->
     mainstay-bench      ->
+    fuzz                -> mainstay mainstay-core
 ";
 
 /// The wall around the core: with these nothing can wait, or reach outside.

@@ -5,6 +5,7 @@
 
 // Memory is read from /proc.
 #![cfg(target_os = "linux")]
+#![expect(clippy::print_stdout, reason = "the figures")]
 
 #[path = "cli/world.rs"]
 #[expect(dead_code, reason = "the world of the command line has more in it")]
@@ -101,10 +102,11 @@ async fn flooded(servers: usize, flood: Value) -> Seen {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: ").await;
     let client = client(&home, &daemon);
+    let pid = pid(&home);
     for _ in 0..20 {
         echo(&client, "calm").await;
     }
-    let idle = memory(&daemon, "VmRSS");
+    let idle = memory(pid, "VmRSS");
 
     let began = Instant::now();
     let mut floods = JoinSet::new();
@@ -146,7 +148,7 @@ async fn flooded(servers: usize, flood: Value) -> Seen {
         }
     }
     let took = began.elapsed();
-    let peak = memory(&daemon, "VmHWM");
+    let peak = memory(pid, "VmHWM");
     // W21: what comes after the flood is a message again.
     for name in over {
         echo(&client, &name).await;
@@ -180,6 +182,13 @@ fn client(home: &Home, daemon: &Serving) -> Client {
     Client::new(&daemon.url, Some(Secret::new(token))).expect("a URL")
 }
 
+/// The daemon's.
+fn pid(home: &Home) -> u64 {
+    let text = fs::read(home.state().join("daemon.json")).expect("a file");
+    let file: Value = serde_json::from_slice(&text).expect("JSON");
+    file["pid"].as_u64().expect("a process")
+}
+
 fn call(server: &str, tool: &str, arguments: &Value) -> Call {
     let arguments = RawValue::from_string(arguments.to_string()).expect("JSON");
     Call {
@@ -203,8 +212,8 @@ fn written(pid: u32) -> u64 {
 }
 
 /// In bytes.
-fn memory(daemon: &Serving, what: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it runs");
+fn memory(pid: u64, what: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = text.lines().find_map(|line| line.strip_prefix(what));
     let number = line.and_then(|line| line.split_whitespace().nth(1));
     number

@@ -1,13 +1,13 @@
 //! The REST door: who may enter, what each route answers, and how it says no.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{fmt::Write as _, time::Duration};
 
 use axum::{Router, body::Body};
 use fake_server::{Fake, Script, WEIRD_RESULT};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use insta::assert_snapshot;
-use mainstay::{daemon::Daemon, front::rest, setting::Setting};
+use mainstay::{daemon::Daemon, setting::Setting};
 use mainstay_core::{
     config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
@@ -64,15 +64,11 @@ impl World {
         reached.disabled_tools = vec!["count".to_owned()];
         let config = Config {
             servers: vec![reached, server("down", Launch::Stdio(stdio))],
+            max_body_bytes: MAX_BODY,
             ..Config::default()
         };
         let daemon = Daemon::start(&config, Setting::default());
-        let router = rest::router(
-            Arc::clone(&daemon.hub),
-            Secret::new(TOKEN),
-            MAX_BODY,
-            daemon.stopping(),
-        );
+        let router = daemon.rest(Secret::new(TOKEN));
         within(daemon.hub.registry.settled()).await;
         Self {
             daemon,

@@ -134,7 +134,8 @@ impl ServerChange {
         let keys = differing(old, new);
         let action = match (old.connects_at_start(), new.connects_at_start()) {
             (false, true) => Action::Started,
-            (true, false) => Action::Stopped,
+            // One that runs is left alone when it is only not to be started by itself any more.
+            (true, false) if !new.enabled => Action::Stopped,
             _ if old.launch != new.launch && new.enabled => Action::Relaunched,
             _ if keys.is_empty() => Action::Unchanged,
             _ => Action::Changed,

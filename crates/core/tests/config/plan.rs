@@ -147,7 +147,8 @@ fn what_restarts_a_server_and_what_does_not() {
     assert_snapshot!(entry(r#"{"url": "http://h"}"#, r#"{"url": "http://i", "bearerToken": "t", "type": "sse"}"#), @"~ s  is restarted if it runs (url, headers, transport)");
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "preset": "router"}"#), @"~ s  changes without a restart (reconnect, restart, health)");
     assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "connectTimeoutMs": 1, "callRetry": true, "maxSessions": 1, "maxMessageBytes": 1, "roots": ["file:///a"], "isolation": "shared", "healthCheckUrl": "http://h"}"#), @"~ s  changes without a restart (connectTimeoutMs, callRetry, maxMessageBytes, maxSessions, isolation, roots, healthCheckUrl)");
-    assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "y", "autoStart": false}"#), @"~ s  is stopped (command, autoStart)");
+    assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "y", "autoStart": false}"#), @"~ s  is restarted if it runs (command, autoStart)");
+    assert_snapshot!(entry(r#"{"command": "x"}"#, r#"{"command": "x", "disabled": true}"#), @"~ s  is stopped (enabled)");
     assert_snapshot!(entry(r#"{"command": "x", "disabled": true}"#, r#"{"command": "y", "disabled": true}"#), @"~ s  changes without a restart (command)");
 }
 
@@ -232,7 +233,12 @@ proptest! {
             }
         }
         prop_assert_eq!(&servers, &new.servers);
-        prop_assert_eq!(up, wanted(&new));
+        // One that runs goes on when it is only not to be started by itself any more.
+        let mut expected = wanted(&new);
+        let running = wanted(&old);
+        let kept = new.servers.iter().filter(|server| server.enabled);
+        expected.extend(kept.map(|server| server.name.clone()).filter(|name| running.contains(name)));
+        prop_assert_eq!(up, expected);
         prop_assert_eq!(plan.is_empty(), old == new);
     }
 

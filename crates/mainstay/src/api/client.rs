@@ -21,8 +21,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RESOURCES, Read, Resources, SERVERS, Servers, TEMPLATES, TOOLS,
-    Templates, Tools, WholeRead,
+    PROMPTS, Prompts, READ_WHOLE, RELOAD, RESOURCES, Read, Reload, Reloaded, Resources, SERVERS,
+    Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -160,6 +160,11 @@ impl Client {
     pub async fn logs(&self, server: &str, tail: usize) -> Result<Logs, ClientError> {
         let path = LOGS.replace("{name}", server);
         self.get(&format!("{path}?tail={tail}")).await
+    }
+
+    /// Has the configuration read again, or only compared.
+    pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
+        self.post(RELOAD, &Reload { dry_run }).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

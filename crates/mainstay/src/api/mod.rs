@@ -22,6 +22,7 @@ pub const OPERATE: &str = "/api/servers/{name}/{operation}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
+pub const RELOAD: &str = "/api/reload";
 /// With the server's name in its place.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
@@ -149,6 +150,24 @@ pub struct ClientOperated {
     pub name: String,
     /// `server/tool`
     pub tools: Vec<String>,
+}
+
+/// `POST /api/reload`
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reload {
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What differs, and whether it is in force now.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Reloaded {
+    pub applied: bool,
+    /// For people, of several lines.
+    pub summary: String,
+    /// `mainstay_core::config::Plan`
+    pub plan: serde_json::Value,
 }
 
 /// `GET /api/health` (M12): every server was asked just now.

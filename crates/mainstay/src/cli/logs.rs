@@ -89,7 +89,7 @@ impl Logs {
 
     fn unknown(&self) -> CommandError {
         CommandError::NotFound {
-            what: format!("the log of a server '{}'", self.name),
+            what: format!("the log of server '{}'", self.name),
             hint: "`mainstay list` shows the servers and how they are",
         }
     }

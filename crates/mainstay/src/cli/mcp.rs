@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CommandError, Exit, serve, signals::Signals};
-use crate::{daemon::Daemon, setting::Setting, surroundings};
+use crate::{daemon::Daemon, setting::Setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,10 +25,10 @@ pub struct Mcp {
 impl Mcp {
     /// Ends when the client closes its end. Only the protocol is written to stdout.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let loaded = surroundings::load(self.config.as_deref())?;
+        let loaded = self.health.origin(self.config).load()?;
         serve::tell_findings(&loaded);
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let daemon = Daemon::start(&self.health.apply(loaded.config), Setting::default());
+        let daemon = Daemon::start(&loaded.config, Setting::default());
         tokio::select! {
             () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => {}
             _ = signals.next() => {}

@@ -14,6 +14,7 @@ mod output;
 mod pairs;
 mod prompts;
 mod read;
+mod reload;
 mod resolve;
 mod resources;
 mod serve;
@@ -80,6 +81,8 @@ pub enum Command {
     Restart(operate::Operate),
     /// Give a server a new session, whatever there is
     Reconnect(operate::Reconnect),
+    /// Read the configuration again; what did not change keeps its sessions
+    Reload(reload::Reload),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -127,6 +130,7 @@ impl Command {
                 command.daemon.json
             }
             Self::Reconnect(command) => command.daemon.json,
+            Self::Reload(command) => command.daemon.json,
             Self::Tools(command) => command.daemon.json,
             Self::Call(command) => command.daemon.json,
             Self::Resources(command) => command.daemon.json,
@@ -149,6 +153,7 @@ impl Command {
             Self::Stop(command) => command.run("stop").await,
             Self::Restart(command) => command.run("restart").await,
             Self::Reconnect(command) => command.run().await,
+            Self::Reload(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -3,21 +3,28 @@
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use clap::Args;
-use mainstay_core::config::Config;
+use mainstay_core::config::{Config, Plan};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
-use super::{CommandError, Exit, output, signals::Signals, status::Tellers, stderr::complain};
+use super::{
+    CommandError, Exit, output,
+    signals::{Signal, Signals},
+    status::Tellers,
+    stderr::complain,
+};
 use crate::{
     daemon::Daemon,
     demo,
+    reload::Reloader,
     setting::Setting,
     state::StateDir,
-    surroundings::{self, Loaded, Process},
+    surroundings::{LoadError, Loaded, Origin, Process},
 };
 
 /// Stopping in order takes no longer (requirement C11 and the doors' own limits fit into it).
@@ -66,11 +73,13 @@ pub struct HealthInterval {
 }
 
 impl HealthInterval {
-    pub fn apply(self, config: Config) -> Config {
-        let Some(seconds) = self.health_interval else {
-            return config;
-        };
-        config.with_health_interval((seconds > 0).then(|| Duration::from_secs(seconds)))
+    /// A configuration that is read with this in mind.
+    pub fn origin(self, flag: Option<PathBuf>) -> Origin {
+        let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
+        Origin {
+            flag,
+            health_interval: self.health_interval.map(interval),
+        }
     }
 }
 
@@ -99,8 +108,8 @@ impl Serve {
                 ),
             });
         }
-        let mut loaded = self.load()?;
-        loaded.config = self.health.apply(loaded.config);
+        let origin = self.health.origin(self.config.clone());
+        let loaded = self.load(&origin)?;
         tell_findings(&loaded);
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let state = StateDir::locate(&Process)?.own()?;
@@ -117,10 +126,11 @@ impl Serve {
             &loaded.config,
             Setting {
                 state: Some(state.path().to_owned()),
+                origin: (!self.demo).then_some(origin),
                 ..Setting::default()
             },
         );
-        let tellers = Tellers::start(&daemon.hub.registry.servers());
+        let tellers = Tellers::start(Arc::clone(&daemon.hub.registry));
         let doors = daemon.serve_http(listener, address, state.token.clone());
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
@@ -131,9 +141,13 @@ impl Serve {
             }
             std::future::pending().await
         };
+        let watching = daemon.watch(|outcome| tell_reload(&outcome));
+        let following = tellers.follow();
         let signal = tokio::select! {
-            signal = signals.next() => signal,
+            signal = ending(&mut signals, daemon.reloader()) => signal,
             never = welcome => never,
+            () = watching => unreachable!("it ends with the daemon"),
+            () = following => unreachable!("it never ends"),
         };
         complain(&format!(
             "{}: stopping; once more stops at once",
@@ -144,7 +158,7 @@ impl Serve {
         Ok(exit)
     }
 
-    fn load(&self) -> Result<Loaded, CommandError> {
+    fn load(&self, origin: &Origin) -> Result<Loaded, CommandError> {
         if self.demo {
             let servers = demo::servers().map_err(|source| CommandError::Read {
                 path: "our own path".to_owned(),
@@ -160,7 +174,7 @@ impl Serve {
                 warnings: Vec::new(),
             });
         }
-        Ok(surroundings::load(self.config.as_deref())?)
+        Ok(origin.load()?)
     }
 
     fn greet(
@@ -208,6 +222,29 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+/// The signal that ends us. A hangup reloads, where there is something to be read again.
+async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Signal {
+    loop {
+        let signal = signals.next().await;
+        match reloader {
+            Some(reloader) if signal.is_hangup() => tell_reload(&reloader.reload().await),
+            _ => return signal,
+        }
+    }
+}
+
+fn tell_reload(outcome: &Result<Plan, LoadError>) {
+    match outcome {
+        Ok(plan) => complain(&format!("reloaded: {plan}")),
+        Err(error) => {
+            complain("not reloaded: the configuration stays as it was");
+            for finding in error.findings() {
+                complain(&format!("  {finding}"));
+            }
+        }
+    }
 }
 
 /// Says on stderr what is wrong or odd about a configuration that can be used.

@@ -10,6 +10,11 @@ pub struct Signal {
 }
 
 impl Signal {
+    /// Daemons read their configuration again at it (`kill -HUP`).
+    pub const fn is_hangup(self) -> bool {
+        self.number == 1
+    }
+
     /// How shells report a program that this signal ended.
     pub const fn exit_code(self) -> u8 {
         128 + self.number

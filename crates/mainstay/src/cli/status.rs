@@ -7,45 +7,84 @@ use std::{
 };
 
 use mainstay_core::{catalog::ListKind, lifecycle::State};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::broadcast::error::RecvError, task::JoinSet, time::Instant};
 
 use super::{output, stderr::complain};
-use crate::supervisor::{Server, View};
+use crate::{
+    registry::{Announcement, Registry},
+    supervisor::{Server, View},
+};
 
 /// Lines of stderr shown beside a failure.
 const SHOWN_STDERR: usize = 5;
 
 /// Tells of all servers, each in a task that ends with the server's supervisor.
 pub struct Tellers {
-    tellers: Vec<Arc<Teller>>,
-    tasks: JoinSet<()>,
+    registry: Arc<Registry>,
+    width: usize,
+    /// Locked for the time of a loop; a reload adds to them.
+    tellers: Mutex<Vec<Arc<Teller>>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Tellers {
-    pub fn start(servers: &[Arc<Server>]) -> Self {
+    pub fn start(registry: Arc<Registry>) -> Self {
+        let servers = registry.servers();
         let width = servers
             .iter()
             .map(|server| server.name.as_str().len())
             .max()
             .unwrap_or_default();
-        let tellers: Vec<_> = servers
-            .iter()
-            .map(|server| Arc::new(Teller::new(server, width)))
-            .collect();
-        let tasks = tellers
-            .iter()
-            .map(|teller| Arc::clone(teller).run())
-            .collect();
-        Self { tellers, tasks }
+        let tellers = Self {
+            registry,
+            width,
+            tellers: Mutex::default(),
+            tasks: Mutex::default(),
+        };
+        tellers.add(&servers);
+        tellers
+    }
+
+    /// Tells of those that nobody tells of yet.
+    fn add(&self, servers: &[Arc<Server>]) {
+        let mut tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        tellers.retain(|teller| {
+            servers
+                .iter()
+                .any(|server| Arc::ptr_eq(server, &teller.server))
+        });
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for server in servers {
+            let known = |teller: &Arc<Teller>| Arc::ptr_eq(server, &teller.server);
+            if !tellers.iter().any(known) {
+                let teller = Arc::new(Teller::new(server, self.width));
+                tasks.spawn(Arc::clone(&teller).run());
+                tellers.push(teller);
+            }
+        }
+    }
+
+    /// Tells of the servers that a reload brings, too.
+    pub async fn follow(&self) {
+        let mut announcements = self.registry.listen();
+        loop {
+            match announcements.recv().await {
+                Ok(Announcement::ServersChanged) | Err(RecvError::Lagged(_)) => {
+                    self.add(&self.registry.servers());
+                }
+                Ok(_) => {}
+                Err(RecvError::Closed) => return std::future::pending().await,
+            }
+        }
     }
 
     /// Says how many servers are up, after what there is to say of each.
     pub fn sum_up(&self) {
-        for teller in &self.tellers {
+        let tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        for teller in tellers.iter() {
             teller.look(&teller.server.view());
         }
-        let wanted: Vec<_> = self
-            .tellers
+        let wanted: Vec<_> = tellers
             .iter()
             .filter(|teller| teller.server.is_wanted())
             .collect();
@@ -64,8 +103,12 @@ impl Tellers {
     }
 
     /// Resolves when all supervisors have ended.
-    pub async fn end(mut self) {
-        while let Some(ended) = self.tasks.join_next().await {
+    pub async fn end(self) {
+        let mut tasks = self
+            .tasks
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "a teller failed");
             }
@@ -103,7 +146,6 @@ impl Teller {
     async fn run(self: Arc<Self>) {
         if !self.server.is_wanted() {
             self.say("disabled", "");
-            return;
         }
         let mut changes = self.server.changes();
         loop {

@@ -100,9 +100,8 @@ mod tests {
     use super::*;
 
     fn text(numbers: std::ops::Range<u32>) -> String {
-        numbers
-            .map(|number| format!("T stderr {number} {}\n", "x".repeat(700)))
-            .collect()
+        let line = |number| format!("T stderr {number} {}\n", "x".repeat(700));
+        numbers.map(line).collect::<Vec<_>>().concat()
     }
 
     fn numbers(path: &Path, lines: usize) -> Vec<u32> {

@@ -160,7 +160,7 @@ async fn a_line_without_an_end_is_cut() {
     }
     assert_eq!(stream.write(b"\nnext\n"), 2);
     let mut stderr = log.stream(Source::Stderr);
-    stderr.write(&[b'y'; 100_000]);
+    stderr.write("y".repeat(100_000).as_bytes());
     stderr.end();
     assert_eq!(log.tail.texts(), [format!("{}…", "y".repeat(2048))]);
     logs.close().await;
@@ -237,6 +237,11 @@ async fn a_follower_misses_nothing() {
     );
 }
 
+fn numbered(numbers: std::ops::Range<u32>) -> String {
+    let lines = numbers.map(|number| format!("{number}\n"));
+    lines.collect::<Vec<_>>().concat()
+}
+
 /// Without a state directory, there are the last lines of stderr.
 #[tokio::test]
 async fn without_a_place_there_is_the_tail() {
@@ -246,20 +251,10 @@ async fn without_a_place_there_is_the_tail() {
     for number in 0..30 {
         stream.write(format!("{number}\n").as_bytes());
     }
-    stream.write(
-        (30..45)
-            .map(|number| format!("{number}\n"))
-            .collect::<String>()
-            .as_bytes(),
-    );
+    stream.write(numbered(30..45).as_bytes());
     let expected: Vec<_> = (25..45).map(|number| number.to_string()).collect();
     assert_eq!(log.tail.texts(), expected);
-    stream.write(
-        (50..90)
-            .map(|number| format!("{number}\n"))
-            .collect::<String>()
-            .as_bytes(),
-    );
+    stream.write(numbered(50..90).as_bytes());
     let expected: Vec<_> = (70..90).map(|number| number.to_string()).collect();
     assert_eq!(log.tail.texts(), expected);
     let last = log.last(2).expect("read");

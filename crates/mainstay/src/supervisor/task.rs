@@ -304,11 +304,13 @@ impl Task {
         if relaunch {
             self.close_privates();
         }
-        let (was, is) = (before.connects_at_start(), self.config.connects_at_start());
-        if was != is {
-            self.want(is);
-            let event = if is { Event::Start } else { Event::Stop };
-            self.step(Which::Shared, event);
+        if !self.config.enabled {
+            self.want(false);
+            self.close_privates();
+            self.step(Which::Shared, Event::Stop);
+        } else if !before.connects_at_start() && self.config.connects_at_start() {
+            self.want(true);
+            self.step(Which::Shared, Event::Start);
         } else if relaunch && self.view.borrow().wanted {
             self.step(Which::Shared, Event::Reconnect);
         } else {

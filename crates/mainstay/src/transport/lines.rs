@@ -403,11 +403,11 @@ mod tests {
             .build()
             .expect("a runtime");
         proptest!(|(lines in prop::collection::vec(line, 0..12), cut in 1..20_usize)| {
-            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let text = lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
             let is_message = |line: &&String| line.trim_start().starts_with(['{', '[']);
             let messages: Vec<_> = lines.iter().filter(is_message).map(|line| whole(line)).collect();
             let others = lines.iter().filter(|line| !is_message(line));
-            let others: String = others.map(|line| format!("{line}\n")).collect();
+            let others = others.map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
             let pieces: Vec<_> = text.as_bytes().chunks(cut).map(<[u8]>::to_vec).collect();
             let found = runtime.block_on(sorted(&pieces, 100));
             prop_assert_eq!(found, (messages, others.into_bytes()));

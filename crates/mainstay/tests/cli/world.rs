@@ -156,11 +156,6 @@ impl Serving {
         }
     }
 
-    #[allow(dead_code, reason = "the flood tests share this file")]
-    pub fn pid(&self) -> u32 {
-        self.child.id().expect("it runs")
-    }
-
     pub fn signal(&self, signal: Signal) {
         let pid = self
             .child

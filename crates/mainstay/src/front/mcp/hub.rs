@@ -318,6 +318,7 @@ impl Hub {
                         changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
+                    Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
                     Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "announcements were missed"),

@@ -6,6 +6,7 @@ mod health;
 mod lists;
 mod logs;
 mod refusal;
+mod reload;
 mod servers;
 
 use std::sync::Arc;
@@ -19,31 +20,31 @@ use axum::{
     routing::{any, get, post},
 };
 use http::StatusCode;
-use mainstay_core::config::Secret;
+use mainstay_core::{
+    config::Secret,
+    failure::{Failure, FailureKind},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
 use super::mcp::Hub;
-use crate::api;
+use crate::{api, reload::Reloader};
 
 /// What the routes need.
 #[derive(Clone, Debug)]
-struct Door {
-    hub: Arc<Hub>,
-    token: Secret,
-    max_body: usize,
-    /// Cancelled when the door closes: streams end.
-    stop: CancellationToken,
+pub struct Door {
+    pub hub: Arc<Hub>,
+    /// Reads the configuration again, where it can be.
+    pub reloader: Option<Arc<Reloader>>,
+    /// Opens the door.
+    pub token: Secret,
+    /// The longest body of a request, in bytes.
+    pub max_body: usize,
+    /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
+    pub stop: CancellationToken,
 }
 
-/// `max_body` in bytes. Streams end with `stop`.
-pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationToken) -> Router {
-    let door = Door {
-        hub,
-        token,
-        max_body,
-        stop,
-    };
+pub fn router(door: Door) -> Router {
     let api = Router::new()
         .route(api::CLIENTS, get(servers::clients))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
@@ -51,6 +52,7 @@ pub fn router(hub: Arc<Hub>, token: Secret, max_body: usize, stop: CancellationT
         .route(api::SERVERS, get(servers::servers))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
+        .route(api::RELOAD, post(reload::reload))
         .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
@@ -98,11 +100,19 @@ async fn authorize(
         .headers()
         .get(header::AUTHORIZATION)
         .and_then(|value| bearer(value.as_bytes()));
-    if given.is_some_and(|token| same(token, door.token.expose().as_bytes())) {
-        Ok(next.run(request).await)
-    } else {
-        Err(Refusal::Unauthorized)
+    if !given.is_some_and(|token| same(token, door.token.expose().as_bytes())) {
+        return Err(Refusal::Unauthorized);
     }
+    tokio::select! {
+        biased;
+        response = next.run(request) => Ok(response),
+        // What takes longer than the door stays open is answered all the same.
+        () = door.stop.cancelled() => Err(shutting_down().into()),
+    }
+}
+
+fn shutting_down() -> Failure {
+    Failure::new(FailureKind::ShuttingDown, "Mainstay is shutting down")
 }
 
 /// The token of an `Authorization: Bearer` header; the scheme is case-insensitive (RFC 9110).

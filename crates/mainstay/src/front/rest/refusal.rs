@@ -28,6 +28,11 @@ pub enum Refusal {
     InvalidToolName { name: String, reason: String },
     #[error("the log cannot be read: {0}")]
     Unreadable(io::Error),
+    #[error("this configuration is not from a file that could be read again")]
+    NotReloadable,
+    /// Each finding on a line of its own.
+    #[error("the configuration stays as it was: {}", .0.join("; "))]
+    InvalidConfig(Vec<String>),
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -40,9 +45,11 @@ impl Refusal {
             Self::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Malformed(_) | Self::MissingParameter(_) | Self::InvalidToolName { .. } => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Malformed(_)
+            | Self::MissingParameter(_)
+            | Self::InvalidToolName { .. }
+            | Self::NotReloadable
+            | Self::InvalidConfig(_) => StatusCode::BAD_REQUEST,
             Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -67,6 +74,14 @@ impl Refusal {
             }
             Self::InvalidToolName { name, .. } => {
                 return json!({"error": "invalid_tool_name", "message": self.to_string(), "tool": name});
+            }
+            Self::NotReloadable => "not_reloadable",
+            Self::InvalidConfig(findings) => {
+                return json!({
+                    "error": "invalid_config",
+                    "message": self.to_string(),
+                    "findings": findings,
+                });
             }
             Self::Failed(failure) => return failure.rest_body(),
         };

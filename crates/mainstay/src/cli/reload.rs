@@ -1,0 +1,29 @@
+//! `mainstay reload`: the running daemon reads its configuration again.
+
+use clap::Args;
+
+use super::{CommandError, Exit, connect::DaemonArgs, output};
+
+#[derive(Debug, Args)]
+pub struct Reload {
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Reload {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let reloaded = self
+            .daemon
+            .with(async |client| Ok(client.reload(self.dry_run).await?))
+            .await?;
+        if self.daemon.json {
+            output::json(&reloaded)?;
+        } else {
+            output::line(&reloaded.summary)?;
+        }
+        Ok(Exit::DONE)
+    }
+}
