@@ -5,7 +5,11 @@
 
 mod commands;
 mod failures;
+mod health;
 mod logs;
 mod occasion;
+mod operate;
+mod reload;
 mod serve;
+mod shutdown;
 mod world;
