@@ -28,23 +28,25 @@ const ROOMS: &str = "
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api lineage state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls reload registry setting surroundings
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls reload supervisor transport logs api utc
+    front/rest    -> front/mcp calls events reload supervisor transport logs api utc
     front/mcp     -> calls lineage registry supervisor transport
     calls         -> supervisor transport
-    reload        -> registry surroundings
-    registry      -> clock setting state supervisor transport logs
-    supervisor    -> lineage state transport logs
+    reload        -> alerts registry surroundings
+    alerts        -> events transport utc
+    registry      -> clock events setting state supervisor transport logs
+    supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
 
     api           -> event_stream
     event_stream  ->
     guardian      -> processes
+    events        ->
     setting       -> clock lineage surroundings
     clock         ->
     lineage       ->

@@ -43,6 +43,7 @@ pub use self::{
     view::{Crash, Crashes, View},
 };
 use crate::{
+    events::Events,
     lineage::Lineage,
     logs::{Logs, ServerLog},
     transport::{Listener, Notice, Session},
@@ -75,6 +76,7 @@ pub enum Report {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub events: Events,
     pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
