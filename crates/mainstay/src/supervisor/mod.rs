@@ -284,12 +284,13 @@ impl Server {
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
+            // Whoever wants the opposite later is obeyed, and nobody waits for what will not come (W13).
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
-                        view.is_ready(epoch) || view.has_failed(epoch)
+                        view.is_ready(epoch) || view.has_failed(epoch) || !view.wanted
                     }
-                    Operation::Stop => view.status.state == State::Disconnected,
+                    Operation::Stop => view.status.state == State::Disconnected || view.wanted,
                 })
                 .await
                 .map_err(|_| ended())?;

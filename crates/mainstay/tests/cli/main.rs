@@ -6,7 +6,11 @@
 mod commands;
 mod events;
 mod failures;
+mod health;
 mod logs;
 mod occasion;
+mod operate;
+mod reload;
 mod serve;
+mod shutdown;
 mod world;
