@@ -1,4 +1,4 @@
-//! The program: arguments first, then a runtime, then the command.
+//! The program: arguments first, then who guards whom, then a runtime, then the command.
 
 use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
 
@@ -7,6 +7,7 @@ use clap::Parser as _;
 use mainstay::{
     cli::{Cli, Command, stderr},
     demo,
+    guardian::{self, Post},
 };
 
 /// A tenth of the hop's user time went into the system's allocator (see ARCHITECTURE.md).
@@ -32,6 +33,17 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     stderr::start(cli.verbose, cli.command.is_quiet());
+    if cli.command.is_guarded() {
+        // Before there is a second thread.
+        match guardian::take_post() {
+            Ok(Post::Daemon) => {}
+            Ok(Post::Relieved { exit }) => return Ok(exit.into()),
+            Err(error) => tracing::warn!(
+                %error,
+                "there is no guardian; if Mainstay is killed, what its servers started may outlive it"
+            ),
+        }
+    }
     let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
     // One thread needs no queue between threads: a call costs less, and more is written in one go.
     let mut builder = if workers == 1 {

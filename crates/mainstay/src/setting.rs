@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{clock::SleepClock, surroundings::Origin};
+use crate::{clock::SleepClock, lineage::Lineage, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -12,6 +12,8 @@ pub struct Setting {
     pub origin: Option<Origin>,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
+    /// The Mainstays above this one, and the marks of its servers' processes.
+    pub lineage: Lineage,
 }
 
 impl Default for Setting {
@@ -20,6 +22,7 @@ impl Default for Setting {
             state: None,
             origin: None,
             clock: SleepClock::system(),
+            lineage: Lineage::default(),
         }
     }
 }

@@ -15,37 +15,42 @@ use serde_json::Value;
 /// one way. A file belongs to the longest name that fits it: `cli` is what is left of `cli/`. Within
 /// its own house a room goes up freely (`cli/serve` to `cli`). Every room may know the core.
 const ROOMS: &str = "
-    main          -> cli demo
+    main          -> cli demo guardian
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
-    cli/connect   -> cli/serve daemon api setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon setting
+    cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
+    cli/mcp       -> cli/serve daemon lineage setting
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo reload setting state surroundings
+    cli/serve     -> cli/status daemon demo lineage reload setting state surroundings
     cli/status    -> registry supervisor              // what `serve` tells of its servers
-    cli/error     -> api state surroundings  // why any command failed
+    cli/error     -> api lineage state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls reload registry setting surroundings
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls reload supervisor transport logs api utc
-    front/mcp     -> calls registry supervisor transport
+    front/rest    -> front/mcp calls events reload supervisor transport logs api utc
+    front/mcp     -> calls lineage registry supervisor transport
     calls         -> supervisor transport
-    reload        -> registry surroundings
-    registry      -> clock setting state supervisor transport logs
-    supervisor    -> state transport logs
-    transport     -> event_stream logs
+    reload        -> alerts registry surroundings
+    alerts        -> events transport utc
+    registry      -> clock events setting state supervisor transport logs
+    supervisor    -> events lineage state transport logs
+    transport     -> event_stream lineage logs processes
     logs          -> api state utc
 
     api           -> event_stream
     event_stream  ->
-    setting       -> clock surroundings
+    guardian      -> processes
+    events        ->
+    setting       -> clock lineage surroundings
     clock         ->
+    lineage       ->
+    processes     ->
     state         ->
     surroundings  ->
     utc           ->

@@ -1,12 +1,12 @@
 //! A server's log over REST: the last lines, and a stream that can be resumed (M12).
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{Router, body::Body};
 use fake_server::binary;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use mainstay::{daemon::Daemon, front::rest, setting::Setting};
+use mainstay::{daemon::Daemon, setting::Setting};
 use mainstay_core::{
     config::{Config, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
@@ -48,8 +48,7 @@ impl World {
             ..Setting::default()
         };
         let daemon = Daemon::start(&config, setting);
-        let hub = Arc::clone(&daemon.hub);
-        let router = rest::router(hub, Secret::new(TOKEN), 4096, daemon.stopping());
+        let router = daemon.rest(Secret::new(TOKEN));
         within(daemon.hub.registry.settled()).await;
         Self {
             daemon,

@@ -15,6 +15,7 @@ use super::{CommandError, serve, signals::Signals};
 use crate::{
     api::{Client, ClientError},
     daemon::Daemon,
+    lineage::Lineage,
     setting::Setting,
     state::{self, StateDir},
     surroundings::{self, Process},
@@ -35,6 +36,11 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
+    /// Whether the daemon is one for the occasion, which does not come back.
+    pub fn starts_servers(&self) -> bool {
+        self.config.is_some()
+    }
+
     /// Does `work` with a daemon.
     pub async fn with<T>(
         &self,
@@ -81,6 +87,7 @@ async fn for_the_occasion<T>(
 ) -> Result<T, CommandError> {
     let loaded = surroundings::load(Some(config))?;
     serve::tell_findings(&loaded);
+    let lineage = Lineage::begin(loaded.path.as_deref())?;
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let unbound = |source| CommandError::Listen {
@@ -92,7 +99,13 @@ async fn for_the_occasion<T>(
     let token = state::random_token()?;
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
 
-    let daemon = Daemon::start(&loaded.config, Setting::default());
+    let daemon = Daemon::start(
+        &loaded.config,
+        Setting {
+            lineage,
+            ..Setting::default()
+        },
+    );
     let doors = daemon.serve_http(listener, address, token);
     let outcome = tokio::select! {
         outcome = async {

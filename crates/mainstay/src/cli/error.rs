@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::stderr::complain;
-use crate::{api::ClientError, state::StateError, surroundings::LoadError};
+use crate::{api::ClientError, lineage::LineageError, state::StateError, surroundings::LoadError};
 
 /// Exit codes of all commands (design section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum CommandError {
     Load(#[from] LoadError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Lineage(#[from] LineageError),
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The arguments cannot be meant.
@@ -57,7 +59,9 @@ pub enum CommandError {
 impl CommandError {
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Load(_) | Self::Usage { .. } | Self::Read { .. } => Exit::USAGE,
+            Self::Load(_) | Self::Lineage(_) | Self::Usage { .. } | Self::Read { .. } => {
+                Exit::USAGE
+            }
             Self::Client(error) => client_exit(error),
             Self::NotFound { .. } => Exit::NOT_FOUND,
             Self::Interrupted { exit, .. } => Exit(*exit),
@@ -73,6 +77,7 @@ impl CommandError {
     fn code(&self) -> &str {
         match self {
             Self::Load(_) => "invalid_config",
+            Self::Lineage(_) => "loop",
             Self::State(StateError::Taken { .. }) => "already_running",
             Self::State(_) => "state_unusable",
             Self::Client(error) => error.code(),
@@ -94,6 +99,9 @@ impl CommandError {
             Self::State(StateError::BadToken(path)) => {
                 Some(format!("remove {}; the next `mainstay serve` makes a new one", path.display()))
             }
+            Self::Lineage(LineageError::LaunchesItself { server, .. }) => Some(format!(
+                "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
+            )),
             Self::Client(error) => client_hint(error).map(str::to_owned),
             Self::NotFound { hint, .. } => Some((*hint).to_owned()),
             Self::Usage { hint, .. } => hint.clone(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CommandError, Exit, serve, signals::Signals};
-use crate::{daemon::Daemon, setting::Setting};
+use crate::{daemon::Daemon, lineage::Lineage, setting::Setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,10 +27,17 @@ impl Mcp {
     pub async fn run(self) -> Result<Exit, CommandError> {
         let loaded = self.health.origin(self.config).load()?;
         serve::tell_findings(&loaded);
+        let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let daemon = Daemon::start(&loaded.config, Setting::default());
+        let daemon = Daemon::start(
+            &loaded.config,
+            Setting {
+                lineage,
+                ..Setting::default()
+            },
+        );
         tokio::select! {
-            () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => {}
+            () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await

@@ -5,6 +5,7 @@ mod call;
 mod connect;
 mod content;
 mod error;
+mod events;
 mod health;
 mod list;
 mod logs;
@@ -24,10 +25,15 @@ pub mod stderr;
 mod tools;
 mod validate;
 
-use std::{num::NonZeroUsize, process::ExitCode};
+use std::{
+    io::{self, IsTerminal as _},
+    num::NonZeroUsize,
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
+use self::connect::DaemonArgs;
 pub use self::error::{CommandError, Exit};
 
 const EXAMPLES: &str = "\
@@ -71,6 +77,8 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Show what happened to the servers lately, or as it happens
+    Events(events::Events),
     /// Ask every server whether it is well
     Health(health::Health),
     /// Start a server that was stopped, has crashed or was given up
@@ -120,25 +128,45 @@ impl Command {
         matches!(self, Self::Resolve(_))
     }
 
+    /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
+    /// may read from a terminal does without, for the terminal lets only its foreground group read.
+    pub fn is_guarded(&self) -> bool {
+        let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
+        let may_read = matches!(self, Self::Mcp(_)) || for_the_occasion();
+        matches!(self, Self::Serve(_)) || may_read && !io::stdin().is_terminal()
+    }
+
+    /// How a client of the REST API finds its daemon.
+    fn daemon(&self) -> Option<&DaemonArgs> {
+        match self {
+            Self::List(command) => Some(&command.daemon),
+            Self::Events(command) => Some(&command.daemon),
+            Self::Health(command) => Some(&command.daemon),
+            Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
+                Some(&command.daemon)
+            }
+            Self::Reconnect(command) => Some(&command.daemon),
+            Self::Reload(command) => Some(&command.daemon),
+            Self::Tools(command) => Some(&command.daemon),
+            Self::Call(command) => Some(&command.daemon),
+            Self::Resources(command) => Some(&command.daemon),
+            Self::Read(command) => Some(&command.daemon),
+            Self::Prompts(command) => Some(&command.daemon),
+            Self::Logs(command) => Some(&command.daemon),
+            Self::Serve(_)
+            | Self::Mcp(_)
+            | Self::Validate(_)
+            | Self::Resolve(_)
+            | Self::DemoServer { .. } => None,
+        }
+    }
+
     fn json(&self) -> bool {
         match self {
             Self::Serve(command) => command.json,
             Self::Validate(command) => command.json,
-            Self::List(command) => command.daemon.json,
-            Self::Health(command) => command.daemon.json,
-            Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
-                command.daemon.json
-            }
-            Self::Reconnect(command) => command.daemon.json,
-            Self::Reload(command) => command.daemon.json,
-            Self::Tools(command) => command.daemon.json,
-            Self::Call(command) => command.daemon.json,
-            Self::Resources(command) => command.daemon.json,
-            Self::Read(command) => command.daemon.json,
-            Self::Prompts(command) => command.daemon.json,
-            Self::Logs(command) => command.daemon.json,
             Self::Resolve(command) => command.json,
-            Self::Mcp(_) | Self::DemoServer { .. } => false,
+            _ => self.daemon().is_some_and(|daemon| daemon.json),
         }
     }
 
@@ -148,6 +176,7 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
             Self::Start(command) => command.run("start").await,
             Self::Stop(command) => command.run("stop").await,

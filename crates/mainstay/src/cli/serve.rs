@@ -21,6 +21,7 @@ use super::{
 use crate::{
     daemon::Daemon,
     demo,
+    lineage::Lineage,
     reload::Reloader,
     setting::Setting,
     state::StateDir,
@@ -111,6 +112,7 @@ impl Serve {
         let origin = self.health.origin(self.config.clone());
         let loaded = self.load(&origin)?;
         tell_findings(&loaded);
+        let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let state = StateDir::locate(&Process)?.own()?;
         let unbound = |source| CommandError::Listen {
@@ -127,6 +129,7 @@ impl Serve {
             Setting {
                 state: Some(state.path().to_owned()),
                 origin: (!self.demo).then_some(origin),
+                lineage,
                 ..Setting::default()
             },
         );
@@ -254,20 +257,25 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once: the runtime then drops what is
-/// left, and the children are killed with it.
+/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once. Nobody is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,
     signals: &mut Signals,
 ) -> Result<Exit, CommandError> {
-    tokio::select! {
-        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => match stopped {
-            Ok(()) => Ok(Exit::DONE),
-            Err(_) => Err(CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() }),
-        },
-        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    let registry = Arc::clone(&daemon.hub.registry);
+    let stopped = tokio::select! {
+        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => {
+            stopped.map_err(|_| CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() })
+        }
+        signal = signals.next() => {
+            Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() })
+        }
+    };
+    if stopped.is_err() {
+        registry.kill().await;
     }
+    stopped.map(|()| Exit::DONE)
 }
 
 #[cfg(test)]

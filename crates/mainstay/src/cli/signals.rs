@@ -1,6 +1,12 @@
 //! The signals by which people and service managers end us.
 
-use std::io;
+use std::{io, time::Duration};
+
+use tokio::time::Instant;
+
+/// Service managers signal every process of a unit, so the daemon hears it from them and from its
+/// guardian; clients kill us and close our stdin in one go. Nobody means two things so soon.
+const ECHO: Duration = Duration::from_millis(200);
 
 /// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +29,36 @@ impl Signal {
 
 /// From its making on, the signals no longer end the process by themselves.
 #[derive(Debug)]
-pub struct Signals(imp::Signals);
+pub struct Signals {
+    incoming: imp::Signals,
+    /// The last time that we were asked to end, and by which signal, if by one.
+    asked: Option<(Option<Signal>, Instant)>,
+}
 
 impl Signals {
     pub fn listen() -> io::Result<Self> {
-        imp::Signals::listen().map(Self)
+        Ok(Self {
+            incoming: imp::Signals::listen()?,
+            asked: None,
+        })
     }
 
+    /// The next signal; one that comes twice in a moment counts once.
     pub async fn next(&mut self) -> Signal {
-        self.0.next().await
+        loop {
+            let (signal, now) = (self.incoming.next().await, Instant::now());
+            let before = self.asked.replace((Some(signal), now));
+            let echo =
+                before.is_some_and(|(by, at)| by.is_none_or(|it| it == signal) && now - at < ECHO);
+            if !echo {
+                return signal;
+            }
+        }
+    }
+
+    /// We were asked to end by other means: a signal of this moment says the same once more.
+    pub fn asked_otherwise(&mut self) {
+        self.asked = Some((None, Instant::now()));
     }
 }
 

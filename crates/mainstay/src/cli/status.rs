@@ -23,7 +23,7 @@ pub struct Tellers {
     registry: Arc<Registry>,
     width: usize,
     /// Locked for the time of a loop; a reload adds to them.
-    tellers: Mutex<Vec<Arc<Teller>>>,
+    each: Mutex<Vec<Arc<Teller>>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -38,7 +38,7 @@ impl Tellers {
         let tellers = Self {
             registry,
             width,
-            tellers: Mutex::default(),
+            each: Mutex::default(),
             tasks: Mutex::default(),
         };
         tellers.add(&servers);
@@ -47,7 +47,7 @@ impl Tellers {
 
     /// Tells of those that nobody tells of yet.
     fn add(&self, servers: &[Arc<Server>]) {
-        let mut tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         tellers.retain(|teller| {
             servers
                 .iter()
@@ -80,7 +80,7 @@ impl Tellers {
 
     /// Says how many servers are up, after what there is to say of each.
     pub fn sum_up(&self) {
-        let tellers = self.tellers.lock().unwrap_or_else(PoisonError::into_inner);
+        let tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         for teller in tellers.iter() {
             teller.look(&teller.server.view());
         }

@@ -43,6 +43,8 @@ pub use self::{
     view::{Crash, Crashes, View},
 };
 use crate::{
+    events::Events,
+    lineage::Lineage,
     logs::{Logs, ServerLog},
     transport::{Listener, Notice, Session},
 };
@@ -74,9 +76,11 @@ pub enum Report {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub events: Events,
     pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
+    pub lineage: Lineage,
 }
 
 /// What its operator wants of a server.

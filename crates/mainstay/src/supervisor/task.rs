@@ -8,13 +8,15 @@ use std::{
 };
 
 use mainstay_core::{
-    catalog::ListKind,
+    catalog::{ListKind, ServerCatalog},
     config::{Launch, ServerConfig},
-    health::Outcome,
+    event::{EventKind, Observer},
+    health::{Action, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
-    message::Method,
+    message::{self, Method},
 };
+use serde_json::Value;
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
@@ -40,6 +42,9 @@ use crate::{
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
+
+/// Declared capabilities in an event; honest ones have a few hundred bytes.
+const MAX_CAPABILITIES: usize = 16 * 1024;
 
 /// A degraded server is looked at so often: traffic that comes back ends the alarm at once.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
@@ -103,6 +108,7 @@ pub struct Task {
     notices: Channel<Notice>,
     listings: Listings,
     kept: Option<Kept>,
+    observer: Observer,
     pub(super) ending: bool,
 }
 
@@ -147,6 +153,7 @@ impl Task {
             notices,
             listings: Listings::default(),
             kept,
+            observer: Observer::default(),
             ending: false,
         };
         (task, seen)
@@ -383,9 +390,27 @@ impl Task {
             if session.is_none() {
                 view.connected_at = None;
             }
-            view.session = session;
-            view.status = status;
+            view.session.clone_from(&session);
+            view.status = status.clone();
         });
+        let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
+        let now = Instant::now().into_std();
+        for kind in self.observer.observe(&status, capabilities, now) {
+            self.tell(kind);
+        }
+    }
+
+    /// Section I of the requirements: says what happened to this server.
+    fn tell(&self, kind: EventKind) {
+        let of_health = matches!(
+            kind,
+            EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
+        );
+        if of_health && self.shared.policy.health.action == Action::Log {
+            tracing::warn!(server = %self.config.name, ?kind, "its health turned");
+            return;
+        }
+        self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
     fn open(&mut self, which: Which, epoch: Epoch) {
@@ -398,6 +423,11 @@ impl Task {
         let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
         let opening = Opening {
             server: self.config.name.clone(),
+            lineage: self.fleet.lineage.clone(),
+            tag: match which {
+                Which::Shared => format!("{}:{epoch}", self.config.name),
+                Which::Private(id) => format!("{}:p{}.{epoch}", self.config.name, id.0),
+            },
             launch: self.config.launch.clone(),
             initialize,
             max_message_bytes: self.config.max_message_bytes,
@@ -520,6 +550,10 @@ impl Task {
         // Merged before the attempt counts as over, so that whoever waited for it finds it there.
         self.tell_catalog(announced).await;
         self.view.send_modify(|view| view.attempted = true);
+        let before = before.iter().flat_map(|before| tool_names(before));
+        if let Some(kind) = EventKind::tools_changed(before, tool_names(&catalog)) {
+            self.tell(kind);
+        }
     }
 
     /// Has the servers' catalogs merged anew, and returns when that is done.
@@ -560,6 +594,20 @@ impl Task {
     }
 }
 
+fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
+    catalog.tools.iter().map(|tool| &*tool.key)
+}
+
+/// What the server declared, as far as it is worth keeping in an event.
+fn capabilities(session: &Session) -> Value {
+    let answer = session.initialize_answer.result();
+    answer
+        .and_then(|result| message::member(result, "capabilities"))
+        .filter(|text| text.len() <= MAX_CAPABILITIES)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
 fn policy(config: &ServerConfig) -> Policy {
     Policy {
         seed: seed(&config.name),
@@ -585,8 +633,8 @@ fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
 /// word (invariant 8).
 fn trouble(
     failed: &[(ListKind, String)],
-    before: Option<&mainstay_core::catalog::ServerCatalog>,
-    now: &mainstay_core::catalog::ServerCatalog,
+    before: Option<&ServerCatalog>,
+    now: &ServerCatalog,
     view: &View,
 ) -> Option<String> {
     if let Some((kind, reason)) = failed.first() {

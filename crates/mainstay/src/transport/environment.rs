@@ -28,13 +28,17 @@ pub fn of_child(launch: &StdioLaunch) -> Environment {
         InheritEnv::LoginShell => login_shell().clone(),
         InheritEnv::None => Environment::new(),
     };
-    environment.retain(|name, _| !name.to_string_lossy().starts_with(OURS));
+    environment.retain(|name, _| !is_ours(name));
     let inherited = environment.get(OsStr::new("PATH")).cloned();
     environment.insert("PATH".into(), search_path(inherited.as_deref()));
     for (name, value) in &launch.env {
         environment.insert(name.into(), value.expose().into());
     }
     environment
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
 /// The PATH given, and after it the standard places (D6), so that a virtual environment or a version
@@ -118,7 +122,11 @@ fn login_shell() -> &'static Environment {
 
 fn ask_login_shell() -> std::io::Result<Environment> {
     let shell = env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-    let mut child = Command::new(shell)
+    let mut command = Command::new(shell);
+    for (name, _) in env::vars_os().filter(|(name, _)| is_ours(name)) {
+        command.env_remove(name);
+    }
+    let mut child = command
         .args(["-l", "-c", "env -0"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -6,6 +6,8 @@ use bytes::BytesMut;
 use http::Uri;
 use mainstay_core::config::HttpLaunch;
 
+use crate::lineage::CHAIN_HEADER;
+
 use super::{
     Interruption, InterruptionKind,
     http1::{Client, Error, Responding, Response, Unusable},
@@ -43,12 +45,15 @@ impl std::fmt::Debug for Secrets {
 pub struct Template(Arc<[u8]>);
 
 impl Target {
-    pub fn new(launch: &HttpLaunch) -> Result<Self, Unusable> {
+    /// What is said to an MCP endpoint bears our `chain`, so that a Mainstay that is led back to itself
+    /// knows it (design section 7).
+    pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
         let uri: Uri = launch
             .url
             .parse()
             .map_err(|_| Unusable("the URL cannot be parsed"))?;
-        let mut headers = String::new();
+        let mut headers =
+            chain.map_or_else(String::new, |chain| format!("{CHAIN_HEADER}: {chain}\r\n"));
         for (name, value) in &launch.headers {
             // Names and values were checked when the configuration was read.
             let _ = write!(headers, "{name}: {}\r\n", value.expose());

@@ -17,19 +17,22 @@ mod http_client;
 mod http_exchange;
 mod lines;
 mod noise;
+#[cfg(target_os = "linux")]
+mod parent_death;
 mod pending;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
-mod process;
+pub mod process;
 #[cfg(windows)]
 #[path = "process_windows.rs"]
-mod process;
+pub mod process;
 mod session;
 mod sse;
 mod stdio;
 mod streamable_http;
 mod unasked;
 mod vitals;
+mod webhook;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -41,7 +44,7 @@ use mainstay_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::logs::ServerLog;
+use crate::{lineage::Lineage, logs::ServerLog};
 
 pub use self::{
     command::{Resolution, resolve},
@@ -54,6 +57,7 @@ pub use self::{
     session::Session,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
+    webhook::{NotTaken, Webhook},
 };
 
 /// Resolves to the reason when the connection, with everything it started, is gone.
@@ -63,6 +67,9 @@ pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub server: ServerName,
+    pub lineage: Lineage,
+    /// Names this opening among all of this Mainstay: a server's processes bear it as a mark.
+    pub tag: String,
     pub launch: Launch,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
@@ -117,6 +124,11 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
         },
         Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string())),
     }
+}
+
+/// Ends every process of every server at once, where there is no time for an orderly end.
+pub async fn kill_all(lineage: &Lineage) {
+    process::end_marked(&lineage.marks_of_all()).await;
 }
 
 /// Reads the answer to `initialize`.

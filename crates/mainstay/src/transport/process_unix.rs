@@ -1,13 +1,23 @@
-//! Child processes on Unix: each in a process group of its own, ended as a group.
+//! Child processes on Unix: each in a process group of its own, ended as a group, and with whatever
+//! has left the group.
 
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
+#[cfg(target_os = "linux")]
+#[path = "process_linux.rs"]
+mod system;
+#[cfg(not(target_os = "linux"))]
+#[path = "process_other.rs"]
+mod system;
+
+pub use self::system::{end_marked, spawn};
+
 /// Makes the child lead a process group, so that what it starts (npx starts node, uvx starts
 /// python) can be ended with it (C12).
-pub fn isolate(command: &mut Command) {
+fn isolate(command: &mut Command) {
     command.process_group(0);
 }
 

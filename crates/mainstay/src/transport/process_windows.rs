@@ -1,15 +1,23 @@
 //! Child processes on Windows. Not tested by us: see the platform table of the README.
 
-use std::process::ExitStatus;
+use std::{io, process::ExitStatus};
 
 use tokio::process::{Child, Command};
+
+use crate::lineage::Marks;
 
 const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
 const CREATE_NO_WINDOW: u32 = 0x0800_0000;
 
-pub fn isolate(command: &mut Command) {
+#[expect(clippy::unused_async, reason = "Linux waits here")]
+pub async fn spawn(mut command: Command) -> io::Result<Child> {
     command.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW);
+    command.spawn()
 }
+
+/// `taskkill /T` has ended the tree.
+#[expect(clippy::unused_async, reason = "Linux waits here")]
+pub async fn end_marked(_marks: &Marks) {}
 
 /// Windows has no polite signal for a process without a console: its stdin was closed before.
 pub fn terminate(_child: &Child) {}

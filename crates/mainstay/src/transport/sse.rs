@@ -49,7 +49,8 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 }
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
-    let target = Target::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let target = Target::new(launch, Some(opening.lineage.chain()))
+        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
     let (mut events, target) = subscribe(target, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 

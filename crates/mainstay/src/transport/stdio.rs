@@ -15,12 +15,16 @@ use tokio::{
     time::timeout,
 };
 
+use crate::{
+    lineage::{self, Lineage, Marks},
+    logs::{ServerLog, Source},
+};
+
 use super::{
     Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
     greet, noise::Noise, pending::Pending, process, session::Link, unasked::Unasked,
     vitals::Vitals,
 };
-use crate::logs::{ServerLog, Source};
 
 /// After stdin was closed, a server has this long to end by itself (design section 12).
 const EOF_GRACE: Duration = Duration::from_secs(1);
@@ -32,7 +36,10 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Running), Loss> {
-    let mut child = spawn(&launch).map_err(|error| cannot_spawn(&launch, &error))?;
+    let marks = opening.lineage.marks(&opening.tag);
+    let mut child = spawn(&launch, &opening.lineage, &marks)
+        .await
+        .map_err(|error| cannot_spawn(&launch, &error))?;
     let (pid, log) = (child.id(), opening.log);
     log.tail.clear();
     if let Some(pid) = pid {
@@ -66,7 +73,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         read: tokio::spawn(reader.run(stdout)),
         stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr)),
     };
-    let running = tokio::spawn(run(child, pipes, stop.clone()));
+    let running = tokio::spawn(run(child, pipes, stop.clone(), marks));
     let ended = async move {
         running
             .await
@@ -107,7 +114,7 @@ async fn handshake(link: &Link, params: &str) -> Option<Frame> {
     exchange.await.ok()?.response().await.ok()
 }
 
-fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
+async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Result<Child> {
     let environment = environment::of_child(launch);
     let path = environment
         .get(std::ffi::OsStr::new("PATH"))
@@ -119,6 +126,9 @@ fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
         .args(&launch.args)
         .env_clear()
         .envs(environment)
+        // Over the entry's own variables: who bears another's marks would not be found.
+        .envs(marks.variables())
+        .env(lineage::CHAIN, lineage.chain())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -127,8 +137,7 @@ fn spawn(launch: &StdioLaunch) -> io::Result<Child> {
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
-    process::isolate(&mut command);
-    command.spawn()
+    process::spawn(command).await
 }
 
 /// C6
@@ -163,8 +172,8 @@ enum Cause {
     InputClosed,
 }
 
-/// Watches a process to its end, and returns when it, its group and its pipes are gone.
-async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
+/// Watches a process to its end, and returns when it, its pipes and whatever it started are gone.
+async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Loss {
     let group = process::group(&child);
     let cause = tokio::select! {
         () = stop.close.cancelled() => Cause::Asked,
@@ -188,6 +197,8 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop) -> Loss {
         }
     };
     group.kill_rest();
+    // What has left the group, too (C12); a second process never starts before (invariant 9).
+    process::end_marked(&marks).await;
     pipes.writer.abandon();
     pipes.pending.end();
     timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();

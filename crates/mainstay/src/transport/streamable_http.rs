@@ -112,7 +112,8 @@ async fn greet_server(
     opening: &Opening,
     launch: &HttpLaunch,
 ) -> Result<(Session, Running), Refused> {
-    let target = Target::new(launch).map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let target = Target::new(launch, Some(opening.lineage.chain()))
+        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
         opening.initialize
@@ -140,7 +141,8 @@ async fn greet_server(
         401 | 403 => {
             return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
         }
-        400 | 404 | 405 | 406 | 415 | 501 => {
+        // 508: a Mainstay that was led back to itself.
+        400 | 404 | 405 | 406 | 415 | 501 | 508 => {
             let text = http_client::error_text(response).await;
             // A JSON-RPC error is said by someone who speaks MCP.
             if let Ok(frame) = Frame::read(text.into())

@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod commands;
+mod events;
 mod failures;
 mod logs;
 mod occasion;

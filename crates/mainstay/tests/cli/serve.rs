@@ -146,8 +146,8 @@ async fn a_port_that_is_taken_is_said_to_be() {
 async fn what_a_killed_daemon_leaves_is_not_followed() {
     let home = Home::new();
     let daemon = home.serve(&["--demo"]).await;
-    daemon.signal(Signal::KILL);
-    assert_eq!(daemon.ended().await, None);
+    kill_process(pid(&daemon.pid().into()), Signal::KILL).expect("killed");
+    assert_eq!(daemon.ended().await, Some(137));
     assert!(home.state().join("daemon.json").exists());
     let list = home.run(&["list"]).await;
     assert_eq!(list.code, Some(3), "{list}");

@@ -119,8 +119,10 @@ impl Home {
             .expect("a line says where it listens");
         let started: Value = serde_json::from_str(&first).expect("JSON");
         let url = started["url"].as_str().expect("a URL").to_owned();
+        let pid = started["pid"].as_u64().and_then(|pid| pid.try_into().ok());
         Serving {
             child,
+            pid: pid.expect("a process id"),
             url,
             stderr,
             said: String::new(),
@@ -135,6 +137,7 @@ fn lines<R: AsyncRead + Unpin>(pipe: Option<R>) -> Lines<BufReader<R>> {
 /// A running daemon. Dropped, it is killed.
 pub struct Serving {
     child: Child,
+    pid: u32,
     pub url: String,
     stderr: Lines<BufReader<ChildStderr>>,
     /// What was read from stderr so far.
@@ -154,6 +157,11 @@ impl Serving {
                 return line;
             }
         }
+    }
+
+    /// The daemon's own process, which is not the one that was started.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -20,7 +20,7 @@ use super::{
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
-use crate::{calls::Outlet, transport::Frame};
+use crate::{calls::Outlet, lineage::CHAIN_HEADER, transport::Frame};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -171,6 +171,7 @@ async fn post(
         body: batch::unreadable(&error),
     })?;
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        admit(hub, headers, &frame)?;
         return Ok(initialize(hub, scope, &frame).await);
     }
     let session = session(hub, &scope, headers)?;
@@ -232,6 +233,24 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
     session
         .filter(|session| session.serves(scope))
         .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew"))
+}
+
+/// The loop guard (design section 7): a client that has come through us is one of our own servers.
+fn admit(hub: &Hub, headers: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+    let chain = headers
+        .get(CHAIN_HEADER)
+        .and_then(|chain| chain.to_str().ok());
+    let Err(error) = hub.lineage.admit(chain.unwrap_or_default()) else {
+        return Ok(());
+    };
+    let id = match frame.envelope().kind {
+        Kind::Request { id, .. } => Some(frame.get(id)),
+        Kind::Notification { .. } | Kind::Response { .. } => None,
+    };
+    Err(Refusal {
+        status: StatusCode::LOOP_DETECTED,
+        body: message::error_response(id, -32600, &error.to_string(), None),
+    })
 }
 
 async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     calls::{self, Calls},
+    lineage::Lineage,
     registry::{Announcement, Registry},
     supervisor::{Private, Server},
     transport::{Frame, Notice, Session},
@@ -51,6 +52,7 @@ pub struct Hub {
     pub registry: Arc<Registry>,
     pub calls: Calls,
     pub page_size: Option<usize>,
+    pub lineage: Lineage,
     pub subscriptions: Subscriptions,
     /// Owners of resources that nobody lists, as far as they have been found.
     found: Mutex<HashMap<Box<str>, Target>>,
@@ -75,11 +77,17 @@ pub struct Opened {
 }
 
 impl Hub {
-    pub fn new(registry: Arc<Registry>, calls: Calls, page_size: Option<usize>) -> Self {
+    pub fn new(
+        registry: Arc<Registry>,
+        calls: Calls,
+        page_size: Option<usize>,
+        lineage: Lineage,
+    ) -> Self {
         Self {
             registry,
             calls,
             page_size,
+            lineage,
             subscriptions: Subscriptions::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),

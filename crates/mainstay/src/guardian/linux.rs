@@ -1,0 +1,154 @@
+//! The guardian on Linux: a sub-reaper with one thread.
+//!
+//! It runs on a tokio runtime of its own, without tokio's processes: the signal driver is in the
+//! program anyway, and starts no thread here.
+
+use std::{
+    env, fs::OpenOptions, io, os::unix::process::CommandExt as _, process::Command, time::Duration,
+};
+
+use rustix::process::{
+    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, test_kill_process, wait,
+};
+use tokio::signal::unix::{self, SignalKind, signal};
+
+use super::Post;
+use crate::processes::{self, GUARDIAN};
+
+/// What outlives the daemon is asked to end, and has this long before it is killed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Splits this process in two. Returns at once in the daemon, and in the guardian after the daemon and
+/// all of its descendants have ended. To be called before there is a second thread.
+pub fn take_post() -> io::Result<Post> {
+    match processes::named_guardian() {
+        Some(guardian) if getppid() == Some(guardian) => serve_under(guardian),
+        // Ours has died before we could bind ourselves to it.
+        Some(guardian) if test_kill_process(guardian).is_err() => Ok(Post::Relieved {
+            exit: killed_by(Signal::TERM),
+        }),
+        // It guards a Mainstay further up.
+        Some(_) | None => guard(),
+    }
+}
+
+fn serve_under(guardian: Pid) -> io::Result<Post> {
+    // The signal comes when the guardian's only thread ends.
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    Ok(if getppid() == Some(guardian) {
+        Post::Daemon
+    } else {
+        Post::Relieved {
+            exit: killed_by(Signal::TERM),
+        }
+    })
+}
+
+fn guard() -> io::Result<Post> {
+    set_child_subreaper(Some(getpid()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let (told, status) = runtime.block_on(async {
+        // Listened to before there is a daemon, so that none ends us and leaves it.
+        let mut signals = Signals::listen()?;
+        let daemon = start_daemon()?;
+        Ok::<_, io::Error>(signals.watch(daemon).await)
+    })?;
+    // Told twice, everything of ours ends at once.
+    let grace = if told > 1 { Duration::ZERO } else { GRACE };
+    let left = processes::end(|now| now.below(&[getpid()]), grace);
+    if !left.is_empty() {
+        tracing::warn!(pids = ?left, "processes cannot be ended, even by SIGKILL");
+    }
+    Ok(Post::Relieved {
+        exit: exit_of(status),
+    })
+}
+
+/// Starts ourselves again, by a path that holds even when the file has been replaced.
+fn start_daemon() -> io::Result<Pid> {
+    let mut arguments = env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    // In a group of its own Ctrl-C does not reach it twice: from the terminal, and from us.
+    let child = command
+        .args(arguments)
+        .env(GUARDIAN, getpid().as_raw_pid().to_string())
+        .process_group(0)
+        .spawn()?;
+    // Pipes are the daemon's alone: whoever holds the other ends shall notice at once when it ends.
+    let nowhere = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nowhere)?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    Ok(Pid::from_child(&child))
+}
+
+struct Signals {
+    child: unix::Signal,
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hangup: unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            child: signal(SignalKind::child())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Passes signals on until the daemon has ended. Returns how many were to end it, and how it
+    /// ended.
+    async fn watch(&mut self, daemon: Pid) -> (u32, WaitStatus) {
+        let mut told = 0;
+        loop {
+            let signal = tokio::select! {
+                _ = self.child.recv() => Signal::CHILD,
+                _ = self.interrupt.recv() => Signal::INT,
+                _ = self.terminate.recv() => Signal::TERM,
+                _ = self.hangup.recv() => Signal::HUP,
+            };
+            if signal != Signal::CHILD {
+                // A hangup has the daemon read its configuration again.
+                told += u32::from(signal != Signal::HUP);
+                // It has not been waited for, so the id is still its own.
+                kill_process(daemon, signal).ok();
+            } else if let Some(status) = reap(daemon) {
+                return (told, status);
+            }
+        }
+    }
+}
+
+/// Reaps whoever has ended: the daemon, and those of its descendants that became ours. Nobody else
+/// waits in this process, so no status can get lost.
+fn reap(daemon: Pid) -> Option<WaitStatus> {
+    let mut ended = None;
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        if pid == daemon {
+            ended = Some(status);
+        }
+    }
+    ended
+}
+
+/// As shells say it: the exit code, or 128 and the signal.
+fn exit_of(status: WaitStatus) -> u8 {
+    let signalled = status.terminating_signal().map(|signal| 128 + signal);
+    let exit = signalled.or(status.exit_status()).unwrap_or(1);
+    u8::try_from(exit).unwrap_or(u8::MAX)
+}
+
+fn killed_by(signal: Signal) -> u8 {
+    128 + signal.as_raw().unsigned_abs() as u8
+}

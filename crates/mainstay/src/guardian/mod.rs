@@ -1,0 +1,26 @@
+//! The process above the daemon: it outlives the daemon, and ends whatever the daemon leaves (design
+//! section 12; T8, C12).
+//!
+//! A command that starts servers becomes two processes: the one that was started is the guardian; the
+//! daemon is its only own child. Whatever loses its parent below it becomes its child, so that nothing
+//! of ours gets lost. Where the system offers nothing of the kind there is no guardian.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use self::linux::take_post;
+
+/// What this process is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Post {
+    /// The command's own work.
+    Daemon,
+    /// Nothing more: it was the guardian, and ends as the daemon did.
+    Relieved { exit: u8 },
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+pub fn take_post() -> std::io::Result<Post> {
+    Ok(Post::Daemon)
+}

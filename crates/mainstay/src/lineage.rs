@@ -1,0 +1,234 @@
+//! Where a Mainstay stands among others: the guard against one that launches itself (design section
+//! 7), and the marks by which its servers' processes are found (design section 12).
+
+use std::{
+    env,
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sha2::{Digest as _, Sha256};
+
+/// The ids of all Mainstays above a process, in its environment and on requests; the nearest is last.
+pub const CHAIN: &str = "MAINSTAY_CHAIN";
+pub const CHAIN_HEADER: &str = "mainstay-chain";
+
+/// The server, and which opening of it, that a process belongs to: `name:3`.
+const SERVER: &str = "MAINSTAY_SERVER";
+/// The Mainstay that started it.
+const INSTANCE: &str = "MAINSTAY_INSTANCE";
+
+/// Mainstays that may stand one behind the other, ours included (design section 7).
+const MAX_CHAIN: usize = 4;
+
+/// Why a Mainstay does not serve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineageError {
+    #[error("{} launches itself: server {server:?} starts another Mainstay with it", config.display())]
+    LaunchesItself { config: PathBuf, server: String },
+    #[error("this Mainstay is reached through itself: one of its servers leads back to it")]
+    LeadsBack,
+    #[error("more than {MAX_CHAIN} Mainstays stand one behind the other")]
+    TooLong,
+}
+
+/// The ids of the Mainstays above us and our own, and what marks the processes of this one.
+#[derive(Clone, Debug)]
+pub struct Lineage {
+    chain: Arc<str>,
+    instance: Arc<str>,
+}
+
+impl Default for Lineage {
+    /// Of a Mainstay without a configuration file, and with none above it.
+    fn default() -> Self {
+        Self::of_chain(random())
+    }
+}
+
+impl Lineage {
+    /// Of a Mainstay that serves this file, started by whoever our environment names.
+    pub fn begin(config: Option<&Path>) -> Result<Self, LineageError> {
+        let above = env::var(CHAIN).unwrap_or_default();
+        let launched_by = || env::var(SERVER).unwrap_or_default();
+        Self::below(&above, config, launched_by)
+    }
+
+    fn below(
+        above: &str,
+        config: Option<&Path>,
+        launched_by: impl FnOnce() -> String,
+    ) -> Result<Self, LineageError> {
+        let own = config.map_or_else(random, id_of);
+        if ids(above).any(|id| id == own) {
+            let by = launched_by();
+            return Err(LineageError::LaunchesItself {
+                config: config.unwrap_or(Path::new("it")).to_owned(),
+                server: by.split(':').next().unwrap_or_default().to_owned(),
+            });
+        }
+        let chain: Vec<&str> = ids(above).chain([own.as_str()]).collect();
+        if chain.len() > MAX_CHAIN {
+            return Err(LineageError::TooLong);
+        }
+        Ok(Self::of_chain(chain.join(",")))
+    }
+
+    fn of_chain(chain: String) -> Self {
+        Self {
+            chain: chain.into(),
+            instance: random().into(),
+        }
+    }
+
+    /// Ours last.
+    pub fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    fn own(&self) -> &str {
+        ids(&self.chain).last().unwrap_or_default()
+    }
+
+    /// Whether a client may be served that has come by this chain.
+    pub fn admit(&self, chain: &str) -> Result<(), LineageError> {
+        if ids(chain).any(|id| id == self.own()) {
+            Err(LineageError::LeadsBack)
+        } else if ids(chain).count() >= MAX_CHAIN {
+            Err(LineageError::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What the processes of one opening of a server bear; `tag` names it.
+    pub fn marks(&self, tag: &str) -> Marks {
+        let Marks(mut marks) = self.marks_of_all();
+        marks.push((SERVER, tag.into()));
+        Marks(marks)
+    }
+
+    /// What the processes of all our servers bear.
+    pub fn marks_of_all(&self) -> Marks {
+        Marks(vec![(INSTANCE, Arc::clone(&self.instance))])
+    }
+}
+
+/// Variables that tell processes of ours from all others.
+#[derive(Clone, Debug)]
+pub struct Marks(Vec<(&'static str, Arc<str>)>);
+
+impl Marks {
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, &**value))
+    }
+
+    /// As an environment holds them: `NAME=value`.
+    pub fn entries(&self) -> Vec<String> {
+        self.variables()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+}
+
+fn ids(chain: &str) -> impl Iterator<Item = &str> {
+    chain.split(',').map(str::trim).filter(|id| !id.is_empty())
+}
+
+/// The same for everyone who serves this file of this machine, so that a Mainstay that would launch
+/// itself is found out at once. Elsewhere the same path is another file.
+fn id_of(config: &Path) -> String {
+    let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
+    let mut hash = Sha256::new();
+    hash.update(machine());
+    hash.update([0]);
+    hash.update(path.as_os_str().as_encoded_bytes());
+    let digest = hash.finalize();
+    let first = digest
+        .iter()
+        .take(8)
+        .fold(0u64, |id, byte| id << 8 | u64::from(*byte));
+    format!("{first:016x}")
+}
+
+#[cfg(unix)]
+fn machine() -> Vec<u8> {
+    rustix::system::uname().nodename().to_bytes().to_vec()
+}
+
+#[cfg(windows)]
+fn machine() -> Vec<u8> {
+    env::var("COMPUTERNAME").unwrap_or_default().into_bytes()
+}
+
+/// 64 random bits; std's hashers are seeded by the system.
+fn random() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(above: &str, config: Option<&Path>) -> Result<Lineage, LineageError> {
+        Lineage::below(above, config, || "me:3".to_owned())
+    }
+
+    #[test]
+    fn a_file_has_one_id_and_others_have_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "{}").expect("written");
+            path
+        };
+        let (one, other) = (file("one.json"), file("other.json"));
+        let roundabout = folder
+            .path()
+            .join("../")
+            .join(folder.path().file_name().expect("a name"))
+            .join("one.json");
+        let first = below("", Some(&one)).expect("nobody above");
+        assert_eq!(first.chain().len(), 16);
+
+        let looped = below(first.chain(), Some(&roundabout)).expect_err("the same file");
+        assert_eq!(
+            looped,
+            LineageError::LaunchesItself {
+                config: roundabout,
+                server: "me".to_owned()
+            }
+        );
+        let second = below(first.chain(), Some(&other)).expect("another file");
+        assert_eq!(
+            second.chain(),
+            format!("{},{}", first.chain(), second.own())
+        );
+        below(second.chain(), Some(&one)).expect_err("further up");
+    }
+
+    #[test]
+    fn a_chain_has_four_links_at_most() {
+        below("a,b,c", None).expect("the fourth");
+        assert_eq!(
+            below("a, b,c,d", None).expect_err("the fifth"),
+            LineageError::TooLong
+        );
+    }
+
+    #[test]
+    fn a_client_that_came_through_us_is_refused() {
+        let us = below("a", None).expect("the second");
+        assert_eq!(us.admit(us.chain()), Err(LineageError::LeadsBack));
+        assert_eq!(
+            us.admit(&format!("{},x", us.own())),
+            Err(LineageError::LeadsBack)
+        );
+        // Who stands above us may also be a client of ours.
+        assert_eq!(us.admit("a"), Ok(()));
+        assert_eq!(us.admit("w,x,y"), Ok(()));
+        assert_eq!(us.admit("w,x,y,z"), Err(LineageError::TooLong));
+        assert_eq!(us.admit(""), Ok(()));
+    }
+}

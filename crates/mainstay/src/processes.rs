@@ -1,0 +1,184 @@
+//! The processes of this machine, as Linux shows them in /proc: whom we started in the end, whose
+//! marks they bear, and how those found are ended.
+
+use std::{
+    collections::{HashMap, HashSet},
+    env, fs, thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, getppid, kill_process};
+
+/// Tells a daemon the process id of its guardian.
+pub const GUARDIAN: &str = "MAINSTAY_GUARDIAN";
+
+/// A killed process goes at once, unless the kernel holds it (a disk or a network share that does
+/// not answer); then nobody can end it, and waiting longer helps nobody.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+
+/// Between two looks at who is left: at first for those that go at once, then for the others.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Our guardian, if we have one: it adopts every process of ours whose parent has gone.
+pub fn guardian() -> Option<Pid> {
+    named_guardian().filter(|guardian| getppid() == Some(*guardian))
+}
+
+/// The guardian that our environment names. It may be somebody else's, further up.
+pub fn named_guardian() -> Option<Pid> {
+    Pid::from_raw(env::var(GUARDIAN).ok()?.parse().ok()?)
+}
+
+/// Who lives, and who whose child is, at one moment. Zombies do not live.
+pub struct Processes(HashMap<Pid, Vec<Pid>>);
+
+impl Processes {
+    pub fn now() -> Self {
+        let mut children = HashMap::<Pid, Vec<Pid>>::new();
+        // Without /proc there is nothing that we could find.
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw)
+                && let Some(parent) = living_parent(pid)
+            {
+                children.entry(parent).or_default().push(pid);
+            }
+        }
+        Self(children)
+    }
+
+    /// Everyone below these, at any depth; not they themselves.
+    pub fn below(&self, roots: &[Pid]) -> HashSet<Pid> {
+        let mut found = HashSet::new();
+        let mut parents = roots.to_vec();
+        while let Some(parent) = parents.pop() {
+            for &child in self.0.get(&parent).into_iter().flatten() {
+                if found.insert(child) {
+                    parents.push(child);
+                }
+            }
+        }
+        found
+    }
+
+    /// Everyone whose environment has all of these `NAME=value`, and everyone below them, who may
+    /// have another. Under a guardian only its descendants are asked: all of ours are among them.
+    pub fn bearing(&self, marks: &[String]) -> HashSet<Pid> {
+        let asked: Vec<Pid> = match guardian() {
+            Some(guardian) => self.below(&[guardian]).into_iter().collect(),
+            None => self.0.values().flatten().copied().collect(),
+        };
+        let marked: Vec<Pid> = asked.into_iter().filter(|pid| bears(*pid, marks)).collect();
+        let mut found = self.below(&marked);
+        found.extend(marked);
+        found
+    }
+}
+
+/// The parent of a process that lives. `PID (NAME) STATE PARENT …`, and the name may hold anything.
+fn living_parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    let after_name = &stat[memchr::memrchr(b')', &stat)? + 1..];
+    let mut fields = std::str::from_utf8(after_name)
+        .ok()?
+        .split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    Pid::from_raw(fields.next()?.parse().ok()?)
+}
+
+fn bears(pid: Pid, marks: &[String]) -> bool {
+    // Others' environments cannot be read, and are not ours.
+    let Ok(environment) = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())) else {
+        return false;
+    };
+    let mut left: Vec<&[u8]> = marks.iter().map(String::as_bytes).collect();
+    for entry in environment.split(|byte| *byte == 0) {
+        left.retain(|mark| *mark != entry);
+    }
+    left.is_empty()
+}
+
+/// Ends what `find` finds until it finds nothing: with SIGTERM as long as `grace` lasts, then with
+/// SIGKILL. Blocks the thread, for no longer than `grace` and [`KILL_LIMIT`]; returns the ids of
+/// those that it could not end.
+pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i32> {
+    let since = Instant::now();
+    let mut asked = HashSet::new();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let found = find(&Processes::now());
+        let elapsed = since.elapsed();
+        if found.is_empty() || elapsed > grace + KILL_LIMIT {
+            return found.into_iter().map(Pid::as_raw_pid).collect();
+        }
+        for &pid in &found {
+            // An error means that it has gone meanwhile.
+            if elapsed >= grace {
+                kill_process(pid, Signal::KILL).ok();
+            } else if asked.insert(pid) {
+                kill_process(pid, Signal::TERM).ok();
+            }
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(LAST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_marked_are_found_with_those_below_and_ended() {
+        let marks = [
+            "TEST_MARK=1 ü".to_owned(),
+            format!("TEST_OF={}", std::process::id()),
+        ];
+        let (one, other) = (marks[0].split_once('='), marks[1].split_once('='));
+        let start = |marked: &[Option<(&str, &str)>]| {
+            let mut command = Command::new("sh");
+            // Below it a process without marks. The name of `sh` is nobody's business.
+            command
+                .args(["-c", "env -i sleep 600; :"])
+                .envs(marked.iter().copied().flatten());
+            command.spawn().expect("sh is there")
+        };
+        let (mut marked, mut half) = (start(&[one, other]), start(&[other]));
+        // As far as `env` has been replaced by the other program.
+        while Processes::now()
+            .below(&[Pid::from_child(&marked), Pid::from_child(&half)])
+            .len()
+            < 2
+        {
+            thread::yield_now();
+        }
+        let found = Processes::now().bearing(&marks);
+        assert!(
+            found.contains(&Pid::from_child(&marked)) && found.len() == 2,
+            "{found:?}"
+        );
+
+        assert!(end(|now| now.bearing(&marks), Duration::ZERO).is_empty());
+        marked.wait().expect("ended");
+        assert!(
+            half.try_wait().expect("it can be asked").is_none(),
+            "not marked enough"
+        );
+        let below: Vec<Pid> = Processes::now()
+            .below(&[Pid::from_child(&half)])
+            .into_iter()
+            .collect();
+        for pid in below {
+            kill_process(pid, Signal::KILL).expect("killed");
+        }
+        half.wait().expect("ended");
+    }
+}

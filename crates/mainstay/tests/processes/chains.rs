@@ -1,0 +1,124 @@
+//! Mainstays behind Mainstays (X2, design section 7): two work, itself is refused, and so are five.
+
+use std::{fs, net::TcpListener};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::world::{World, leader};
+
+const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
+
+#[tokio::test]
+async fn one_that_would_launch_itself_is_refused_at_depth_one() {
+    let world = World::new();
+    let config = world.path().join("servers.json");
+    // Every launch leaves the chain that it was given.
+    let script = "echo \"$MAINSTAY_CHAIN\" >> launches; exec \"$0\" mcp --config \"$1\"";
+    let itself =
+        json!({"command": "sh", "args": ["-c", script, MAINSTAY, config], "cwd": world.path()});
+    let config = world.config("servers.json", &json!({"me": itself}));
+    let mut mainstay = world
+        .serve(&config, "127.0.0.1:0", "launches itself: server \"me\"")
+        .await;
+    mainstay.says("hint: remove server \"me\"").await;
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
+    let launches = fs::read_to_string(world.path().join("launches")).expect("one at least");
+    assert!(
+        launches.lines().all(|chain| chain.len() == 16),
+        "no second link: {launches}"
+    );
+    world.assert_deserted();
+}
+
+#[tokio::test]
+async fn two_with_different_configurations_work() {
+    let world = World::new();
+    let fake = json!({"fake": {"command": fake_server::binary()}});
+    let inner = world.config("inner.json", &fake);
+    let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
+    let outer = world.config("outer.json", &outer);
+    let call = [
+        "call",
+        "inner/fake__echo",
+        "text=through both",
+        "--config",
+        &outer,
+    ];
+    let (code, stdout, stderr) = world.run(&call, &[]).await;
+    assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
+    world.assert_deserted();
+}
+
+/// X2: whoever asks at the front sees a slow call, and no more, however often the server dies behind
+/// both.
+#[tokio::test]
+async fn a_server_that_dies_behind_two_costs_one_slow_call() {
+    let world = World::new();
+    let fake = json!({"fake": {"command": fake_server::binary()}});
+    let inner = world.config("inner.json", &fake);
+    let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
+    let mut mainstay = world.serve_ready(&outer).await;
+    let call = ["call", "inner/fake__echo", "text=through both"];
+    let mut died = Vec::new();
+    for _ in 0..3 {
+        let server = leader(&world.everyone()).clone();
+        assert!(!died.contains(&server.pid), "it was started anew");
+        server.signal(Signal::KILL);
+        died.push(server.pid);
+        let (code, stdout, stderr) = world.run(&call, &[]).await;
+        assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
+    }
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
+    world.assert_deserted();
+}
+
+#[tokio::test]
+async fn two_work_over_http_and_itself_is_refused() {
+    let world = World::new();
+    // Free a moment ago; nobody else is given it that soon.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = free.local_addr().expect("a bound socket").to_string();
+    drop(free);
+    let url = format!("http://{address}/mcp");
+    let servers =
+        json!({"fake": {"command": fake_server::binary()}, "me": {"url": url, "type": "http"}});
+    let config = world.config("servers.json", &servers);
+    let mut mainstay = world
+        .serve(&config, &address, "reached through itself")
+        .await;
+    let outer = world.config(
+        "outer.json",
+        &json!({"inner": {"url": url, "type": "http"}}),
+    );
+    let call = [
+        "call",
+        "inner/fake__echo",
+        "text=through both",
+        "--config",
+        &outer,
+    ];
+    let (code, stdout, stderr) = world.run(&call, &[]).await;
+    assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
+    world.assert_deserted();
+}
+
+#[tokio::test]
+async fn the_fifth_of_a_chain_is_refused() {
+    let world = World::new();
+    let config = world.config("servers.json", &json!({}));
+    let chain = |ids| [("MAINSTAY_CHAIN", ids)];
+    let (code, _, stderr) = world
+        .run(&["mcp", "--config", &config], &chain("1,2,3,4"))
+        .await;
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("more than 4 Mainstays"), "{stderr}");
+    let (code, _, stderr) = world
+        .run(&["mcp", "--config", &config], &chain("1,2,3"))
+        .await;
+    assert_eq!(code, Some(0), "{stderr}");
+}

@@ -1,0 +1,56 @@
+//! `mainstay mcp`, whose client goes away in one way or another.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::world::{Mainstay, World, families, family};
+
+async fn mcp(world: &World) -> Mainstay {
+    let config = world.config("servers.json", &json!({"it": family(&[])}));
+    let mut command = world.command(&["mcp", "--config", &config]);
+    command.stdin(Stdio::piped());
+    let mainstay = Mainstay::start(command);
+    world.until("a family", families(1)).await;
+    mainstay
+}
+
+/// The end of stdin is how a client says that it has done (specification, "Shutdown").
+#[tokio::test]
+async fn a_client_that_closes_its_end_leaves_nobody() {
+    let world = World::new();
+    let mut mainstay = mcp(&world).await;
+    drop(mainstay.child.stdin.take());
+    assert_eq!(mainstay.ended().await.code(), Some(0));
+    world.assert_deserted();
+}
+
+/// A client that crashes closes all pipes at once.
+#[tokio::test]
+async fn a_client_that_crashes_leaves_nobody() {
+    let world = World::new();
+    let mainstay = mcp(&world).await;
+    drop(mainstay);
+    world.until_deserted().await;
+}
+
+/// metamcp#162: some clients end their servers with SIGKILL only, and know one process.
+#[tokio::test]
+async fn a_client_that_kills_us_leaves_nobody() {
+    let world = World::new();
+    let mut mainstay = mcp(&world).await;
+    mainstay.signal(Signal::KILL);
+    mainstay.ended().await;
+    world.until_deserted().await;
+}
+
+/// The terminal, or the window with the client in it, was closed.
+#[tokio::test]
+async fn a_terminal_that_goes_away_leaves_nobody() {
+    let world = World::new();
+    let mut mainstay = mcp(&world).await;
+    mainstay.signal(Signal::HUP);
+    mainstay.ended().await;
+    world.assert_deserted();
+}

@@ -1,0 +1,119 @@
+//! The end of a daemon, orderly and not.
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::world::{World, families, family};
+
+const STUBBORN: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
+
+/// supergateway#108, docker#318: grandchildren outlive the gateway.
+#[tokio::test]
+async fn an_orderly_stop_leaves_nobody() {
+    let world = World::new();
+    let servers = json!({"one": family(&[]), "two": family(&[])});
+    let mut mainstay = world.serve_ready(&servers).await;
+    let here = world.until("two families", families(2)).await;
+    // They know what tells them apart, and nothing else of ours.
+    for one in here.iter().filter(|one| one.server().is_some()) {
+        let mut ours: Vec<&str> = one.environment.keys().map(String::as_str).collect();
+        ours.retain(|name| name.starts_with("MAINSTAY_"));
+        ours.sort_unstable();
+        assert_eq!(
+            ours,
+            ["MAINSTAY_CHAIN", "MAINSTAY_INSTANCE", "MAINSTAY_SERVER"]
+        );
+    }
+    mainstay.signal(Signal::TERM);
+    assert_eq!(mainstay.ended().await.code(), Some(0));
+    world.assert_deserted();
+}
+
+/// MCPJungle#271: a gateway that was killed leaves its servers behind. The guardian ends as it did.
+#[tokio::test]
+async fn a_killed_daemon_leaves_nobody() {
+    let world = World::new();
+    let servers = json!({"calm": family(&[]), "stubborn": family(&STUBBORN)});
+    let mut mainstay = world.serve_ready(&servers).await;
+    world.until("two families", families(2)).await;
+    mainstay.daemon(&world).signal(Signal::KILL);
+    assert_eq!(mainstay.ended().await.code(), Some(137));
+    world.assert_deserted();
+}
+
+/// metamcp#162: clients kill what they started, and what it had started remains.
+#[tokio::test]
+async fn a_killed_guardian_ends_the_daemon_in_order() {
+    let world = World::new();
+    let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
+    world.until("a family", families(1)).await;
+    mainstay.signal(Signal::KILL);
+    mainstay.says("SIGTERM: stopping").await;
+    assert_eq!(mainstay.ended().await.signal(), Some(9));
+    world.until_deserted().await;
+    assert!(!world.path().join("state/daemon.json").exists());
+}
+
+/// With both gone nobody is left to look for descendants; but the servers themselves go with us.
+#[tokio::test]
+async fn when_both_are_killed_the_servers_die() {
+    let world = World::new();
+    let server = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let mut mainstay = world
+        .serve_ready(&json!({"one": server, "two": server}))
+        .await;
+    let daemon = mainstay.daemon(&world);
+    // Stopped, so that it cannot do anything in between.
+    daemon.signal(Signal::STOP);
+    mainstay.signal(Signal::KILL);
+    daemon.signal(Signal::KILL);
+    mainstay.ended().await;
+    world.until_deserted().await;
+}
+
+/// Whoever presses Ctrl-C again does not wait for servers that hear nothing but SIGKILL.
+#[tokio::test]
+async fn a_second_signal_leaves_nobody_at_once() {
+    let world = World::new();
+    let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
+    world.until("a family", families(1)).await;
+    mainstay.signal(Signal::INT);
+    mainstay.says("SIGINT: stopping").await;
+    let since = std::time::Instant::now();
+    mainstay.signal(Signal::TERM);
+    assert_eq!(mainstay.ended().await.code(), Some(143));
+    assert!(
+        since.elapsed().as_secs() < 5,
+        "the stop sequence alone takes 6 s"
+    );
+    world.assert_deserted();
+}
+
+/// The daemon has no guardian any more that would do it.
+#[tokio::test]
+async fn a_second_signal_without_a_guardian_leaves_nobody() {
+    let world = World::new();
+    let mut mainstay = world.serve_ready(&json!({"it": family(&STUBBORN)})).await;
+    world.until("a family", families(1)).await;
+    let daemon = mainstay.daemon(&world);
+    mainstay.signal(Signal::KILL);
+    mainstay.says("SIGTERM: stopping").await;
+    daemon.signal(Signal::INT);
+    world.until_deserted().await;
+}
+
+/// systemd signals every process of a unit, so the daemon hears it twice: from there and from its
+/// guardian. That is no second signal.
+#[tokio::test]
+async fn one_signal_to_everyone_stops_in_order() {
+    let world = World::new();
+    let slow = json!({"command": fake_server::binary(), "args": STUBBORN});
+    let mut mainstay = world.serve_ready(&json!({"it": slow})).await;
+    let daemon = mainstay.daemon(&world);
+    daemon.signal(Signal::TERM);
+    mainstay.signal(Signal::TERM);
+    assert_eq!(mainstay.ended().await.code(), Some(0));
+    world.assert_deserted();
+}

@@ -1,0 +1,117 @@
+//! The end of one server, while Mainstay goes on.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay::{
+    lineage::Lineage,
+    logs::Logs,
+    transport::{self, Listener, Notice, Opening, Stop},
+};
+use mainstay_core::{
+    config::{Launch, Secret, StdioLaunch},
+    ids::{Epoch, ServerName},
+    lifecycle::Loss,
+};
+use rustix::process::{Signal, test_kill_process};
+use serde_json::json;
+
+use crate::world::{Someone, World, families, family, leader, within, zombies_of};
+
+/// A server that crashed is started anew, and what it had started does not pile up
+/// (metamcp#162: from 50 to 2,018 processes). Nobody of the first is left when the second lives.
+#[tokio::test]
+async fn a_crash_takes_the_grandchildren_along() {
+    let world = World::new();
+    let mut mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
+    let before = world.until("a family", families(1)).await;
+    leader(&before).signal(Signal::KILL);
+    let second = |here: &[Someone]| here.iter().any(|one| one.server() == Some("it:2"));
+    world.until("its second process", second).await;
+    for one in before.iter().filter(|one| one.server() == Some("it:1")) {
+        test_kill_process(one.pid).expect_err(&one.words);
+    }
+    world.until("its second family", families(1)).await;
+    // The guardian adopts the dead, and does not keep them (docker#318).
+    let guardian = mainstay.guardian();
+    world
+        .until("no zombies", |_| zombies_of(guardian) == 0)
+        .await;
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
+    world.assert_deserted();
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Listener for Nobody {
+    fn hear(&self, _: Notice) {}
+}
+
+/// W1, invariant 9: the end of an opening is told when nobody of it is left, so that two processes of
+/// one server never live at a time.
+#[tokio::test]
+async fn twenty_rapid_restarts_never_overlap() {
+    let world = World::new();
+    let entry = family(&[]);
+    let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+    let launch = StdioLaunch {
+        command: text(&entry["command"]),
+        args: entry["args"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(text)
+            .collect(),
+        env: [(
+            "HOME".to_owned(),
+            Secret::new(world.path().to_str().expect("UTF-8")),
+        )]
+        .into(),
+        ..StdioLaunch::default()
+    };
+    let server = ServerName::new("it").expect("a name");
+    let lineage = Lineage::default();
+    let mut epoch = Epoch::NONE;
+    for _ in 0..20 {
+        epoch = epoch.next();
+        let stop = Stop::default();
+        let opening = Opening {
+            lineage: lineage.clone(),
+            tag: format!("it:{epoch}"),
+            launch: Launch::Stdio(launch.clone()),
+            initialize: transport::own_initialize(),
+            max_message_bytes: 1024 * 1024,
+            hang_after: Duration::from_secs(120),
+            listener: Arc::new(Nobody),
+            log: Logs::default().server(&server),
+            server: server.clone(),
+            stop: stop.clone(),
+        };
+        let (_session, running) = within("its start", transport::open(opening))
+            .await
+            .expect("it opens");
+        let here = world.until("a family", families(1)).await;
+        assert!(
+            here.iter()
+                .all(|one| one.server() == Some(&format!("it:{epoch}"))),
+            "{here:#?}"
+        );
+        // Every other one is stopped in order.
+        if epoch.0.is_multiple_of(2) {
+            leader(&here).signal(Signal::KILL);
+            let loss = within("its end", running).await;
+            assert_eq!(
+                loss,
+                Loss::Crashed {
+                    code: None,
+                    signal: Some(9)
+                }
+            );
+        } else {
+            stop.close.cancel();
+            within("its end", running).await;
+        }
+        world.assert_deserted();
+    }
+}

@@ -1,0 +1,292 @@
+//! A home of its own for every test, and everyone who lives in it: a process is of the test if its
+//! environment says so, wherever it went and whoever its parent is.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines},
+    process::{Child, ChildStderr, Command},
+    time::timeout,
+};
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How often a condition is looked at that nobody announces.
+const GLANCE: Duration = Duration::from_millis(10);
+
+pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let timely = timeout(PATIENCE, work).await;
+    timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// A process of the test that lives.
+#[derive(Clone, Debug)]
+pub struct Someone {
+    pub pid: Pid,
+    pub parent: Option<Pid>,
+    /// Its command line.
+    pub words: String,
+    pub environment: HashMap<String, String>,
+}
+
+impl Someone {
+    fn read(pid: Pid) -> Option<Self> {
+        let read = |name: &str| {
+            let bytes = fs::read(format!("/proc/{}/{name}", pid.as_raw_pid())).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let environment = read("environ")?;
+        let variables = environment.split('\0').filter_map(|it| it.split_once('='));
+        let stat = read("stat")?;
+        let (_, state) = stat.rsplit_once(") ")?;
+        let parent = state.split(' ').nth(1)?.parse().ok();
+        Some(Self {
+            pid,
+            parent: parent.and_then(Pid::from_raw),
+            words: read("cmdline")?.replace('\0', " ").trim().to_owned(),
+            environment: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        })
+        .filter(|_| !state.starts_with(['Z', 'X']))
+    }
+
+    /// Which opening of a server it belongs to.
+    pub fn server(&self) -> Option<&str> {
+        self.environment.get("MAINSTAY_SERVER").map(String::as_str)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("it lives");
+    }
+}
+
+/// Children that have ended and have not been waited for.
+pub fn zombies_of(parent: Pid) -> usize {
+    let stats = fs::read_dir("/proc").expect("Linux").flatten();
+    let stats = stats.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    let mark = format!(") Z {} ", parent.as_raw_pid());
+    stats.filter(|stat| stat.contains(&mark)).count()
+}
+
+pub struct World(TempDir);
+
+impl World {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a configuration of these servers, and returns its path.
+    pub fn config(&self, name: &str, servers: &Value) -> String {
+        let path = self.path().join(name);
+        fs::write(&path, json!({"mcpServers": servers}).to_string()).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    /// Everyone who lives here, in the order of their ids.
+    pub fn everyone(&self) -> Vec<Someone> {
+        let home = self.path().to_str().expect("UTF-8");
+        let ids = fs::read_dir("/proc").expect("Linux").flatten();
+        let ids = ids.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+        let mut here: Vec<Someone> = ids.filter_map(Someone::read).collect();
+        here.retain(|one| one.environment.get("HOME").is_some_and(|its| its == home));
+        here.sort_by_key(|one| one.pid.as_raw_pid());
+        here
+    }
+
+    pub fn assert_deserted(&self) {
+        let left = self.everyone();
+        assert!(left.is_empty(), "{left:#?}");
+    }
+
+    /// Waits until what lives here fits.
+    pub async fn until(&self, what: &str, fits: impl Fn(&[Someone]) -> bool) -> Vec<Someone> {
+        let mut glance = tokio::time::interval(GLANCE);
+        let fitting = async {
+            loop {
+                let here = self.everyone();
+                if fits(&here) {
+                    return here;
+                }
+                glance.tick().await;
+            }
+        };
+        let timely = timeout(PATIENCE, fitting).await;
+        timely.unwrap_or_else(|_| panic!("waited in vain for {what}: {:#?}", self.everyone()))
+    }
+
+    pub async fn until_deserted(&self) {
+        self.until("the end of everyone", <[Someone]>::is_empty)
+            .await;
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mainstay"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").expect("a PATH"))
+            .env("HOME", self.path())
+            .env("MAINSTAY_HOME", self.path().join("state"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command to its end: exit code, stdout, stderr.
+    pub async fn run(
+        &self,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> (Option<i32>, String, String) {
+        let mut command = self.command(arguments);
+        let output = within(
+            "a command",
+            command.envs(variables.iter().copied()).output(),
+        );
+        let output = output.await.expect("it starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    }
+
+    /// Starts `serve`, and waits until it has said this on stderr.
+    pub async fn serve(&self, config: &str, listen: &str, until: &str) -> Mainstay {
+        let command = self.command(&["serve", "--config", config, "--listen", listen]);
+        let mut mainstay = Mainstay::start(command);
+        mainstay.says(until).await;
+        mainstay
+    }
+
+    /// Starts `serve` before servers that are up once this returns.
+    pub async fn serve_ready(&self, servers: &Value) -> Mainstay {
+        let config = self.config("servers.json", servers);
+        self.serve(&config, "127.0.0.1:0", "ready:").await
+    }
+}
+
+impl Drop for World {
+    /// Also where the test has failed.
+    fn drop(&mut self) {
+        for one in self.everyone() {
+            kill_process(one.pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// A command that runs: its guardian is the process that was started.
+pub struct Mainstay {
+    pub child: Child,
+    stderr: Lines<BufReader<ChildStderr>>,
+    said: String,
+}
+
+impl Mainstay {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("it starts");
+        let stderr = lines(child.stderr.take());
+        Self {
+            child,
+            stderr,
+            said: String::new(),
+        }
+    }
+
+    /// Reads stderr up to a line that contains `words`.
+    pub async fn says(&mut self, words: &str) -> String {
+        loop {
+            let line = within(words, self.stderr.next_line()).await.expect("UTF-8");
+            let Some(line) = line else {
+                panic!("{words:?} was never said:\n{}", self.said)
+            };
+            self.said.push_str(&line);
+            self.said.push('\n');
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    pub fn guardian(&self) -> Pid {
+        Pid::from_raw(self.child.id().expect("it runs").cast_signed()).expect("a process id")
+    }
+
+    /// The guardian's only own child.
+    pub fn daemon(&self, world: &World) -> Someone {
+        let mut here = world.everyone();
+        here.retain(|one| {
+            one.parent == Some(self.guardian()) && one.environment.contains_key("MAINSTAY_GUARDIAN")
+        });
+        assert_eq!(here.len(), 1, "{here:#?}");
+        here.remove(0)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.guardian(), signal).expect("it runs");
+    }
+
+    pub async fn ended(&mut self) -> ExitStatus {
+        within("its end", self.child.wait())
+            .await
+            .expect("it can be waited for")
+    }
+}
+
+pub fn lines<R: AsyncRead + Unpin>(pipe: Option<R>) -> Lines<BufReader<R>> {
+    BufReader::new(pipe.expect("a pipe")).lines()
+}
+
+/// A server with three descendants that mean to outlive it: one in its group, one in a session of its
+/// own, and one that has also got rid of its parent, as daemons do. All hold its stdout.
+pub fn family(flags: &[&str]) -> Value {
+    let script = "sleep 1001 & setsid sleep 1002 & (setsid sleep 1003 &); exec \"$0\" \"$@\"";
+    let mut args = vec![json!("-c"), json!(script), json!(fake_server::binary())];
+    args.extend(flags.iter().map(|flag| json!(flag)));
+    json!({"command": "sh", "args": args})
+}
+
+/// Whether these many families are complete.
+pub fn families(count: usize) -> impl Fn(&[Someone]) -> bool {
+    move |here| {
+        let of = |words: &str| {
+            here.iter()
+                .filter(|one| one.words.starts_with(words))
+                .count()
+        };
+        ["sleep 1001", "sleep 1002", "sleep 1003"]
+            .iter()
+            .all(|words| of(words) == count)
+            && here
+                .iter()
+                .filter(|one| one.words.contains("fake-server"))
+                .count()
+                >= count
+    }
+}
+
+/// The process of a server itself.
+pub fn leader(here: &[Someone]) -> &Someone {
+    let mut leaders = here
+        .iter()
+        .filter(|one| one.words.contains("fake-server") && !one.words.starts_with("sh "));
+    leaders.next().expect("a server")
+}
