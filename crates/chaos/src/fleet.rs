@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -45,6 +45,9 @@ const SLACK: Duration = Duration::from_secs(3);
 /// An idle connection that has become half-open is not used after this (`transport/http1`).
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
+/// Between two kills: a handshake takes about as long.
+const FLAP_PAUSE: Duration = Duration::from_millis(5);
+
 /// How much a flood is.
 const FLOOD: usize = 20_000_000;
 
@@ -53,7 +56,8 @@ pub struct Server {
     pub transport: Transport,
     /// To the same fake, or to one that shares its fate: the yardstick.
     pub direct: Arc<Line>,
-    pub counts: PathBuf,
+    /// Where its fakes write down what they run.
+    counts: PathBuf,
     run: String,
     network: Option<Network>,
 }
@@ -129,6 +133,13 @@ impl Server {
                 last().await;
                 network.restart(self).await?;
             }
+            (Fault::Flap, _) => {
+                let begun = Instant::now();
+                while begun.elapsed() < strike.lasts {
+                    processes::signal(&self.run, &self.name, Signal::KILL);
+                    sleep(FLAP_PAUSE).await;
+                }
+            }
             (Fault::Stop, _) => {
                 processes::signal(&self.run, &self.name, Signal::STOP);
                 last().await;
@@ -192,6 +203,13 @@ impl Server {
         Ok(())
     }
 
+    /// The keys of the calls that it has run, one for each time.
+    pub fn runs(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string(&self.counts).unwrap_or_default();
+        let key = |line: &str| line.split(' ').nth(2)?.strip_prefix('k')?.parse().ok();
+        text.lines().filter_map(key).collect()
+    }
+
     /// How long after the end of a fault Mainstay may take until the server is back: what its policy
     /// says, and what the steps themselves take.
     pub fn bound(&self, fault: Fault) -> Duration {
@@ -200,7 +218,8 @@ impl Server {
             // Nothing is lost that has to be opened again, but answers may be slow to come.
             Fault::FloodOut | Fault::FloodErr | Fault::Stop => SLACK + CALL_TIMEOUT,
             // Seen at once.
-            Fault::CrashInCall
+            Fault::Flap
+            | Fault::CrashInCall
             | Fault::BreakOff
             | Fault::Reset
             | Fault::Forget

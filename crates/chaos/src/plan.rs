@@ -30,6 +30,8 @@ pub enum Transport {
 pub enum Fault {
     /// SIGKILL; a server of the network is started again after a while.
     Kill,
+    /// SIGKILL again and again, so that it dies starting, in its handshake and after it.
+    Flap,
     /// It exits while it has a call; a server of the network is started again after a while.
     CrashInCall,
     /// SIGSTOP, and SIGCONT after a while.
@@ -61,8 +63,9 @@ pub enum Fault {
 }
 
 impl Fault {
-    const STDIO: [Self; 7] = [
+    const STDIO: [Self; 8] = [
         Self::Kill,
+        Self::Flap,
         Self::CrashInCall,
         Self::Stop,
         Self::Hang,
@@ -231,7 +234,7 @@ mod tests {
         for seed in 0..20 {
             let rounds = rounds(seed, 3, Duration::from_secs(20));
             let faults: BTreeSet<Fault> = rounds.iter().flatten().map(|it| it.fault).collect();
-            assert_eq!(faults.len(), 15);
+            assert_eq!(faults.len(), 16);
             for round in rounds {
                 let servers: BTreeSet<usize> = round.iter().map(|it| it.server).collect();
                 assert_eq!(servers.len(), round.len());

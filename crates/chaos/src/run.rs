@@ -75,13 +75,26 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts everything and carries the rounds out.
+    /// Starts everything, carries the rounds out, and leaves nothing behind however they end.
     pub async fn perform(
         rounds: &[Vec<Strike>],
         length: Duration,
         folder: &Path,
     ) -> anyhow::Result<Report> {
         let name = format!("chaos-{}", std::process::id());
+        let outcome = Self::named(name.clone(), rounds, length, folder).await;
+        for process in processes::of_run(&name) {
+            processes::send(process.pid, rustix::process::Signal::KILL);
+        }
+        outcome
+    }
+
+    async fn named(
+        name: String,
+        rounds: &[Vec<Strike>],
+        length: Duration,
+        folder: &Path,
+    ) -> anyhow::Result<Report> {
         let servers = fleet::start(&name, folder).await?;
         let config = folder.join("config.json");
         std::fs::write(&config, fleet::configuration(&servers).to_string())?;
@@ -309,61 +322,32 @@ impl Run {
         ledger: &Ledger,
         warm: Instant,
     ) -> anyhow::Result<Report> {
-        let mut failures = self
-            .failures
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut failures = owned(self.failures);
         match self.daemon.stop().await {
             Ok(status) if status.success() => {}
             Ok(status) => failures.push(format!("Mainstay ended with {status}")),
             Err(error) => failures.push(error.to_string()),
         }
-        let left = |role: Option<&str>| {
-            let mut all = processes::of_run(&self.name);
-            all.retain(|it| role.is_none_or(|role| it.role == role));
-            all
-        };
-        let orphans = left(Some(SERVED));
-        for orphan in &orphans {
-            failures.push(format!(
-                "process {} of {} was left behind",
-                orphan.pid, orphan.server
-            ));
-        }
-        let mut runs = Vec::new();
-        for server in &self.servers {
-            let text = std::fs::read_to_string(&server.counts).unwrap_or_default();
-            let keys = text.lines().filter_map(|line| {
-                line.split(' ')
-                    .nth(2)?
-                    .strip_prefix('k')?
-                    .parse::<u64>()
-                    .ok()
-            });
-            runs.extend(keys);
-        }
-        drop((self.servers, self.hand));
-        for process in left(None) {
-            processes::send(process.pid, rustix::process::Signal::KILL);
-        }
-        let windows = self
-            .windows
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        let recoveries = self
-            .recoveries
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let left = processes::of_run(&self.name);
+        failures.extend(left.iter().filter(|it| it.role == SERVED).map(|orphan| {
+            let processes::Process { pid, server, .. } = orphan;
+            format!("process {pid} of {server} was left behind")
+        }));
+        let runs: Vec<u64> = self.servers.iter().flat_map(Server::runs).collect();
         Ok(Report::new(
             &ledger.take(),
             warm,
-            &windows,
-            recoveries,
+            &owned(self.windows),
+            owned(self.recoveries),
             &runs,
             figures,
             failures,
         ))
     }
+}
+
+fn owned<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_transparent(server: usize) -> bool {
