@@ -65,6 +65,7 @@ const PACKAGES: &str = "
     conformance-server  ->
     mainstay-bench      ->
     fuzz                -> mainstay mainstay-core
+    chaos               -> mainstay mainstay-core fake-server
 ";
 
 /// The wall around the core: with these nothing can wait, or reach outside.
