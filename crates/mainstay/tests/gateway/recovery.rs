@@ -372,13 +372,14 @@ async fn a_refusal_is_not_tried_again() {
         let asked = || backend.fake().received().len();
         let once = asked();
         for _ in 0..20 {
-            client
-                .error("tools/call", json!({"name": "x__echo"}))
-                .await;
+            client.error("tools/call", json!({"name": "x__echo"})).await;
         }
         assert_eq!(asked(), once);
         let (status, answer) = rest.operate("x", "reconnect").await;
-        assert!(status.is_server_error() && says(&answer["message"], "401"), "{answer}");
+        assert!(
+            status.is_server_error() && says(&answer["message"], "401"),
+            "{answer}"
+        );
         assert_eq!(asked(), 2 * once);
     }
 }
