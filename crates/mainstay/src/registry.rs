@@ -103,7 +103,7 @@ impl Registry {
                 .as_deref()
                 .map(Logs::start)
                 .unwrap_or_default(),
-            catalogs: setting.state.map(|state| state.join("catalogs")),
+            catalogs: setting.catalogs,
             lineage: setting.lineage,
         });
         if let Some(folder) = &fleet.catalogs

@@ -21,7 +21,7 @@ const ROOMS: &str = "
     cli           -> cli/connect cli/error api
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon lineage setting
+    cli/mcp       -> cli/serve daemon lineage setting state surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
     cli/serve     -> cli/status daemon demo lineage reload setting state surroundings

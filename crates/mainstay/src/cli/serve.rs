@@ -128,6 +128,7 @@ impl Serve {
             &loaded.config,
             Setting {
                 state: Some(state.path().to_owned()),
+                catalogs: Some(state.catalogs()),
                 origin: (!self.demo).then_some(origin),
                 lineage,
                 ..Setting::default()

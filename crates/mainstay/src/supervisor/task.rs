@@ -9,7 +9,7 @@ use std::{
 
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::{Launch, ServerConfig},
+    config::{Launch, ListChanged, ServerConfig},
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
@@ -570,8 +570,10 @@ impl Task {
             .into_iter()
             .filter(|kind| kind.changed() == notice.method)
             .collect();
-        for kind in &changed {
-            self.listings.announced(*kind);
+        if self.config.list_changed == ListChanged::Propagate {
+            for kind in &changed {
+                self.listings.announced(*kind);
+            }
         }
         match notice.method {
             _ if !changed.is_empty() => {}
