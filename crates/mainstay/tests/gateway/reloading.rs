@@ -68,14 +68,14 @@ over_every_transport! {
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         client.hears("changes__echo").await;
-        let changed = Backend::start(kind, &[]).await;
+        let other = Backend::start(kind, &[]).await;
         let (said, lost, ()) = tokio::join!(
             client.say("stays__sleep", json!({"ms": 1500})),
             client.call("goes__hang", json!({})),
             async {
                 stays.until_called("sleep").await;
                 goes.until_called("hang").await;
-                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &changed)]);
+                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &other)]);
                 reload(&gateway).await;
             }
         );
@@ -86,7 +86,7 @@ over_every_transport! {
         client.hears("stays__echo").await;
         client.hears("comes__echo").await;
         client.hears("changes__echo").await;
-        assert_eq!((changed.count("initialize"), changed.runs("echo")), (1, 1));
+        assert_eq!((other.count("initialize"), other.runs("echo")), (1, 1));
         let tools = client.tools().await;
         assert!(tools[0].starts_with("comes__"), "the file's order: {tools:?}");
         assert!(!tools.iter().any(|tool| tool.starts_with("goes__")), "{tools:?}");
