@@ -534,9 +534,11 @@ impl Task {
         }
         self.listings
             .failed(listed.failed.iter().map(|(kind, _)| *kind));
-        let catalog = Arc::new(listed.catalog);
         let before = self.view.borrow().catalog.clone();
-        let changed = before.as_ref() != Some(&catalog);
+        let same = before.clone().filter(|before| **before == listed.catalog);
+        let changed = same.is_none();
+        // The same one where nothing changed: then there is nothing to merge.
+        let catalog = same.unwrap_or_else(|| Arc::new(listed.catalog));
         self.view.send_modify(|view| {
             view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
             view.catalog = Some(Arc::clone(&catalog));
