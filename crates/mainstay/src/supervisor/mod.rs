@@ -4,8 +4,10 @@
 //! Calls never pass through this task. It hears of what happened to connections, opens and closes
 //! them, and keeps the server's catalog fresh.
 
+mod attempt;
 mod kept;
 mod listing;
+mod lists;
 mod pace;
 mod private;
 mod privates;
