@@ -17,6 +17,8 @@ pub struct Fleet {
 impl Fleet {
     /// Streamable HTTP on so many ports.
     pub async fn http(size: usize, script: Script) -> io::Result<Self> {
+        #[cfg(unix)]
+        raise_file_limit()?;
         let backend = Fake::http(script).await?;
         let open = |_| Gate::open(backend.address());
         let gates = (0..size).map(open).collect::<io::Result<_>>()?;
@@ -65,4 +67,14 @@ fn in_order(times: impl Iterator<Item = Instant>) -> Vec<Instant> {
     let mut times: Vec<Instant> = times.collect();
     times.sort_unstable();
     times
+}
+
+/// As many files as we may have, here and in what is started later: a connection through a gate takes
+/// three.
+#[cfg(unix)]
+fn raise_file_limit() -> io::Result<()> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }

@@ -53,14 +53,16 @@ impl Task {
         self.view.send_modify(|view| {
             view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
             view.catalog = Some(Arc::clone(&catalog));
-            view.listed = Some(epoch);
         });
         if changed {
             self.keep(Arc::clone(&catalog)).await;
         }
-        // Merged before the attempt counts as over, so that whoever waited for it finds it there.
+        // Merged before it counts as listed, so that whoever waited for it finds it there.
         self.tell_catalog(announced).await;
-        self.view.send_modify(|view| view.attempted = true);
+        self.view.send_modify(|view| {
+            view.listed = Some(epoch);
+            view.attempted = true;
+        });
         let before = before.iter().flat_map(|before| tool_names(before));
         if let Some(kind) = EventKind::tools_changed(before, tool_names(&catalog)) {
             self.tell(kind);

@@ -276,6 +276,15 @@ impl Server {
             .ok();
     }
 
+    /// Resolves when it is known what the server offers, if it is up, or after `limit`.
+    pub async fn listed(&self, limit: Duration) {
+        let mut view = self.view.clone();
+        let known =
+            view.wait_for(|view| view.listed.is_some() || view.status.state != State::Connected);
+        // Elapsed, or the supervisor has ended.
+        tokio::time::timeout(limit, known).await.ok();
+    }
+
     /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
     /// has its lists read, too.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
