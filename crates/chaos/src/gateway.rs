@@ -44,6 +44,7 @@ impl Gateway {
         let config = surroundings::load(Some(&self.config))?.config;
         let clock = SleepClock::manual();
         let setting = Setting {
+            catalogs: Some(self.state.join("catalogs")),
             state: Some(self.state),
             clock: clock.clone(),
             ..Setting::default()

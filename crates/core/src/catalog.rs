@@ -217,7 +217,7 @@ pub struct Target {
 }
 
 /// What one server contributes to a merged catalog.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub server: ServerName,
     pub catalog: Arc<ServerCatalog>,

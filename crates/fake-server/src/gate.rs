@@ -72,13 +72,28 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct Attempts {
     // Held for a push or a copy only.
-    at: Mutex<Vec<Instant>>,
+    at: Mutex<Vec<Attempt>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    at: Instant,
+    /// It found a gate that resets.
+    refused: bool,
 }
 
 impl Attempts {
-    fn at(&self) -> MutexGuard<'_, Vec<Instant>> {
+    fn at(&self) -> MutexGuard<'_, Vec<Attempt>> {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The most of these times, which are in order, within any span of this length.
+pub fn most_within(at: &[Instant], span: Duration) -> usize {
+    let count = |(first, begun): (usize, &Instant)| {
+        at[first..].partition_point(|it| it.duration_since(*begun) < span)
+    };
+    at.iter().enumerate().map(count).max().unwrap_or_default()
 }
 
 #[derive(Debug)]
@@ -157,16 +172,19 @@ impl Gate {
 
     /// When connections were accepted. One that found the port closed never came here.
     pub fn attempts(&self) -> Vec<Instant> {
-        self.attempts.at().clone()
+        self.attempts.at().iter().map(|it| it.at).collect()
+    }
+
+    /// When connections were accepted to be reset at once ([`Mode::Reset`]).
+    pub fn refusals(&self) -> Vec<Instant> {
+        let attempts = self.attempts.at();
+        let refused = attempts.iter().filter(|it| it.refused);
+        refused.map(|it| it.at).collect()
     }
 
     /// The most attempts within any span of this length.
     pub fn most_attempts_within(&self, span: Duration) -> usize {
-        let at = self.attempts();
-        let count = |(first, begun): (usize, &Instant)| {
-            at[first..].partition_point(|it| it.duration_since(*begun) < span)
-        };
-        at.iter().enumerate().map(count).max().unwrap_or_default()
+        most_within(&self.attempts(), span)
     }
 
     /// Closes the port and resets what is open, and waits for it.
@@ -221,8 +239,12 @@ impl Keeper {
 
     fn admit(&mut self, stream: TcpStream) {
         let number = {
+            let refused = self.orders.borrow().mode == Mode::Reset;
             let mut attempts = self.attempts.at();
-            attempts.push(Instant::now());
+            attempts.push(Attempt {
+                at: Instant::now(),
+                refused,
+            });
             attempts.len() as u64 - 1
         };
         let orders = self.orders.subscribe();

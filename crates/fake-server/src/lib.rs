@@ -11,13 +11,14 @@
 //!
 //! Tests of other crates use [`Fake`] (HTTP and HTTP+SSE, in-process) or spawn
 //! the program found by [`binary()`] (all transports), and may put a
-//! [`Gate`](gate::Gate) in front: the network that fails. It shares no code with
+//! [`Gate`](gate::Gate) in front: the network that fails; a [`Fleet`] is many at once. It shares no code with
 //! Mainstay, so that both cannot make the same mistake.
 
 mod binary;
 mod catalog;
 mod events;
 mod fake;
+mod fleet;
 pub mod gate;
 mod http;
 mod listener;
@@ -33,5 +34,6 @@ mod tools;
 pub use binary::binary;
 pub use catalog::{REVISIONS, WEIRD_RESULT, WEIRD_TOOL};
 pub use fake::Fake;
+pub use fleet::Fleet;
 pub use script::{AnswerForm, Header, HeaderError, Script};
 pub use service::Received;

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -119,6 +120,7 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
         return plain(StatusCode::BAD_REQUEST, "the body broke off");
     };
     let received = Received {
+        at: Instant::now(),
         verb: head.method.to_string(),
         path: head.uri.to_string(),
         headers: head.headers,

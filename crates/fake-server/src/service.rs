@@ -24,6 +24,7 @@ use crate::tools;
 /// One thing a client sent, as it came.
 #[derive(Debug, Clone)]
 pub struct Received {
+    pub at: Instant,
     /// The HTTP method.
     pub verb: String,
     /// Path and query.

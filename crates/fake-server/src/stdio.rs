@@ -35,6 +35,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     while let Some(line) = incoming.recv().await {
         let line = line?;
         service.record(Received {
+            at: std::time::Instant::now(),
             verb: String::new(),
             path: String::new(),
             headers: hyper::HeaderMap::new(),

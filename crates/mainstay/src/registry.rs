@@ -183,6 +183,11 @@ impl Registry {
         .await;
     }
 
+    /// Resolves when a server that is up has been listed once, or its time for that is over.
+    pub async fn listed(&self, server: &Server) {
+        server.listed(self.startup_wait).await;
+    }
+
     /// Whether every server has had its first attempt, or its time for it.
     pub fn is_settled(&self) -> bool {
         use futures_util::FutureExt as _;
@@ -337,27 +342,44 @@ struct Merger {
 
 impl Merger {
     async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>, stop: CancellationToken) {
+        let mut waiting = Vec::new();
         loop {
-            let (server, report) = tokio::select! {
+            tokio::select! {
                 () = stop.cancelled() => return,
                 // The registry holds a sender, too.
-                Some(report) = reports.recv() => report,
-            };
+                _ = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
+            }
+            self.handle(waiting.drain(..));
+        }
+    }
+
+    /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
+    /// for each of them many servers that start at once would take quadratic time.
+    fn handle(&self, reports: impl Iterator<Item = (ServerName, Report)>) {
+        let (mut kinds, mut told) = (Vec::new(), Vec::new());
+        for (server, report) in reports {
             match report {
                 Report::CatalogChanged { announced, merged } => {
-                    self.merge(&announced);
-                    // The supervisor may have been stopped meanwhile.
-                    merged.send(()).ok();
+                    kinds.extend(announced);
+                    told.push(merged);
                 }
                 Report::Opened => self.announce(Announcement::Opened(server)),
                 Report::Notice(notice) => self.announce(Announcement::Notice(server, notice)),
             }
         }
+        if told.is_empty() {
+            return;
+        }
+        self.merge(&kinds);
+        for merged in told {
+            // The supervisor may have been stopped meanwhile.
+            merged.send(()).ok();
+        }
     }
 
     fn merge(&self, announced: &[ListKind]) {
         let servers = self.servers.load();
-        let parts = servers
+        let parts: Vec<Part> = servers
             .list
             .iter()
             .filter(|server| server.is_wanted())
@@ -369,8 +391,12 @@ impl Merger {
                 })
             })
             .collect();
-        let merged = Catalog::merge(parts, self.naming, self.max_name_length);
-        let before = self.catalog.swap(Arc::new(merged));
+        let before = self.catalog.load_full();
+        // A server that came back as it was costs nothing; the digests of its list are the same.
+        if before.parts() != parts {
+            let merged = Catalog::merge(parts, self.naming, self.max_name_length);
+            self.catalog.store(Arc::new(merged));
+        }
         let (after, now) = (self.catalog.load(), Instant::now());
         for kind in ListKind::ALL {
             if announced.contains(&kind) || before.digest(kind) != after.digest(kind) {

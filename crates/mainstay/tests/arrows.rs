@@ -63,8 +63,9 @@ const PACKAGES: &str = "
     mainstay-core       ->
     fake-server         ->
     conformance-server  ->
-    mainstay-bench      ->
+    mainstay-bench      -> mainstay mainstay-core fake-server  // what it measures, and what it loses
     fuzz                -> mainstay mainstay-core
+    chaos               -> mainstay mainstay-core fake-server
 ";
 
 /// The wall around the core: with these nothing can wait, or reach outside.

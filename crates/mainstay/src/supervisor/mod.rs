@@ -4,8 +4,10 @@
 //! Calls never pass through this task. It hears of what happened to connections, opens and closes
 //! them, and keeps the server's catalog fresh.
 
+mod attempt;
 mod kept;
 mod listing;
+mod lists;
 mod pace;
 mod private;
 mod privates;
@@ -272,6 +274,15 @@ impl Server {
         timeout_at(self.started_at + wait, view.wait_for(|view| view.attempted))
             .await
             .ok();
+    }
+
+    /// Resolves when it is known what the server offers, if it is up, or after `limit`.
+    pub async fn listed(&self, limit: Duration) {
+        let mut view = self.view.clone();
+        let known =
+            view.wait_for(|view| view.listed.is_some() || view.status.state != State::Connected);
+        // Elapsed, or the supervisor has ended.
+        tokio::time::timeout(limit, known).await.ok();
     }
 
     /// Does what the operator wants, and returns when it is done, or has failed. A server that is up

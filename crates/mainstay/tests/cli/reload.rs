@@ -63,7 +63,9 @@ async fn a_file_that_changes_is_read_again() {
 
     // What cannot be read changes nothing, and says why.
     home.file("servers.json", "{\n  \"mcpServers\": {\n");
-    daemon.says("not reloaded: the configuration stays as it was").await;
+    daemon
+        .says("not reloaded: the configuration stays as it was")
+        .await;
     daemon.says("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
     daemon.stop().await;

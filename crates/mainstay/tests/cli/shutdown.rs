@@ -13,7 +13,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 async fn hanging_servers_and_calls_do_not_delay_the_end() {
     let stubborn: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
     let home = Home::new();
-    let config = home.fakes(&[("one", stubborn), ("two", stubborn), ("dumb", &["--hang-at-start"])]);
+    let config = home.fakes(&[
+        ("one", stubborn),
+        ("two", stubborn),
+        ("dumb", &["--hang-at-start"]),
+    ]);
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
@@ -40,7 +44,11 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
         assert!(stderr.contains("shutting down"), "{stderr}");
     }
     // Long before the servers are gone.
-    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        since.elapsed()
+    );
     assert_eq!(daemon.ended().await, Some(0));
     assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
 }

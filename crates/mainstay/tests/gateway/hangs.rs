@@ -191,8 +191,5 @@ async fn a_failed_call_says_how_its_server_is() {
         text(&result).contains("(server x is unhealthy)"),
         "{result}"
     );
-    assert!(
-        text(&result).contains("timeout after 1s"),
-        "{result}"
-    );
+    assert!(text(&result).contains("timeout after 1s"), "{result}");
 }

@@ -15,7 +15,7 @@ use crate::{
 
 async fn run(all: &Value, folder: &TempDir) -> Gateway {
     let setting = Setting {
-        state: Some(folder.path().to_owned()),
+        catalogs: Some(folder.path().to_owned()),
         ..Setting::default()
     };
     Gateway::set(all, setting).await

@@ -94,7 +94,8 @@ over_every_transport! {
         client.hears("calm__echo").await;
     }
 
-    /// Invariant 7: a call that hangs holds up no other, neither of its server nor of another.
+    /// Invariant 7: a call that hangs holds up no other, neither of its server nor of another
+    /// (fastmcp#2019: a remote that hangs makes local tools hang).
     async fn a_hanging_call_holds_nobody_up(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 2);
         let (_gateway, _calm, client) = beside(&backend).await;

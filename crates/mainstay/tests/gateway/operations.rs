@@ -152,7 +152,9 @@ over_every_transport! {
 /// O2: what cannot be reached says so, at once, and is not shown as connected.
 #[tokio::test]
 async fn a_reconnect_that_fails_says_why() {
-    let backend = Backend::fickle(Kind::Http, &[]).await.option("reconnect", never());
+    let backend = Backend::fickle(Kind::Http, &[])
+        .await
+        .option("reconnect", never());
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let client = gateway.client().await;
     client.hears("x__echo").await;

@@ -14,7 +14,9 @@ use crate::{
 const OFTEN: Duration = Duration::from_millis(100);
 
 fn failures(server: &Value) -> u64 {
-    server["consecutiveHealthFailures"].as_u64().unwrap_or_default()
+    server["consecutiveHealthFailures"]
+        .as_u64()
+        .unwrap_or_default()
 }
 
 over_every_transport! {
@@ -138,7 +140,9 @@ async fn without_health_checks_nobody_is_asked() {
     for health in [json!("off"), json!(false), json!({"intervalMs": 0})] {
         silent.push(Backend::http().await.option("health", health));
     }
-    let asked = Backend::http().await.option("health", asked(OFTEN, "verify"));
+    let asked = Backend::http()
+        .await
+        .option("health", asked(OFTEN, "verify"));
     let gateway = Gateway::of(&[
         ("a", &silent[0]),
         ("b", &silent[1]),
@@ -197,7 +201,11 @@ async fn a_server_without_its_tools_is_not_green() {
     rest.done("x", "reconnect").await;
     let shown = rest.server("x").await;
     assert_eq!(
-        (&shown["status"], &shown["healthStatus"], &shown["toolCount"]),
+        (
+            &shown["status"],
+            &shown["healthStatus"],
+            &shown["toolCount"]
+        ),
         (&json!("connected"), &json!("degraded"), &json!(0)),
         "{shown}"
     );

@@ -68,14 +68,14 @@ over_every_transport! {
         let client = gateway.client().await;
         let mut stream = client.listen().await;
         client.hears("changes__echo").await;
-        let changed = Backend::start(kind, &[]).await;
+        let other = Backend::start(kind, &[]).await;
         let (said, lost, ()) = tokio::join!(
             client.say("stays__sleep", json!({"ms": 1500})),
             client.call("goes__hang", json!({})),
             async {
                 stays.until_called("sleep").await;
                 goes.until_called("hang").await;
-                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &changed)]);
+                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &other)]);
                 reload(&gateway).await;
             }
         );
@@ -86,7 +86,7 @@ over_every_transport! {
         client.hears("stays__echo").await;
         client.hears("comes__echo").await;
         client.hears("changes__echo").await;
-        assert_eq!((changed.count("initialize"), changed.runs("echo")), (1, 1));
+        assert_eq!((other.count("initialize"), other.runs("echo")), (1, 1));
         let tools = client.tools().await;
         assert!(tools[0].starts_with("comes__"), "the file's order: {tools:?}");
         assert!(!tools.iter().any(|tool| tool.starts_with("goes__")), "{tools:?}");
@@ -101,7 +101,9 @@ async fn new_limits_hold_without_a_new_session() {
     let gateway = file.run().await;
     let client = gateway.client().await;
     client.hears("x__echo").await;
-    let backend = backend.option("timeout_s", 1).option("disabledTools", json!(["count"]));
+    let backend = backend
+        .option("timeout_s", 1)
+        .option("disabledTools", json!(["count"]));
     file.write(&[("x", &backend)]);
     reload(&gateway).await;
     let result = client.call("x__hang", json!({})).await;
@@ -119,9 +121,15 @@ async fn a_dry_run_changes_nothing() {
     file.write(&[("two", &two)]);
     let rest = gateway.rest();
     let (status, answer) = rest.post("/api/reload", json!({"dryRun": true})).await;
-    assert_eq!((status, &answer["applied"]), (StatusCode::OK, &json!(false)));
+    assert_eq!(
+        (status, &answer["applied"]),
+        (StatusCode::OK, &json!(false))
+    );
     let summary = answer["summary"].as_str().expect("words");
-    assert!(summary.contains("one") && summary.contains("two"), "{summary}");
+    assert!(
+        summary.contains("one") && summary.contains("two"),
+        "{summary}"
+    );
     assert_eq!(one.count("initialize"), 1);
     assert_eq!(two.received(), Vec::<Value>::new());
     gateway.client().await.hears("one__echo").await;
@@ -184,7 +192,9 @@ async fn a_server_may_be_removed_while_it_reconnects() {
         (Kind::Sse, promptly()),
         (Kind::Http, never()),
     ] {
-        let backend = Backend::start(kind, &[]).await.option("reconnect", schedule);
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", schedule);
         let calm = Backend::http().await;
         let file = File::of(&[("x", &backend), ("calm", &calm)]);
         let gateway = file.run().await;

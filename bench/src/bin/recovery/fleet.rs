@@ -1,0 +1,116 @@
+//! A fleet of HTTP servers that is lost at once and comes back at once.
+//!
+//! First their ports are closed, until Mainstay has lost them all. Then they are open and refuse
+//! (reset) whoever comes, which is counted, until as many attempts have failed as there are servers.
+//! Then they are back.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use fake_server::gate::{self, Mode};
+use fake_server::{Fleet, Script};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{interval, timeout};
+
+use crate::gateway::{Gateway, PATIENCE};
+use crate::ms;
+
+/// The default, said all the same.
+const MAX_ATTEMPTS_PER_SECOND: usize = 50;
+
+const GLANCE: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Serialize)]
+pub struct Return {
+    backends: usize,
+    max_attempts_per_second: usize,
+    /// Of attempts in any second, from the first start on: a sliding window, not seconds of a clock.
+    most_attempts_in_any_second: usize,
+    /// All times from the loss on.
+    lost_all_ms: f64,
+    back_ms: f64,
+    connected_all_ms: f64,
+    seconds: Vec<Second>,
+}
+
+/// One second after the loss.
+#[derive(Debug, Default, Serialize)]
+struct Second {
+    /// To open a session.
+    attempts: usize,
+    /// Accepted connections, for whatever purpose.
+    connections: usize,
+}
+
+impl Return {
+    pub fn missed(&self) -> Option<String> {
+        let most = self.most_attempts_in_any_second;
+        (most > self.max_attempts_per_second).then(|| {
+            format!(
+                "{most} attempts in a second, {} are allowed",
+                self.max_attempts_per_second
+            )
+        })
+    }
+}
+
+pub async fn measure(mainstay: &Path, backends: usize) -> anyhow::Result<Return> {
+    let fleet = Fleet::http(backends, Script::default()).await?;
+    let entries = fleet.urls().enumerate();
+    let entries = entries.map(|(number, url)| (format!("s{number}"), json!({"url": url})));
+    let settings = json!({"maxAttemptsPerSecond": MAX_ATTEMPTS_PER_SECOND});
+    let gateway = Gateway::start(mainstay, entries.collect(), settings).await?;
+
+    let before = fleet.attempts().len();
+    let lost = Instant::now();
+    fleet.lose().await?;
+    gateway
+        .until("all are lost", |server| !server.connected)
+        .await?;
+    let lost_all = lost.elapsed();
+    fleet.set(Mode::Reset).await?;
+    let refused = async {
+        let mut glance = interval(GLANCE);
+        while fleet.attempts().len() < before + backends {
+            glance.tick().await;
+        }
+    };
+    timeout(PATIENCE, refused)
+        .await
+        .context("attempts are too few")?;
+    fleet.set(Mode::Forward).await?;
+    let back = lost.elapsed();
+    gateway
+        .until("all are back", |server| server.connected)
+        .await?;
+    let connected_all = lost.elapsed();
+    gateway.stop().await?;
+
+    let attempts = fleet.attempts();
+    let mut seconds: Vec<Second> = Vec::new();
+    seconds.resize_with(connected_all.as_secs() as usize + 1, Second::default);
+    let second = |at: &Instant| Some(at.checked_duration_since(lost)?.as_secs() as usize);
+    for index in attempts.iter().filter_map(second) {
+        seconds
+            .get_mut(index)
+            .into_iter()
+            .for_each(|it| it.attempts += 1);
+    }
+    for index in fleet.connections().iter().filter_map(second) {
+        seconds
+            .get_mut(index)
+            .into_iter()
+            .for_each(|it| it.connections += 1);
+    }
+    Ok(Return {
+        backends,
+        max_attempts_per_second: MAX_ATTEMPTS_PER_SECOND,
+        most_attempts_in_any_second: gate::most_within(&attempts, Duration::from_secs(1)),
+        lost_all_ms: ms(lost_all),
+        back_ms: ms(back),
+        connected_all_ms: ms(connected_all),
+        seconds,
+    })
+}
