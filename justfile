@@ -8,7 +8,7 @@ default:
 demo:
     cargo run --release -- serve --demo
 
-# Run everything, or the parts named: lint, unit, conformance, outside
+# Run everything, or the parts named: lint, unit, fuzz, chaos, conformance, outside
 test *PARTS:
     ./test {{ PARTS }}
 

@@ -3,9 +3,11 @@
 //! The shell (`crates/mainstay`) carries out what this crate decides. The manifest has no async
 //! runtime on purpose, so that no decision can hide an await (ARCHITECTURE.md, invariant 1).
 
+pub mod alert;
 pub mod catalog;
 pub mod config;
 pub mod era;
+pub mod event;
 pub mod failure;
 pub mod health;
 pub mod ids;

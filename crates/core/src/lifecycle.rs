@@ -21,8 +21,8 @@ use crate::{
     ids::Epoch,
 };
 
-/// A waiting call may bring an attempt forward, but not sooner than this after the last one; a session
-/// that lived for less shows nothing.
+/// A waiting call may bring an attempt forward, but not sooner than this after the last one began; a
+/// session that lived for less shows nothing.
 const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
 /// A server that asks to be left alone for longer is asked after this all the same.
@@ -64,6 +64,8 @@ enum Phase {
         until: Instant,
         /// No call brings the attempt forward beyond this.
         earliest: Instant,
+        /// A call has brought it forward.
+        by_call: bool,
         loss: Loss,
     },
 }
@@ -136,6 +138,8 @@ pub struct Lifecycle {
     /// Whether it has forgotten a session that was opened anew without a wait, and none since then
     /// has lived for [`ATTEMPT_SPACING`].
     expired: bool,
+    /// When the last attempt began, or was queued for its turn.
+    tried: Option<Instant>,
     phase: Phase,
 }
 
@@ -147,6 +151,7 @@ impl Default for Lifecycle {
             crashes: 0,
             greeted: false,
             expired: false,
+            tried: None,
             phase: Phase::Down(Why::Stopped),
         }
     }
@@ -194,7 +199,7 @@ impl Lifecycle {
         (Self { phase, ..self }, None)
     }
 
-    fn open(self, by_call: bool) -> Step {
+    fn open(self, by_call: bool, now: Instant) -> Step {
         let epoch = self.epoch.next();
         let phase = Phase::Connecting {
             since: None,
@@ -203,6 +208,7 @@ impl Lifecycle {
         (
             Self {
                 epoch,
+                tried: Some(now),
                 phase,
                 ..self
             },
@@ -255,10 +261,16 @@ impl Lifecycle {
             Phase::Connecting {
                 since: None,
                 by_call,
-            } => self.to(Phase::Connecting {
-                since: Some(now),
-                by_call,
-            }),
+            } => {
+                let this = Self {
+                    tried: Some(now),
+                    ..self
+                };
+                this.to(Phase::Connecting {
+                    since: Some(now),
+                    by_call,
+                })
+            }
             Phase::Connecting { .. }
             | Phase::Down(_)
             | Phase::Up { .. }
@@ -311,7 +323,7 @@ impl Lifecycle {
             Phase::Up { since, .. } => self.lost(loss, since, now, policy),
             Phase::Closing { ref then, .. } => match then.clone() {
                 Then::Stay => self.to(Phase::Down(Why::Stopped)),
-                Then::Reopen => self.forgiven().open(false),
+                Then::Reopen => self.forgiven().open(false, now),
                 Then::Retry { loss, by_call } => self.refused(loss, by_call, now, policy),
                 Then::Lose { loss, since } => self.lost(loss, since, now, policy),
             },
@@ -348,7 +360,7 @@ impl Lifecycle {
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
             self.losses = 1;
             self.expired = true;
-            return self.open(false);
+            return self.open(false, now);
         }
         self.retry(loss, false, now, policy)
     }
@@ -370,17 +382,19 @@ impl Lifecycle {
         }
         let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
         let delay = policy.delay(self.attempt(), self.epoch).max(wanted);
+        let spaced = self.tried.map_or(now, |tried| tried + ATTEMPT_SPACING);
         self.to(Phase::Waiting {
             until: now + delay,
-            earliest: now + wanted.max(ATTEMPT_SPACING),
+            earliest: spaced.max(now + wanted),
+            by_call: false,
             loss,
         })
     }
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) => self.fresh().open(false),
-            Phase::Waiting { .. } => self.forgiven().open(false),
+            Phase::Down(_) => self.fresh().open(false, now),
+            Phase::Waiting { .. } => self.forgiven().open(false, now),
             Phase::Closing { kill_at, ref then } => {
                 let stopped = *then == Then::Stay;
                 let this = if stopped { self.fresh() } else { self };
@@ -431,15 +445,19 @@ impl Lifecycle {
         }
         match &mut self.phase {
             Phase::Waiting {
-                until, earliest, ..
+                until,
+                earliest,
+                by_call,
+                ..
             } => {
+                *by_call |= *earliest < *until;
                 *until = (*until).min(*earliest);
                 if *until > now {
                     return (self, None);
                 }
-                self.open(true)
+                self.open(true, now)
             }
-            Phase::Down(_) => self.open(true),
+            Phase::Down(_) => self.open(true, now),
             Phase::Connecting { .. } | Phase::Up { .. } | Phase::Closing { .. } => (self, None),
         }
     }
@@ -462,7 +480,7 @@ impl Lifecycle {
     /// What was waited for may have passed while the machine slept, and connections with it.
     fn resumed(self, now: Instant) -> Step {
         match self.phase {
-            Phase::Waiting { .. } => self.open(false),
+            Phase::Waiting { .. } => self.open(false, now),
             Phase::Up { .. } => self.doubted(now),
             Phase::Down(_) | Phase::Connecting { .. } | Phase::Closing { .. } => (self, None),
         }
@@ -493,7 +511,10 @@ impl Lifecycle {
                 *kill_at = None;
                 (self, Some(Effect::Kill(epoch)))
             }
-            Phase::Waiting { .. } => self.open(false),
+            Phase::Waiting { by_call, .. } => {
+                let by_call = *by_call;
+                self.open(by_call, now)
+            }
             Phase::Down(_) => (self, None),
         }
     }

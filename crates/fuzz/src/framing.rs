@@ -23,9 +23,11 @@ pub fn check(data: &[u8]) {
     let Some(input) = Input::new(data) else {
         return;
     };
-    let lines = read(&input);
-    check_lines(&input, &lines);
-    for line in lines {
+    let (lines, unfinished) = split(input.bytes);
+    let found = read(&input);
+    check_lines(&input, &found, &lines, unfinished);
+    check_noise(&input, &lines, unfinished);
+    for line in found {
         if let Line::Whole(line) = line {
             check_message(&line);
         }
@@ -48,13 +50,17 @@ impl AsyncRead for Pieces<'_> {
     }
 }
 
-fn read(input: &Input) -> Vec<Line> {
-    let mut reader = LineReader::new(Pieces(input.pieces.clone().into_iter()), input.limit);
-    let mut lines = Vec::new();
-    while let Some(line) = now(reader.next()).expect("memory can be read") {
-        lines.push(line);
+const MEMORY: &str = "memory can be read";
+
+impl<'a> Input<'a> {
+    fn reader(&self) -> LineReader<Pieces<'a>> {
+        LineReader::new(Pieces(self.pieces.clone().into_iter()), self.limit)
     }
-    lines
+}
+
+fn read(input: &Input) -> Vec<Line> {
+    let mut reader = input.reader();
+    std::iter::from_fn(|| now(reader.next()).expect(MEMORY)).collect()
 }
 
 /// The outcome of a future that waits for nothing but its turn.
@@ -68,15 +74,53 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Lines without their ends, and what comes after the last.
+fn split(bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    let unfinished = lines.pop().expect("a split has a last part");
+    (lines, unfinished)
+}
+
+/// What begins as a message is read as it is without noise; everything else is noise, as it was
+/// written and in order.
+fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
+    let mut reader = input.reader();
+    let (mut found, mut noise) = (Vec::new(), Vec::new());
+    while let Some(line) =
+        now(reader.message(|piece| noise.extend_from_slice(piece))).expect(MEMORY)
+    {
+        found.push(line);
+    }
+    let begins = |line: &[u8]| {
+        let first = line.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
+        first.map(|byte| matches!(byte, b'{' | b'['))
+    };
+    let is_message = |line: &&&[u8]| begins(line) == Some(true);
+    let (messages, rest): (Vec<&[u8]>, Vec<&[u8]>) = lines.iter().partition(is_message);
+    let mut expected = rest.join(&b'\n');
+    if !rest.is_empty() {
+        expected.push(b'\n');
+    }
+    // Of blanks alone nobody can tell.
+    if begins(unfinished) == Some(false) {
+        expected.extend_from_slice(unfinished);
+    }
+    assert_eq!(noise, expected);
+    let unfinished = if begins(unfinished) == Some(true) {
+        unfinished
+    } else {
+        b""
+    };
+    check_lines(input, &found, &messages, unfinished);
+}
+
 /// Every line is delivered as it was written and in order, unless it is longer than allowed; how
 /// much longer it may be depends on what one read brings.
-fn check_lines(input: &Input, lines: &[Line]) {
-    let mut written: Vec<&[u8]> = input.bytes.split(|byte| *byte == b'\n').collect();
-    let unfinished = written.pop().expect("a split has a last part");
+fn check_lines(input: &Input, found: &[Line], lines: &[&[u8]], unfinished: &[u8]) {
     let most = input.limit + input.longest_piece();
-    let mut lines = lines.iter();
-    for written in written {
-        match lines.next().expect("every line is delivered") {
+    let mut found = found.iter();
+    for written in lines.iter().copied() {
+        match found.next().expect("every line is delivered") {
             Line::Whole(line) => {
                 assert_eq!(line, written.strip_suffix(b"\r").unwrap_or(written));
                 assert!(written.len() <= most, "longer than was ever to be held");
@@ -84,12 +128,12 @@ fn check_lines(input: &Input, lines: &[Line]) {
             Line::TooLong { head } => check_head(head, written, input.limit),
         }
     }
-    match lines.next() {
+    match found.next() {
         None => assert!(unfinished.len() <= most, "an oversized line went unnoticed"),
         Some(Line::TooLong { head }) => check_head(head, unfinished, input.limit),
         Some(Line::Whole(line)) => panic!("{line:?} has no end"),
     }
-    assert_eq!(lines.next(), None);
+    assert_eq!(found.next(), None);
 }
 
 fn check_head(head: &[u8], line: &[u8], limit: usize) {

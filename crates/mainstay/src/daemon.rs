@@ -11,6 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts::Alerts,
     calls::Calls,
     front::{
         guard::Guard,
@@ -37,6 +38,7 @@ pub struct Daemon {
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
     telling: JoinHandle<()>,
+    alerts: Alerts,
 }
 
 impl Daemon {
@@ -45,8 +47,11 @@ impl Daemon {
         let origin = setting.origin.clone();
         let lineage = setting.lineage.clone();
         let registry = Registry::start(config, setting);
-        let reloader = origin
-            .map(|origin| Arc::new(Reloader::new(origin, Arc::clone(&registry), config.clone())));
+        let alerts = Alerts::start(&config.alerts, registry.events());
+        let reloader = origin.map(|origin| {
+            let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
+            Arc::new(Reloader::new(origin, registry, alerts, config.clone()))
+        });
         let hub = Arc::new(Hub::new(
             registry,
             Calls::default(),
@@ -66,6 +71,7 @@ impl Daemon {
             reloader,
             stop,
             telling,
+            alerts,
         }
     }
 
@@ -133,6 +139,8 @@ impl Daemon {
 
     /// Stops in order: sessions and their calls, the doors, the servers; returns when nothing is left.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
+        // I11: what ends from here on is no event.
+        self.hub.registry.events().close();
         self.hub.end_all();
         self.stop.cancel();
         for task in doors.into_iter().chain([self.telling]) {
@@ -142,5 +150,6 @@ impl Daemon {
         }
         self.hub.calls.drain(DRAIN_LIMIT).await;
         self.hub.registry.stop().await;
+        self.alerts.stop().await;
     }
 }

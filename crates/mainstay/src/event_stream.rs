@@ -248,18 +248,19 @@ mod tests {
         events
     }
 
-    fn check(stream: &str, limit: usize, expected: &[Result<Event, TooLarge>]) {
+    fn check(stream: &str, limit: usize, expected: &[Event]) {
         for size in 1..=stream.len() {
-            assert_eq!(events(stream, size, limit), expected, "in pieces of {size}");
+            let found: Result<Vec<Event>, TooLarge> =
+                events(stream, size, limit).into_iter().collect();
+            assert_eq!(found.as_deref(), Ok(expected), "in pieces of {size}");
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "as the parser gives it")]
-    fn data(text: &str) -> Result<Event, TooLarge> {
-        Ok(Event {
+    fn data(text: &str) -> Event {
+        Event {
             data: Some(Bytes::copy_from_slice(text.as_bytes())),
             ..Event::default()
-        })
+        }
     }
 
     #[test]
@@ -271,7 +272,7 @@ mod tests {
             retry: Some(12),
             data: Some(Bytes::from(" c")),
         };
-        check(stream, 100, &[data("a\n\nb"), Ok(whole)]);
+        check(stream, 100, &[data("a\n\nb"), whole]);
     }
 
     #[test]
@@ -280,25 +281,23 @@ mod tests {
             let head = Bytes::from(head);
             Err(TooLarge { head })
         };
+        let [one, two, three] = ["1", "2", "3"].map(|text| Ok(data(text)));
         let stream = "data: 1\n\ndata: 23\ndata: 45678901\n: so\n\ndata: 2\r\rdata: 234567890\r\n\r\ndata: 3\n\n";
-        let found = events(stream, stream.len(), 14);
-        assert_eq!(
-            found,
-            [
-                data("1"),
-                too_large("23\n45678901"),
-                data("2"),
-                too_large("234567890"),
-                data("3")
-            ]
-        );
+        let whole = [
+            one,
+            too_large("23\n45678901"),
+            two,
+            too_large("234567890"),
+            three,
+        ];
+        assert_eq!(events(stream, stream.len(), 14), whole);
         for size in 1..stream.len() {
             let found = events(stream, size, 14);
-            assert_eq!(
-                (&found[0], &found[2], &found[4]),
-                (&data("1"), &data("2"), &data("3"))
-            );
-            assert!(found[1].is_err() && found[3].is_err());
+            assert_eq!(found.len(), whole.len());
+            for (found, whole) in found.iter().zip(&whole) {
+                // How much of a head has come is chance.
+                assert!(found == whole || found.is_err() && whole.is_err());
+            }
         }
     }
 

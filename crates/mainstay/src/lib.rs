@@ -1,5 +1,6 @@
 //! Mainstay: keeps MCP servers up, and reachable behind one endpoint. See ARCHITECTURE.md.
 
+pub mod alerts;
 pub mod api;
 pub mod calls;
 pub mod cli;
@@ -7,6 +8,7 @@ pub mod clock;
 pub mod daemon;
 pub mod demo;
 pub mod event_stream;
+pub mod events;
 pub mod front;
 pub mod guardian;
 pub mod lineage;

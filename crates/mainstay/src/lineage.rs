@@ -87,7 +87,8 @@ impl Lineage {
         &self.chain
     }
 
-    fn own(&self) -> &str {
+    /// The last of the chain: the same for the same configuration.
+    pub fn own(&self) -> &str {
         ids(&self.chain).last().unwrap_or_default()
     }
 

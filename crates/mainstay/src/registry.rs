@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
     config::{Config, Naming, ServerConfig},
+    event::EventKind,
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::SleepClock,
+    events::Events,
     logs::Logs,
     setting::Setting,
     state,
@@ -95,12 +97,13 @@ impl Registry {
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
+            events: Events::default(),
             logs: setting
                 .state
                 .as_deref()
                 .map(Logs::start)
                 .unwrap_or_default(),
-            catalogs: setting.state.map(|state| state.join("catalogs")),
+            catalogs: setting.catalogs,
             lineage: setting.lineage,
         });
         if let Some(folder) = &fleet.catalogs
@@ -180,6 +183,11 @@ impl Registry {
         .await;
     }
 
+    /// Resolves when a server that is up has been listed once, or its time for that is over.
+    pub async fn listed(&self, server: &Server) {
+        server.listed(self.startup_wait).await;
+    }
+
     /// Whether every server has had its first attempt, or its time for it.
     pub fn is_settled(&self) -> bool {
         use futures_util::FutureExt as _;
@@ -190,6 +198,11 @@ impl Registry {
         self.announcements.subscribe()
     }
 
+    /// What happens to the servers, and to the configuration.
+    pub fn events(&self) -> &Events {
+        &self.fleet.events
+    }
+
     /// Takes the servers of another configuration into force: what did not change keeps its sessions
     /// and calls. Returns when the servers that are gone have ended.
     pub async fn reload(&self, config: &Config) {
@@ -197,10 +210,16 @@ impl Registry {
         let mut supervisors = self.supervisors.lock().await;
         let before = self.servers.load_full();
         let mut list = Vec::with_capacity(config.servers.len());
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
         for new in &config.servers {
             match before.named(&new.name) {
                 Some(server) => list.push(Arc::clone(server)),
-                None => list.push(supervise(new, &self.fleet, &mut supervisors)),
+                None => {
+                    self.events()
+                        .publish(Some(&new.name), EventKind::ServerAdded {});
+                    added.push(new.name.clone());
+                    list.push(supervise(new, &self.fleet, &mut supervisors));
+                }
             }
         }
         let after = Arc::new(Servers::new(list));
@@ -211,17 +230,21 @@ impl Registry {
             .list
             .iter()
             .filter(|server| after.named(&server.name).is_none());
-        join_all(gone.map(async |server| {
+        let removed = join_all(gone.map(async |server| {
             server.end().await;
             let mut views = server.changes();
             // The channel closes when nothing of the server is left.
             while views.changed().await.is_ok() {}
+            self.events()
+                .publish(Some(&server.name), EventKind::ServerRemoved {});
+            server.name.clone()
         }))
         .await;
         for new in &config.servers {
             if let Some(server) = before.named(&new.name)
                 && **server.config() != *new
             {
+                changed.push(new.name.clone());
                 server.configure(Arc::new(new.clone())).await;
             }
         }
@@ -241,6 +264,14 @@ impl Registry {
         } else {
             self.catalog.store(Arc::default());
         }
+        self.events().publish(
+            None,
+            EventKind::ConfigReloaded {
+                added,
+                removed,
+                changed,
+            },
+        );
     }
 
     /// Ends every process of every server, when [`Registry::stop`] is not to be waited for any longer.

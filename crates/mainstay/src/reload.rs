@@ -4,12 +4,16 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use mainstay_core::config::{Config, Plan};
+use mainstay_core::{
+    config::{Config, Plan},
+    event::EventKind,
+};
 use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alerts,
     registry::Registry,
     surroundings::{LoadError, Origin},
 };
@@ -22,15 +26,22 @@ const DEBOUNCE: Duration = Duration::from_millis(300);
 pub struct Reloader {
     origin: Origin,
     registry: Arc<Registry>,
+    alerts: alerts::Choice,
     /// What is in force; held through a reload, so that one comes after the other.
     current: Mutex<Config>,
 }
 
 impl Reloader {
-    pub fn new(origin: Origin, registry: Arc<Registry>, current: Config) -> Self {
+    pub fn new(
+        origin: Origin,
+        registry: Arc<Registry>,
+        alerts: alerts::Choice,
+        current: Config,
+    ) -> Self {
         Self {
             origin,
             registry,
+            alerts,
             current: Mutex::new(current),
         }
     }
@@ -51,11 +62,15 @@ impl Reloader {
                 tracing::error!(
                     error = error as &dyn std::error::Error,
                     "the configuration stays as it was"
-                )
+                );
+                let reason = error.findings().join("; ");
+                let kind = EventKind::ConfigRejected { reason };
+                self.registry.events().publish(None, kind);
             })?
             .config;
         let plan = Plan::between(&current, &new);
         if !plan.is_empty() {
+            self.alerts.set(&new.alerts);
             self.registry.reload(&new).await;
             // The other settings wait for a restart, and every plan until then says so.
             current.servers = new.servers;

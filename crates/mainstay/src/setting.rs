@@ -6,8 +6,10 @@ use crate::{clock::SleepClock, lineage::Lineage, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The state directory; without one nothing is kept on disk.
+    /// Where the servers' logs go, in `logs/`; the folder is ours alone. Without one there are none.
     pub state: Option<PathBuf>,
+    /// Where catalogs are kept between runs, shared with other Mainstays.
+    pub catalogs: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
     /// Tells when the machine has slept.
@@ -20,6 +22,7 @@ impl Default for Setting {
     fn default() -> Self {
         Self {
             state: None,
+            catalogs: None,
             origin: None,
             clock: SleepClock::system(),
             lineage: Lineage::default(),

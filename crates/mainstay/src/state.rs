@@ -22,6 +22,9 @@ const DAEMON: &str = "daemon.json";
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// Mainstays beside each other with the same configuration that keep logs; one more keeps none.
+const MAX_INSTANCES: u32 = 64;
+
 /// Where state is kept. Nothing is created before [`StateDir::own`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
@@ -92,15 +95,48 @@ impl StateDir {
         &self.0
     }
 
+    /// Where catalogs are kept between runs. Files are replaced whole, so that nobody needs the lock.
+    pub fn catalogs(&self) -> PathBuf {
+        self.0.join("catalogs")
+    }
+
+    /// Takes a directory for a Mainstay that serves one client only: many run beside each other, and
+    /// beside a daemon. `name` tells whose they are, the first free number which of them.
+    pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
+        for number in 1..MAX_INSTANCES {
+            let dir = Self(self.0.join("instances").join(format!("{name}-{number}")));
+            match dir.clone().lock(1) {
+                Ok(lock) => return Ok(Instance { dir, _lock: lock }),
+                Err(StateError::Taken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StateError::Taken {
+            dir: self.0.clone(),
+            daemon: None,
+        })
+    }
+
     /// Takes the directory for this process, until the result is dropped.
     pub fn own(self) -> Result<Ownership, StateError> {
+        let lock = self.clone().lock(LOCK_ATTEMPTS)?;
+        let token = self.token()?;
+        Ok(Ownership {
+            dir: self,
+            token,
+            _lock: lock,
+        })
+    }
+
+    /// Makes the directory, and locks it.
+    fn lock(self, attempts: u32) -> Result<File, StateError> {
         create_private_dir(&self.0).map_err(failed(&self.0))?;
         let path = self.0.join(LOCK);
         let lock = private_file(&path, false).map_err(failed(&path))?;
         for attempt in 1.. {
             match lock.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
+                Err(TryLockError::WouldBlock) if attempt < attempts => {
                     thread::sleep(LOCK_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -113,12 +149,7 @@ impl StateDir {
                 Err(TryLockError::Error(source)) => return Err(StateError::Io { path, source }),
             }
         }
-        let token = self.token()?;
-        Ok(Ownership {
-            dir: self,
-            token,
-            _lock: lock,
-        })
+        Ok(lock)
     }
 
     /// The daemon that owns the directory. What a daemon that died left behind does not count:
@@ -174,6 +205,19 @@ pub fn read_token(path: &Path) -> Result<Secret, StateError> {
     }
 }
 
+/// The directory of one Mainstay that serves one client only, while this lives.
+#[derive(Debug)]
+pub struct Instance {
+    dir: StateDir,
+    _lock: File,
+}
+
+impl Instance {
+    pub fn path(&self) -> &Path {
+        &self.dir.0
+    }
+}
+
 /// The directory is ours while this lives.
 #[derive(Debug)]
 pub struct Ownership {
@@ -185,6 +229,11 @@ pub struct Ownership {
 impl Ownership {
     pub fn path(&self) -> &Path {
         &self.dir.0
+    }
+
+    /// See [`StateDir::catalogs`].
+    pub fn catalogs(&self) -> PathBuf {
+        self.dir.catalogs()
     }
 
     /// Tells the commands where we are.
@@ -310,6 +359,20 @@ mod tests {
                 "{text:?}: {error}"
             );
         }
+    }
+
+    /// Design section 12: many serve one client each, beside each other and beside a daemon.
+    #[test]
+    fn instances_stand_beside_each_other_and_are_used_again() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = StateDir::new(folder.path());
+        let _daemon = dir.clone().own().expect("owned");
+        let first = dir.own_instance("a").expect("taken");
+        let second = dir.own_instance("a").expect("another");
+        assert_ne!(first.path(), second.path());
+        let path = first.path().to_owned();
+        drop(first);
+        assert_eq!(dir.own_instance("a").expect("free again").path(), path);
     }
 
     #[cfg(unix)]

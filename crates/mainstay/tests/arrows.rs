@@ -21,30 +21,32 @@ const ROOMS: &str = "
     cli           -> cli/connect cli/error api
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon lineage setting
+    cli/mcp       -> cli/serve daemon lineage setting state surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
     cli/serve     -> cli/status daemon demo lineage reload setting state surroundings
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api lineage state surroundings  // why any command failed
 
-    daemon        -> front front/mcp front/rest calls reload registry setting surroundings
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp
-    front/rest    -> front/mcp calls reload supervisor transport logs api utc
+    front/rest    -> front/mcp calls events reload supervisor transport logs api utc
     front/mcp     -> calls lineage registry supervisor transport
     calls         -> supervisor transport
-    reload        -> registry surroundings
-    registry      -> clock setting state supervisor transport logs
-    supervisor    -> lineage state transport logs
+    reload        -> alerts registry surroundings
+    alerts        -> events transport utc
+    registry      -> clock events setting state supervisor transport logs
+    supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
 
     api           -> event_stream
     event_stream  ->
     guardian      -> processes
+    events        ->
     setting       -> clock lineage surroundings
     clock         ->
     lineage       ->
@@ -63,6 +65,7 @@ const PACKAGES: &str = "
     conformance-server  ->
     mainstay-bench      -> mainstay mainstay-core fake-server  // what it measures, and what it loses
     fuzz                -> mainstay mainstay-core
+    chaos               -> mainstay mainstay-core fake-server
 ";
 
 /// The wall around the core: with these nothing can wait, or reach outside.

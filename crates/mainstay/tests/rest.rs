@@ -10,6 +10,7 @@ use insta::assert_snapshot;
 use mainstay::{daemon::Daemon, setting::Setting};
 use mainstay_core::{
     config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
+    event::EventKind,
     ids::ServerName,
 };
 use serde_json::{Value, json};
@@ -127,6 +128,8 @@ async fn nothing_under_api_opens_without_the_token() {
         (Method::POST, "/api/mcp-tools/call"),
         (Method::DELETE, "/api/mcp-tools"),
         (Method::GET, "/api/no-such-route"),
+        (Method::GET, "/api/events"),
+        (Method::GET, "/api/events/recent"),
         (Method::GET, "/api"),
     ] {
         for token in [
@@ -379,4 +382,141 @@ async fn a_dropped_request_goes_on() {
     within(daemon.stop(None)).await;
     assert_eq!(fake.runs("sleep"), 1);
     assert_eq!(fake.count("notifications/cancelled"), 0);
+}
+
+/// One server-sent event: its id, its name, its data.
+type Told = (String, String, Value);
+
+/// The events of a response, as they come.
+struct Stream(Body, String);
+
+impl Stream {
+    async fn open(world: &World, path: &str, last: Option<&str>) -> Self {
+        let mut request = request(Method::GET, path);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        let response = within(world.router.clone().call(request))
+            .await
+            .expect("infallible");
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(
+            response.headers()[header::CONTENT_TYPE],
+            "text/event-stream"
+        );
+        Self(response.into_body(), String::new())
+    }
+
+    async fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some((block, rest)) = self.1.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.1 = rest;
+                let field = |name: &str| {
+                    let mut lines = block.lines();
+                    lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
+                };
+                if let Some(data) = field("data: ") {
+                    let data = serde_json::from_str(&data).expect("JSON");
+                    let name = field("event: ").expect("a name");
+                    return Some((field("id: ").expect("an id"), name, data));
+                }
+                continue;
+            }
+            let frame = within(self.0.frame()).await?.expect("a frame");
+            let data = frame.into_data().expect("data");
+            self.1.push_str(std::str::from_utf8(&data).expect("UTF-8"));
+        }
+    }
+}
+
+/// I8, I13: first how things are, then what happens; who comes back goes on where he was.
+#[tokio::test]
+async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
+    let world = World::new().await;
+    let mut stream = Stream::open(&world, "/api/events", None).await;
+    let (place, name, snapshot) = stream.next().await.expect("a snapshot");
+    assert_eq!(name, "snapshot");
+    let mut servers = world.get("/api/servers").await.json();
+    assert_eq!(snapshot["servers"][0]["name"], "fake");
+    // It has got older meanwhile.
+    servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
+    assert_eq!(snapshot, servers);
+
+    let events = world.daemon.hub.registry.events().clone();
+    let fake = ServerName::new("fake").expect("a name");
+    let publish = |reason: &str| {
+        let reason = reason.to_owned();
+        events.publish(Some(&fake), EventKind::ConfigRejected { reason });
+    };
+    publish("one");
+    publish("two");
+    let (first, name, event) = stream.next().await.expect("an event");
+    assert!(first > place);
+    assert_eq!(name, "config_rejected");
+    let created = event["createdAt"].as_str().expect("a time").to_owned();
+    assert_eq!(
+        event,
+        json!({
+            "id": first, "type": name, "server": "fake", "createdAt": created,
+            "data": {"name": "fake", "reason": "one"},
+        })
+    );
+    drop(stream);
+
+    for (path, last) in [
+        ("/api/events".to_owned(), Some(first.as_str())),
+        (format!("/api/events?after={first}"), None),
+        // The header is newer than the URL.
+        (format!("/api/events?after={place}"), Some(first.as_str())),
+    ] {
+        let mut stream = Stream::open(&world, &path, last).await;
+        let (_, _, event) = stream.next().await.expect("an event");
+        assert_eq!(event["data"]["reason"], "two", "{path}");
+    }
+    let recent = world
+        .get(&format!("/api/events/recent?after={place}"))
+        .await;
+    let recent = recent.json();
+    assert_eq!(recent["missed"], false);
+    assert_eq!(recent["events"].as_array().map(Vec::len), Some(2));
+    assert_eq!(recent["events"][1]["id"], recent["last"]);
+    let wrong = world.get("/api/events?after=x").await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+
+    // Who missed something is told so, and how things are.
+    let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
+    let (_, name, _) = stream.next().await.expect("an event");
+    assert_eq!(name, "missed");
+    let (_, name, _) = stream.next().await.expect("an event");
+    assert_eq!(name, "snapshot");
+
+    // T2: it ends when the daemon does.
+    let end = tokio::spawn(async move { while stream.next().await.is_some() {} });
+    world.end().await;
+    within(end).await.expect("no panic");
+}
+
+#[tokio::test]
+async fn streams_of_events_are_bounded() {
+    let world = World::new().await;
+    let mut open = Vec::new();
+    let refused = loop {
+        let request = request(Method::GET, "/api/events")
+            .body(Body::empty())
+            .expect("a request");
+        let response = within(world.router.clone().call(request))
+            .await
+            .expect("infallible");
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        open.push(response);
+        assert!(open.len() < 10_000, "there is no bound");
+    };
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    open.pop();
+    Stream::open(&world, "/api/events", None).await;
+    world.end().await;
 }

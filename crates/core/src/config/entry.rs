@@ -77,7 +77,6 @@ const LATER: &[&str] = &[
     "envFile",
     "excludeTools",
     "includeTools",
-    "listChanged",
     "oauth",
     "sandbox",
     "sandboxEnabled",

@@ -161,6 +161,8 @@ pub struct ServerConfig {
     /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
     /// (`callRetry`, invariant 6).
     pub call_retry: bool,
+    /// Whether a server may say that its lists have changed (`listChanged`, Y7).
+    pub list_changed: ListChanged,
     /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
     /// Original tool names that are neither listed nor callable (`disabledTools`).
@@ -193,6 +195,7 @@ impl ServerConfig {
             policy: Policy::default(),
             health_interval_stated: false,
             call_retry: false,
+            list_changed: ListChanged::default(),
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
             disabled_tools: Vec::new(),
             max_sessions,
@@ -296,6 +299,16 @@ pub enum HttpTransport {
     Detect,
     StreamableHttp,
     Sse,
+}
+
+/// What a server's `list_changed` leads to (Y7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum ListChanged {
+    /// The list is read again, and clients are told.
+    #[default]
+    Propagate,
+    /// Nothing: lists are read when a session opens, as [002] has it (J7).
+    Ignore,
 }
 
 /// Who shares an upstream session (design section 9).

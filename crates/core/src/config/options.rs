@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::lifecycle::Preset;
 
 use super::{
-    Isolation, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields, node::Node,
-    policies::Policies,
+    Isolation, ListChanged, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields,
+    node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -58,6 +58,13 @@ impl<'e> Entry<'e, '_, '_> {
         }
         server.auto_start = self.boolean("autoStart").unwrap_or(true);
 
+        if let Some(node) = self.fields.take("listChanged") {
+            let words = [
+                ("propagate", ListChanged::Propagate),
+                ("ignore", ListChanged::Ignore),
+            ];
+            server.list_changed = node.word(self.report, &words).unwrap_or_default();
+        }
         if let Some(node) = self.fields.take("isolation") {
             let words = [
                 ("shared", Isolation::Shared),

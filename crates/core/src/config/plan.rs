@@ -168,6 +168,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         policy,
         health_interval_stated,
         call_retry,
+        list_changed,
         max_message_bytes,
         disabled_tools,
         max_sessions,
@@ -202,6 +203,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         ("restart", old.policy.restart != *restart),
         ("health", asked),
         ("callRetry", old.call_retry != *call_retry),
+        ("listChanged", old.list_changed != *list_changed),
         (
             "maxMessageBytes",
             old.max_message_bytes != *max_message_bytes,

@@ -4,7 +4,9 @@ use std::{path::Path, time::Duration};
 
 use insta::assert_snapshot;
 use mainstay_core::{
-    config::{HttpTransport, InheritEnv, Isolation, Launch, Root, ServerConfig, StdioLaunch},
+    config::{
+        HttpTransport, InheritEnv, Isolation, Launch, ListChanged, Root, ServerConfig, StdioLaunch,
+    },
     lifecycle::{Policy, ReconnectMode},
 };
 
@@ -328,7 +330,7 @@ fn numbers_and_booleans_in_env_are_texts_with_a_warning() {
 fn a31_limits_roots_and_health() {
     let entry = server(
         r#"{
-        "command": "x", "disabledTools": ["rm"], "maxSessions": 2, "maxMessageBytes": 1048576, "isolation": "session",
+        "command": "x", "disabledTools": ["rm"], "maxSessions": 2, "maxMessageBytes": 1048576, "isolation": "session", "listChanged": "ignore",
         "roots": ["file:///a", {"uri": "file:///b", "name": "B"}],
         "healthCheckUrl": "http://h/health?key=${TOKEN}", "healthCheckIntervalMs": 15000
     }"#,
@@ -339,6 +341,7 @@ fn a31_limits_roots_and_health() {
         (2, 1_048_576)
     );
     assert_eq!(entry.isolation, Some(Isolation::Session));
+    assert_eq!(entry.list_changed, ListChanged::Ignore);
     let root = |uri: &str, name: Option<&str>| Root {
         uri: uri.to_owned(),
         name: name.map(str::to_owned),

@@ -195,7 +195,7 @@ impl Client {
         self.post(GET_PROMPT, get).await
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 

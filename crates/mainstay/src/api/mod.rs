@@ -9,10 +9,10 @@ mod stream;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 pub use self::client::{Client, ClientError};
-pub use self::stream::LogEvents;
+pub use self::stream::{EventStream, LogEvents, Told};
 
 pub type Raw = Box<RawValue>;
 
@@ -34,6 +34,16 @@ pub const READ: &str = "/api/mcp-resources/read";
 pub const READ_WHOLE: &str = "/api/resources/read";
 pub const PROMPTS: &str = "/api/mcp-prompts";
 pub const GET_PROMPT: &str = "/api/mcp-prompts/get";
+
+/// Server-sent events (I8): [`SNAPSHOT`] first, unless a place is given to go on from (`Last-Event-ID`,
+/// or `?after=`), then an [`Event`] each.
+pub const EVENTS: &str = "/api/events";
+/// [`Events`], for those who poll; with `?after=`.
+pub const RECENT_EVENTS: &str = "/api/events/recent";
+/// The event whose data is [`Servers`]: how things are.
+pub const SNAPSHOT: &str = "snapshot";
+/// The event that says that others were missed; a [`SNAPSHOT`] follows.
+pub const MISSED: &str = "missed";
 
 /// `GET /api/mcp-clients` (M1)
 #[derive(Debug, Serialize, Deserialize)]
@@ -340,4 +350,30 @@ pub struct GetPrompt {
     pub prompt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Raw>,
+}
+
+/// What happened (I13).
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Sorts as text.
+    pub id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// RFC 3339
+    pub created_at: String,
+    /// With the server's `name`, as [001] has it.
+    pub data: Map<String, Value>,
+}
+
+/// `GET /api/events/recent`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Events {
+    pub events: Vec<Event>,
+    /// Whether some are gone that came after the place asked for.
+    pub missed: bool,
+    /// The place to go on from.
+    pub last: String,
 }

@@ -158,15 +158,20 @@ impl Calls {
             }
         });
         // Once more on a new session, and only if nothing of the call can have run, or running it
-        // twice is as good as once (invariant 6).
-        match call.attempt(cancel.as_mut()).await {
-            Err(Attempt::NotSent(_)) => call.attempt(cancel).await,
-            Err(Attempt::Lost(_)) if repeat::is_repeatable(&request, upstream.server()) => {
-                call.attempt(cancel).await
+        // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
+        // first to learn that its session is gone, too, and then was not sent.
+        let (mut not_sent_before, mut lost_before) = (false, false);
+        loop {
+            match call.attempt(cancel.as_mut()).await {
+                Err(Attempt::NotSent(_)) if !not_sent_before => not_sent_before = true,
+                Err(Attempt::Lost(_))
+                    if !lost_before && repeat::is_repeatable(&request, upstream.server()) =>
+                {
+                    lost_before = true;
+                }
+                other => return other.map_err(Attempt::into_failure),
             }
-            other => other,
         }
-        .map_err(Attempt::into_failure)
     }
 
     /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream

@@ -36,6 +36,7 @@ pub struct DaemonArgs {
 }
 
 impl DaemonArgs {
+    /// Whether the daemon is one for the occasion, which does not come back.
     pub fn starts_servers(&self) -> bool {
         self.config.is_some()
     }

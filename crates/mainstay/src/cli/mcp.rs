@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{CommandError, Exit, serve, signals::Signals};
-use crate::{daemon::Daemon, lineage::Lineage, setting::Setting};
+use crate::{
+    daemon::Daemon,
+    lineage::Lineage,
+    setting::Setting,
+    state::{Instance, StateDir},
+    surroundings::{Loaded, Process},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,9 +35,12 @@ impl Mcp {
         serve::tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
+        let (state, instance) = keep(&loaded, &lineage);
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
+                state: instance.as_ref().map(|instance| instance.path().to_owned()),
+                catalogs: state.as_ref().map(StateDir::catalogs),
                 lineage,
                 ..Setting::default()
             },
@@ -42,4 +51,16 @@ impl Mcp {
         }
         serve::stop(daemon, None, &mut signals).await
     }
+}
+
+/// Where something can be kept. A client's servers run without, if it must be.
+fn keep(loaded: &Loaded, lineage: &Lineage) -> (Option<StateDir>, Option<Instance>) {
+    let told = |error| tracing::warn!(error = &error as &dyn std::error::Error, "nothing is kept");
+    let state = StateDir::locate(&Process).map_err(told).ok();
+    // Without a file the id is another one each time.
+    let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
+    let instance = state
+        .as_ref()
+        .and_then(|state| state.own_instance(name).map_err(told).ok());
+    (state, instance)
 }

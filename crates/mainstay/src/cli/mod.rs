@@ -5,6 +5,7 @@ mod call;
 mod connect;
 mod content;
 mod error;
+mod events;
 mod health;
 mod list;
 mod logs;
@@ -76,6 +77,8 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Show what happened to the servers lately, or as it happens
+    Events(events::Events),
     /// Ask every server whether it is well
     Health(health::Health),
     /// Start a server that was stopped, has crashed or was given up
@@ -137,6 +140,7 @@ impl Command {
     fn daemon(&self) -> Option<&DaemonArgs> {
         match self {
             Self::List(command) => Some(&command.daemon),
+            Self::Events(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
             Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
                 Some(&command.daemon)
@@ -172,6 +176,7 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
             Self::Start(command) => command.run("start").await,
             Self::Stop(command) => command.run("stop").await,

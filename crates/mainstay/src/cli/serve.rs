@@ -128,6 +128,7 @@ impl Serve {
             &loaded.config,
             Setting {
                 state: Some(state.path().to_owned()),
+                catalogs: Some(state.catalogs()),
                 origin: (!self.demo).then_some(origin),
                 lineage,
                 ..Setting::default()
@@ -232,7 +233,10 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
     loop {
         let signal = signals.next().await;
         match reloader {
-            Some(reloader) if signal.is_hangup() => tell_reload(&reloader.reload().await),
+            Some(reloader) if signal.is_hangup() => {
+                tell_reload(&reloader.reload().await);
+                signals.was_no_end();
+            }
             _ => return signal,
         }
     }

@@ -56,6 +56,11 @@ impl Signals {
         }
     }
 
+    /// The last one asked for something else than the end: the same again is not its echo.
+    pub fn was_no_end(&mut self) {
+        self.asked = None;
+    }
+
     /// We were asked to end by other means: a signal of this moment says the same once more.
     pub fn asked_otherwise(&mut self) {
         self.asked = Some((None, Instant::now()));

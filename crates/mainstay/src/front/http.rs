@@ -1,12 +1,23 @@
 //! The HTTP listener: MCP on its own paths, everything else to the REST router.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::message;
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{Instant, interval_at},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
@@ -23,6 +34,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Answers in progress may take this long when the door closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a connection is looked at: one timer for a connection costs less than one for every
+/// request. One that says nothing until the first look, or so many times in a row, is closed.
+const IDLE_LOOK: Duration = Duration::from_secs(30);
+const MAX_QUIET_LOOKS: u32 = 4;
 
 /// What the listener needs to serve a request.
 #[derive(Debug)]
@@ -79,18 +95,43 @@ async fn accept(
     Ok((stream, permit))
 }
 
+/// Serves one connection until its client ends it, `stop`, or it is left idle.
 async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: CancellationToken) {
-    let service = service_fn(move |request| {
-        let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.serve(request).await) }
+    let requests = Arc::new(AtomicU64::new(0));
+    let service = service_fn({
+        let requests = Arc::clone(&requests);
+        move |request| {
+            requests.fetch_add(1, Ordering::Relaxed);
+            let door = Arc::clone(&door);
+            async move { Ok::<_, Infallible>(door.serve(request).await) }
+        }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let mut look = interval_at(Instant::now() + IDLE_LOOK, IDLE_LOOK);
+    let (mut seen, mut quiet, mut closing) = (0, 0, false);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => break ended,
+            () = stop.cancelled(), if !closing => {
+                closing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = look.tick() => {
+                let now = requests.load(Ordering::Relaxed);
+                quiet = if now == seen { quiet + 1 } else { 0 };
+                seen = now;
+                if seen == 0 {
+                    // It has not even said what it wants.
+                    return;
+                }
+                if quiet == MAX_QUIET_LOOKS && !closing {
+                    // An answer that is still being sent is sent to its end.
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
         }
     };
     if let Err(error) = ended {

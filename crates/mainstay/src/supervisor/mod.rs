@@ -4,8 +4,10 @@
 //! Calls never pass through this task. It hears of what happened to connections, opens and closes
 //! them, and keeps the server's catalog fresh.
 
+mod attempt;
 mod kept;
 mod listing;
+mod lists;
 mod pace;
 mod private;
 mod privates;
@@ -43,6 +45,7 @@ pub use self::{
     view::{Crash, Crashes, View},
 };
 use crate::{
+    events::Events,
     lineage::Lineage,
     logs::{Logs, ServerLog},
     transport::{Listener, Notice, Session},
@@ -75,6 +78,7 @@ pub enum Report {
 pub struct Fleet {
     pub pace: Pace,
     pub reports: mpsc::Sender<(ServerName, Report)>,
+    pub events: Events,
     pub logs: Logs,
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
@@ -272,6 +276,15 @@ impl Server {
             .ok();
     }
 
+    /// Resolves when it is known what the server offers, if it is up, or after `limit`.
+    pub async fn listed(&self, limit: Duration) {
+        let mut view = self.view.clone();
+        let known =
+            view.wait_for(|view| view.listed.is_some() || view.status.state != State::Connected);
+        // Elapsed, or the supervisor has ended.
+        tokio::time::timeout(limit, known).await.ok();
+    }
+
     /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
     /// has its lists read, too.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
@@ -282,12 +295,13 @@ impl Server {
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
+            // Whoever wants the opposite later is obeyed, and nobody waits for what will not come (W13).
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
-                        view.is_ready(epoch) || view.has_failed(epoch)
+                        view.is_ready(epoch) || view.has_failed(epoch) || !view.wanted
                     }
-                    Operation::Stop => view.status.state == State::Disconnected,
+                    Operation::Stop => view.status.state == State::Disconnected || view.wanted,
                 })
                 .await
                 .map_err(|_| ended())?;

@@ -9,11 +9,7 @@ use mainstay_core::{
 };
 use tokio::sync::oneshot;
 
-use super::{
-    PrivateId,
-    task::{Task, Which},
-    upkeep::Upkeep,
-};
+use super::{PrivateId, attempt::Which, task::Task, upkeep::Upkeep};
 use crate::transport::{Listener, Session};
 
 type Reply = oneshot::Sender<Result<Arc<Session>, Failure>>;

@@ -10,46 +10,44 @@ use std::{
 use mainstay_core::{
     catalog::ListKind,
     config::{Launch, ServerConfig},
-    health::Outcome,
+    event::{EventKind, Observer},
+    health::{Action, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
-    message::Method,
+    message,
 };
+use serde_json::Value;
 use tokio::{
     sync::{
         mpsc::{self, error::TrySendError},
-        oneshot, watch,
+        watch,
     },
     task::{self, JoinSet},
     time::Instant,
 };
 
 use super::{
-    Command, Crash, Fleet, Operation, PrivateId, Report, View,
+    Command, Crash, Fleet, Operation, Report, View,
+    attempt::{Progress, Which, connect},
     kept::Kept,
-    listing::{self, Done, Listings},
-    pace::{SLOT_LIMIT, Slot},
+    listing::{Done, Listings},
     privates::Privates,
     probe,
     upkeep::Upkeep,
 };
 use crate::{
     logs::ServerLog,
-    transport::{self, HealthUrl, Listener, Notice, Opening, Running, Session},
+    transport::{self, HealthUrl, Listener, Notice, Opening, Session},
 };
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
 
+/// Declared capabilities in an event; honest ones have a few hundred bytes.
+const MAX_CAPABILITIES: usize = 16 * 1024;
+
 /// A degraded server is looked at so often: traffic that comes back ends the alarm at once.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
-
-/// Which of the server's sessions something is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Which {
-    Shared,
-    Private(PrivateId),
-}
 
 /// Everything that can happen to a supervisor.
 enum Happening {
@@ -60,13 +58,6 @@ enum Happening {
     Listed(Option<Done>),
     Notice(Notice),
     Deadline,
-}
-
-/// How an attempt gets on.
-enum Progress {
-    /// Its turn has come.
-    Begun,
-    Opened(Arc<Session>),
 }
 
 /// Brings the shared session's notices to the supervisor's task.
@@ -91,9 +82,9 @@ pub struct Task {
     pub(super) config: Arc<ServerConfig>,
     pub(super) log: Arc<ServerLog>,
     fleet: Arc<Fleet>,
-    view: watch::Sender<View>,
+    pub(super) view: watch::Sender<View>,
 
-    shared: Upkeep,
+    pub(super) shared: Upkeep,
     pub(super) privates: Privates,
     /// Every connection, opening, open or closing, and which session's it is.
     connections: JoinSet<Loss>,
@@ -101,8 +92,9 @@ pub struct Task {
     progress: Channel<(Which, Epoch, Progress)>,
     probes: JoinSet<(Which, Epoch, Outcome)>,
     notices: Channel<Notice>,
-    listings: Listings,
-    kept: Option<Kept>,
+    pub(super) listings: Listings,
+    pub(super) kept: Option<Kept>,
+    observer: Observer,
     pub(super) ending: bool,
 }
 
@@ -147,6 +139,7 @@ impl Task {
             notices,
             listings: Listings::default(),
             kept,
+            observer: Observer::default(),
             ending: false,
         };
         (task, seen)
@@ -383,9 +376,27 @@ impl Task {
             if session.is_none() {
                 view.connected_at = None;
             }
-            view.session = session;
-            view.status = status;
+            view.session.clone_from(&session);
+            view.status = status.clone();
         });
+        let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
+        let now = Instant::now().into_std();
+        for kind in self.observer.observe(&status, capabilities, now) {
+            self.tell(kind);
+        }
+    }
+
+    /// Section I of the requirements: says what happened to this server.
+    pub(super) fn tell(&self, kind: EventKind) {
+        let of_health = matches!(
+            kind,
+            EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
+        );
+        if of_health && self.shared.policy.health.action == Action::Log {
+            tracing::warn!(server = %self.config.name, ?kind, "its health turned");
+            return;
+        }
+        self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
     fn open(&mut self, which: Which, epoch: Epoch) {
@@ -482,82 +493,7 @@ impl Task {
         }
     }
 
-    /// Starts reading lists of the live session.
-    fn list(&mut self, kinds: Vec<ListKind>, announced: Vec<ListKind>) {
-        let before = self.view.borrow().catalog.clone();
-        let Some(session) = self.shared.session.clone() else {
-            return;
-        };
-        let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
-        self.listings.start(async move {
-            Done {
-                epoch,
-                listed: listing::list(&session, &server, &kinds, before.as_deref()).await,
-                announced,
-            }
-        });
-    }
-
-    async fn listed(&mut self, done: Done) {
-        let Done {
-            epoch,
-            listed,
-            announced,
-        } = done;
-        if epoch != self.shared.epoch() {
-            return;
-        }
-        self.listings
-            .failed(listed.failed.iter().map(|(kind, _)| *kind));
-        let before = self.view.borrow().catalog.clone();
-        let same = before.clone().filter(|before| **before == listed.catalog);
-        let changed = same.is_none();
-        // The same one where nothing changed: then there is nothing to merge.
-        let catalog = same.unwrap_or_else(|| Arc::new(listed.catalog));
-        self.view.send_modify(|view| {
-            view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
-            view.catalog = Some(Arc::clone(&catalog));
-            view.listed = Some(epoch);
-        });
-        if let (true, Some(kept)) = (changed, &self.kept)
-            && let Err(error) = kept.save(&catalog)
-        {
-            tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
-        }
-        // Merged before the attempt counts as over, so that whoever waited for it finds it there.
-        self.tell_catalog(announced).await;
-        self.view.send_modify(|view| view.attempted = true);
-    }
-
-    /// Has the servers' catalogs merged anew, and returns when that is done.
-    async fn tell_catalog(&self, announced: Vec<ListKind>) {
-        let (merged, done) = oneshot::channel();
-        self.report(Report::CatalogChanged { announced, merged })
-            .await;
-        // An error means that the registry has ended, and nobody waits any more.
-        done.await.ok();
-    }
-
-    async fn notice(&mut self, notice: Notice) {
-        let changed: Vec<ListKind> = ListKind::ALL
-            .into_iter()
-            .filter(|kind| kind.changed() == notice.method)
-            .collect();
-        for kind in &changed {
-            self.listings.announced(*kind);
-        }
-        match notice.method {
-            _ if !changed.is_empty() => {}
-            Method::LogMessage | Method::ResourceUpdated => {
-                self.report(Report::Notice(notice)).await;
-            }
-            other => {
-                tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
-            }
-        }
-    }
-
-    async fn report(&self, report: Report) {
+    pub(super) async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end nobody listens.
         self.fleet
             .reports
@@ -565,6 +501,16 @@ impl Task {
             .await
             .ok();
     }
+}
+
+/// What the server declared, as far as it is worth keeping in an event.
+fn capabilities(session: &Session) -> Value {
+    let answer = session.initialize_answer.result();
+    answer
+        .and_then(|result| message::member(result, "capabilities"))
+        .filter(|text| text.len() <= MAX_CAPABILITIES)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 fn policy(config: &ServerConfig) -> Policy {
@@ -586,65 +532,4 @@ fn seed(name: &ServerName) -> u64 {
 fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
     let folder = fleet.catalogs.as_deref()?;
     Some(Kept::new(folder, config))
-}
-
-/// What is odd about a listing: a list that cannot be read, or tools that have all gone without a
-/// word (invariant 8).
-fn trouble(
-    failed: &[(ListKind, String)],
-    before: Option<&mainstay_core::catalog::ServerCatalog>,
-    now: &mainstay_core::catalog::ServerCatalog,
-    view: &View,
-) -> Option<String> {
-    if let Some((kind, reason)) = failed.first() {
-        return Some(format!("its {} cannot be listed: {reason}", kind.member()));
-    }
-    let had = before.map_or(0, |before| before.tools.len());
-    match (had, now.tools.is_empty()) {
-        (_, false) => None,
-        (0, true) => view.list_trouble.clone().filter(|_| view.listed.is_some()),
-        (had, true) => Some(format!("it lists no tools; it had {had}")),
-    }
-}
-
-/// One attempt, from its turn to the end of its session.
-async fn connect(
-    fleet: Arc<Fleet>,
-    opening: Opening,
-    which: Which,
-    epoch: Epoch,
-    progress: mpsc::Sender<(Which, Epoch, Progress)>,
-) -> Loss {
-    let slot = tokio::select! {
-        slot = fleet.pace.turn(&opening.launch) => slot,
-        () = opening.stop.close.cancelled() => return Loss::Disconnected("stopped".to_owned()),
-    };
-    // Their reader ends after all connections.
-    progress.send((which, epoch, Progress::Begun)).await.ok();
-    let log = Arc::clone(&opening.log);
-    let (session, running) = match open(opening, slot).await {
-        Ok(opened) => opened,
-        Err(loss) => {
-            log.ended(&loss);
-            return loss;
-        }
-    };
-    log.note("connected");
-    progress
-        .send((which, epoch, Progress::Opened(Arc::new(session))))
-        .await
-        .ok();
-    let loss = running.await;
-    log.ended(&loss);
-    loss
-}
-
-/// Opens a connection; its slot is free for the next as soon as it is open, or hangs.
-async fn open(opening: Opening, slot: Slot) -> Result<(Session, Running), Loss> {
-    let mut opened = pin!(transport::open(opening));
-    tokio::select! {
-        opened = &mut opened => return opened,
-        () = tokio::time::sleep(SLOT_LIMIT) => drop(slot),
-    }
-    opened.await
 }

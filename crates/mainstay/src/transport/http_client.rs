@@ -1,10 +1,14 @@
 //! How a backend is spoken to over HTTP: its URL, the configured headers, redirects at the start.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bytes::BytesMut;
 use http::Uri;
-use mainstay_core::config::HttpLaunch;
+use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
 
 use crate::lineage::CHAIN_HEADER;
 
@@ -194,6 +198,35 @@ pub async fn error_text(mut response: Response) -> String {
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
+/// What an answer to the first request, `asked`, means that is neither success nor a refusal for good.
+/// A server that says when to come back is tried then.
+pub fn unavailable(response: &Response, asked: &str) -> Loss {
+    let head = &response.head;
+    let reason = format!("HTTP {} to {asked}", head.status);
+    let wait = match head.status {
+        429 | 502..=504 => head.get("retry-after"),
+        _ => None,
+    };
+    match wait.and_then(|wait| retry_after(wait, SystemTime::now())) {
+        Some(retry_after) => Loss::Unavailable {
+            reason,
+            retry_after,
+        },
+        None => Loss::ConnectFailed(reason),
+    }
+}
+
+/// Seconds, or the time of day (RFC 9110, 10.2.3).
+fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    // What has passed is no wait.
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
 /// Posts a notification or an answer. That it was not taken is the connection's trouble, which
 /// shows elsewhere.
 pub async fn deliver(target: &Target, template: &Template, text: &str) {
@@ -247,6 +280,23 @@ mod tests {
                 expected,
                 "{reference}"
             );
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (value, seconds) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let expected = seconds.map(Duration::from_secs);
+            assert_eq!(retry_after(value, now), expected, "{value:?}");
         }
     }
 

@@ -22,16 +22,17 @@ mod parent_death;
 mod pending;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
-mod process;
+pub mod process;
 #[cfg(windows)]
 #[path = "process_windows.rs"]
-mod process;
+pub mod process;
 mod session;
 mod sse;
 mod stdio;
 mod streamable_http;
 mod unasked;
 mod vitals;
+mod webhook;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -56,6 +57,7 @@ pub use self::{
     session::Session,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
+    webhook::{NotTaken, Webhook},
 };
 
 /// Resolves to the reason when the connection, with everything it started, is gone.

@@ -125,7 +125,7 @@ async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Los
         200..300 => Err(Loss::ConnectFailed(
             "the answer to GET is no event stream".to_owned(),
         )),
-        status => Err(Loss::ConnectFailed(format!("HTTP {status} to GET"))),
+        _ => Err(http_client::unavailable(&response, "GET")),
     }
 }
 

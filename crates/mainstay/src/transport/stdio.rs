@@ -268,17 +268,20 @@ impl Reader {
 
     fn line(&mut self, line: &Bytes) {
         match Frame::read(line.clone()) {
-            Ok(frame) => {
-                if let Some(answer) = self.unasked.sort(frame, &self.pending) {
-                    self.send(&answer);
-                }
-            }
+            Ok(frame) => self.frame(frame),
             Err(_) if line.starts_with(b"[") => self.batch(line),
             Err(error) => self.noise.broken(line, &error.to_string()),
         }
     }
 
-    /// A batch, as a server of revision 2025-03-26 may send it.
+    fn frame(&mut self, frame: Frame) {
+        if let Some(answer) = self.unasked.sort(frame, &self.pending) {
+            self.send(&answer);
+        }
+    }
+
+    /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
+    /// shall not make us read its arrays as often as they are nested.
     fn batch(&mut self, line: &Bytes) {
         let items = std::str::from_utf8(line)
             .ok()
@@ -286,7 +289,11 @@ impl Reader {
         match items {
             Some(items) => {
                 for item in items {
-                    self.line(&line.slice_ref(item.as_bytes()));
+                    let item = line.slice_ref(item.as_bytes());
+                    match Frame::read(item.clone()) {
+                        Ok(frame) => self.frame(frame),
+                        Err(error) => self.noise.broken(&item, &error.to_string()),
+                    }
                 }
             }
             None => self.noise.broken(line, "no batch of messages"),

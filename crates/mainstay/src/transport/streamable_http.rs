@@ -11,7 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -56,6 +59,8 @@ pub struct HttpLink {
     pub(super) max_message_bytes: usize,
     pub(super) vitals: Arc<Vitals>,
     outgoing: mpsc::Sender<String>,
+    /// The connections that stand are not to be trusted: the stream gets a new one.
+    forgotten: Notify,
     over: OnceLock<Loss>,
     /// Cancelled when the session is lost. Calls in flight go on: each has its own connection, and
     /// says by itself how it fared.
@@ -133,6 +138,7 @@ async fn greet_server(
         max_message_bytes: opening.max_message_bytes,
         vitals: Arc::new(Vitals::new(opening.hang_after)),
         outgoing,
+        forgotten: Notify::new(),
         over: OnceLock::new(),
         lost: CancellationToken::new(),
     });
@@ -152,7 +158,7 @@ async fn greet_server(
             }
             return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
         }
-        _ => return Err(Loss::ConnectFailed(format!("HTTP {status} to initialize")).into()),
+        _ => return Err(http_client::unavailable(&response, "initialize").into()),
     }
     let answer = HttpExchange::answered(Arc::clone(&link), 0, response)
         .response()
@@ -258,6 +264,7 @@ impl HttpLink {
     /// No connection that stands is used again.
     pub fn forget_connections(&self) {
         self.target.forget_connections();
+        self.forgotten.notify_one();
     }
 
     /// Posts a notification or an answer.
@@ -303,12 +310,20 @@ impl HttpLink {
         loop {
             let mut headers = vec![("accept", "text/event-stream")];
             headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
-            match self.target.send(&self.bare("GET", headers)).await {
+            let get = self.target.send(&self.bare("GET", headers));
+            let answered = tokio::select! {
+                answered = get => answered,
+                () = self.forgotten.notified() => continue,
+            };
+            match answered {
                 Ok(response) if response.head.is_success() && response.head.is_event_stream => {
                     offered = true;
                     let mut events = Events::new(response, self.max_message_bytes);
                     loop {
-                        let event = events.next().await;
+                        let event = tokio::select! {
+                            event = events.next() => event,
+                            () = self.forgotten.notified() => break,
+                        };
                         self.vitals.hear();
                         let event = match event {
                             Some(Ok(event)) => event,

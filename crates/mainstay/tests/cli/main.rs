@@ -4,8 +4,13 @@
 #![cfg(unix)]
 
 mod commands;
+mod events;
 mod failures;
+mod health;
 mod logs;
 mod occasion;
+mod operate;
+mod reload;
 mod serve;
+mod shutdown;
 mod world;

@@ -1,13 +1,15 @@
 //! A scripted server behind the gateway, over any transport, and what it was sent.
 
-use std::path::PathBuf;
-
 use clap::Parser;
-use fake_server::{Fake, Script};
+use fake_server::{Fake, Script, gate::Gate};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::gateway::until;
+use crate::{client::Http, gateway::until};
+
+/// What a process writes down, and what it reads.
+const RECORD: &str = "record";
+const TOOLS: &str = "tools";
 
 /// The transport of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ pub struct Backend {
 }
 
 enum Side {
-    Process { record: PathBuf, _folder: TempDir },
+    Process { folder: TempDir },
     Fake(Fake),
 }
 
@@ -59,17 +61,69 @@ impl Backend {
         }
     }
 
+    /// The same behind a gate: the network that fails. Not for stdio.
+    pub async fn gated(kind: Kind, flags: &[&str]) -> (Self, Gate) {
+        let mut backend = Self::start(kind, flags).await;
+        let direct = backend.fake().address();
+        let gate = Gate::open(direct).expect("a free port");
+        let url = backend.fake().url();
+        let url = url.replace(&direct.to_string(), &gate.address().to_string());
+        backend.entry["url"] = url.into();
+        (backend, gate)
+    }
+
     fn process(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let record = folder.path().join("record");
+        let record = folder.path().join(RECORD);
         let mut args = vec!["stdio", "--record", record.to_str().expect("UTF-8")];
         args.extend(flags);
         Self {
             entry: json!({"command": fake_server::binary(), "args": args}),
-            side: Side::Process {
-                record,
-                _folder: folder,
-            },
+            side: Side::Process { folder },
+        }
+    }
+
+    /// One that can go away, and come back with other tools.
+    pub async fn fickle(kind: Kind, flags: &[&str]) -> Self {
+        let mut backend = Self::start(kind, flags).await;
+        if let Side::Process { folder } = &backend.side {
+            let path = folder.path().join(TOOLS);
+            let args = backend.entry["args"].as_array_mut().expect("a list");
+            args.extend(["--tools-file".into(), path.to_str().into()]);
+        }
+        backend.offer(0);
+        backend
+    }
+
+    /// From the next session on a fickle one has so many numbered tools; one that was away is back.
+    pub fn offer(&self, tools: usize) {
+        match &self.side {
+            Side::Fake(fake) => fake.edit(|script| script.tools = tools),
+            Side::Process { folder } => {
+                let path = folder.path().join(TOOLS);
+                std::fs::write(path, tools.to_string()).expect("written");
+            }
+        }
+    }
+
+    /// Ends a fickle one, `x` to this client, and keeps it from coming back until it is welcomed.
+    pub async fn leave(&self, client: &Http) {
+        match &self.side {
+            Side::Fake(fake) => {
+                fake.refuse(true).await.expect("the fake runs");
+                fake.expire_sessions();
+            }
+            Side::Process { folder } => {
+                std::fs::remove_file(folder.path().join(TOOLS)).expect("it was there");
+                client.call("x__crash", json!({})).await;
+            }
+        }
+    }
+
+    pub async fn come_back(&self) {
+        match &self.side {
+            Side::Fake(fake) => fake.refuse(false).await.expect("the fake runs"),
+            Side::Process { .. } => self.offer(0),
         }
     }
 
@@ -100,7 +154,7 @@ impl Backend {
         let bodies: Vec<String> = match &self.side {
             Side::Fake(fake) => fake.received().into_iter().map(|it| it.body).collect(),
             // There is no file before the first message.
-            Side::Process { record, .. } => std::fs::read_to_string(record)
+            Side::Process { folder } => std::fs::read_to_string(folder.path().join(RECORD))
                 .unwrap_or_default()
                 .lines()
                 .map(str::to_owned)
@@ -117,6 +171,14 @@ impl Backend {
         let mut messages = self.received();
         messages.retain(|message| message["method"] == method);
         messages
+    }
+
+    /// How often a tool ran. A process runs whatever it is called for.
+    pub fn runs(&self, tool: &str) -> usize {
+        match &self.side {
+            Side::Fake(fake) => usize::try_from(fake.runs(tool)).expect("a small number"),
+            Side::Process { .. } => self.calls_of(tool).len(),
+        }
     }
 
     /// How often this method came.

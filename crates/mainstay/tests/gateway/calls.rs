@@ -36,7 +36,8 @@ over_every_transport! {
         }
     }
 
-    /// K16: progress extends the limit, and only up to the hard one.
+    /// K16: progress extends the limit, and only up to the hard one (metamcp#124: a 60 s cap despite
+    /// progress).
     async fn progress_extends_the_time_limit_up_to_the_hard_one(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 1);
         let backend = backend.option("maxTimeoutMs", 3000);
@@ -136,7 +137,8 @@ over_every_transport! {
     }
 }
 
-/// E11: a server that forgot the session is greeted anew, once, and the call goes on.
+/// E11: a server that forgot the session is greeted anew, once, and the call goes on
+/// (sparfenyuk/mcp-proxy#149, metamcp#166, agentgateway#3622: a 404 never leads to `initialize`).
 #[tokio::test]
 async fn a_forgotten_session_is_renewed_and_the_call_answered() {
     let backend = Backend::http().await;

@@ -3,6 +3,10 @@
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{
     backend::{Backend, Kind},
@@ -304,4 +308,27 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
         http.fake().sessions() == 0
     })
     .await;
+}
+
+/// Invariant 10: connections are bounded, so those that nobody uses are given back.
+#[tokio::test(start_paused = true)]
+async fn connections_that_say_nothing_are_closed() {
+    let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for (said, expected) in [
+        ("", ""),
+        ("GET /healthz HTT", ""),
+        (request, "HTTP/1.1 200 OK"),
+    ] {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
+        stream.write_all(said.as_bytes()).await.expect("written");
+        let mut heard = String::new();
+        stream
+            .read_to_string(&mut heard)
+            .await
+            .expect("closed, not reset");
+        assert!(heard.starts_with(expected), "{heard}");
+        assert_eq!(heard.is_empty(), expected.is_empty());
+    }
+    gateway.stop().await;
 }

@@ -17,13 +17,14 @@ use crate::{
     backend::Backend,
     client::{Http, LATEST},
     pipe::Pipe,
+    rest::{Rest, TOKEN},
 };
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How often a condition is looked at that nobody announces.
-const GLANCE: Duration = Duration::from_millis(10);
+pub const GLANCE: Duration = Duration::from_millis(10);
 
 /// The future's value; fails the test if it takes too long.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -70,6 +71,15 @@ fn parse(text: &str) -> Config {
     parsed.config
 }
 
+/// A configuration of these servers, in this order, beside other settings.
+pub fn config(servers: &[(&str, &Backend)], mut settings: Value) -> Value {
+    let entries = servers
+        .iter()
+        .map(|(name, backend)| ((*name).to_owned(), backend.entry.clone()));
+    settings["mcpServers"] = Value::Object(entries.collect());
+    settings
+}
+
 /// A running Mainstay with its HTTP door; it goes with the test's runtime.
 pub struct Gateway {
     daemon: Arc<Daemon>,
@@ -79,12 +89,17 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn start(config: &Value) -> Self {
-        let daemon = Daemon::start(&parse(&config.to_string()), Setting::default());
+        Self::set(config, Setting::default()).await
+    }
+
+    /// With what a daemon is told beside its configuration.
+    pub async fn set(config: &Value, setting: Setting) -> Self {
+        let daemon = Daemon::start(&parse(&config.to_string()), setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, address, Secret::new("unused"));
+        let door = daemon.serve_http(listener, address, Secret::new(TOKEN));
         Self {
             daemon: Arc::new(daemon),
             door,
@@ -98,12 +113,13 @@ impl Gateway {
     }
 
     /// The same with settings at the top of the configuration.
-    pub async fn with(servers: &[(&str, &Backend)], mut settings: Value) -> Self {
-        let entries = servers
-            .iter()
-            .map(|(name, backend)| ((*name).to_owned(), backend.entry.clone()));
-        settings["mcpServers"] = Value::Object(entries.collect());
-        Self::start(&settings).await
+    pub async fn with(servers: &[(&str, &Backend)], settings: Value) -> Self {
+        Self::start(&config(servers, settings)).await
+    }
+
+    /// The REST door.
+    pub fn rest(&self) -> Rest {
+        Rest::new(self.address)
     }
 
     /// A client that has greeted at `/mcp`.

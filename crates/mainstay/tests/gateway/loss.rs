@@ -9,11 +9,11 @@ use crate::{
     gateway::{Gateway, until},
 };
 
-async fn pid(client: &Http, tool: &str) -> String {
+pub async fn pid(client: &Http, tool: &str) -> String {
     client.say(tool, json!({})).await
 }
 
-fn kill(pid: &str) {
+pub fn kill(pid: &str) {
     let pid = pid
         .parse()
         .ok()

@@ -43,6 +43,19 @@ async fn noise_on_stdout_hides_nothing() {
     client.hears("calm__echo").await;
 }
 
+/// Arrays in arrays cost no more stack than one.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_batch_of_batches_without_end_ends_nothing() {
+    let mut nested = Backend::start(Kind::Stdio, &[]).await;
+    let script = r#"for byte in '[' ']'; do head -c 200000 /dev/zero | tr '\0' "$byte"; done; echo; exec "$0""#;
+    nested.entry["command"] = json!("sh");
+    nested.entry["args"] = json!(["-c", script, fake_server::binary()]);
+    let (_gateway, _calm, client) = beside(&nested).await;
+    client.hears("x__echo").await;
+    client.hears("calm__echo").await;
+}
+
 #[tokio::test]
 async fn lines_that_come_in_pieces_are_whole() {
     let backend = Backend::start(Kind::Stdio, &["--half-lines"]).await;
@@ -81,7 +94,8 @@ over_every_transport! {
         client.hears("calm__echo").await;
     }
 
-    /// Invariant 7: a call that hangs holds up no other, neither of its server nor of another.
+    /// Invariant 7: a call that hangs holds up no other, neither of its server nor of another
+    /// (fastmcp#2019: a remote that hangs makes local tools hang).
     async fn a_hanging_call_holds_nobody_up(kind) {
         let backend = Backend::start(kind, &[]).await.option("timeout_s", 2);
         let (_gateway, _calm, client) = beside(&backend).await;

@@ -49,6 +49,7 @@ async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
 }
 
 over_every_transport! {
+    /// cline#13639, docker#336: one hung server blocks everyone's start.
     async fn a_server_that_hangs_at_start_delays_nobody(kind) {
         let hanging = Backend::start(kind, &["--hang-at-start"]).await;
         let (_gateway, _calm, client) = beside(&hanging).await;
@@ -56,6 +57,15 @@ over_every_transport! {
         assert_eq!(error["code"], -32602, "{error}");
         let message = error["message"].as_str().expect("words");
         assert!(message.contains("'trouble' is connecting"), "{message}");
+    }
+
+    /// mcpproxy#760: a hard-coded limit kills servers that warm a cache. Here it is given.
+    async fn a_slow_handshake_has_the_time_that_it_is_given(kind) {
+        let slow = Backend::start(kind, &["--handshake-delay", "1500"]).await.option("connectTimeoutMs", 10_000);
+        let (gateway, _calm, client) = beside(&slow).await;
+        gateway.rest().until("trouble", "listed", |server| server["toolsReady"] == true).await;
+        client.hears("trouble__echo").await;
+        assert_eq!(slow.count("initialize"), 1);
     }
 
     /// E7: an attempt has a time limit, and says so.
@@ -71,7 +81,8 @@ over_every_transport! {
     }
 }
 
-/// The reason, and the last lines of its stderr, are told to who calls it.
+/// supergateway#139: a crash during `initialize` hangs the client for 60 s, and no cause is shown. Here
+/// the reason, and the last lines of its stderr, are told to who calls it.
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
     let crashing = Backend::start(
@@ -118,6 +129,7 @@ async fn a_command_that_is_not_there_says_so() {
     until_refused_with(&client, &["/no/such/folder"]).await;
 }
 
+/// A server that is started after the client is found as well.
 #[tokio::test]
 async fn a_server_that_refuses_connections_says_so() {
     for kind in [Kind::Http, Kind::Sse] {

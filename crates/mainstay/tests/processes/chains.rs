@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, leader};
 
 const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
 
@@ -48,6 +48,30 @@ async fn two_with_different_configurations_work() {
     ];
     let (code, stdout, stderr) = world.run(&call, &[]).await;
     assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
+    world.assert_deserted();
+}
+
+/// X2: whoever asks at the front sees a slow call, and no more, however often the server dies behind
+/// both.
+#[tokio::test]
+async fn a_server_that_dies_behind_two_costs_one_slow_call() {
+    let world = World::new();
+    let fake = json!({"fake": {"command": fake_server::binary()}});
+    let inner = world.config("inner.json", &fake);
+    let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
+    let mut mainstay = world.serve_ready(&outer).await;
+    let call = ["call", "inner/fake__echo", "text=through both"];
+    let mut died = Vec::new();
+    for _ in 0..3 {
+        let server = leader(&world.everyone()).clone();
+        assert!(!died.contains(&server.pid), "it was started anew");
+        server.signal(Signal::KILL);
+        died.push(server.pid);
+        let (code, stdout, stderr) = world.run(&call, &[]).await;
+        assert_eq!((code, stdout.trim()), (Some(0), "through both"), "{stderr}");
+    }
+    mainstay.signal(Signal::TERM);
+    mainstay.ended().await;
     world.assert_deserted();
 }
 

@@ -185,19 +185,25 @@ fn e11_an_expired_session_is_reopened_once_without_a_wait() {
     }
 }
 
-/// G8: a waiting call brings the attempt forward, at least a second after the last one.
+/// G8: a waiting call brings the attempt forward: at once where the last one was long ago, else a
+/// second after it began.
 #[test]
 fn g8_a_call_brings_the_attempt_forward() {
     let mut policy = steady(Preset::Default);
     policy.reconnect.initial_delay = Duration::from_secs(20);
     let mut course = Course::losing(policy, gone());
     assert_eq!(course.due(), Some(20 * SECOND));
-    assert_eq!(course.step(Event::CallWaiting), None);
-    assert_eq!(course.due(), Some(SECOND));
-    course.wait(SECOND);
     assert_eq!(course.step(Event::CallWaiting), open(2));
     // All callers share it.
     assert_eq!(course.step(Event::CallWaiting), None);
+    course.wait(100);
+    course.report(Report::Begun);
+    course.wait(300);
+    course.ends(refused());
+    assert_eq!(course.due(), Some(20 * SECOND));
+    assert_eq!(course.step(Event::CallWaiting), None);
+    assert_eq!(course.due(), Some(700));
+    assert_eq!(course.tick(), open(3));
 }
 
 /// Design section 5: attempts for calls are not counted against the budget, of losses or of crashes.
@@ -209,14 +215,16 @@ fn calls_spend_no_budget() {
         policy.restart.max_attempts = Some(3);
         policy.reconnect.initial_delay = Duration::from_secs(20);
         let mut course = Course::losing(policy, loss.clone());
-        for _ in 0..20 {
-            course.wait(SECOND);
-            let epoch = course.life.epoch.0 + 1;
-            assert_eq!(course.step(Event::CallWaiting), open(epoch));
+        assert_eq!(course.step(Event::CallWaiting), open(2));
+        for epoch in 3..20 {
             course.report(Report::Begun);
             course.ends(loss.clone());
             assert_eq!(course.status().attempt, 1);
+            // Brought forward to a time that has yet to come.
+            assert_eq!(course.step(Event::CallWaiting), None);
+            assert_eq!(course.tick(), open(epoch));
         }
+        course.ends(loss.clone());
         for _ in 0..3 {
             assert_eq!(course.state(), State::Reconnecting);
             course.tick();
@@ -265,7 +273,7 @@ fn retry_after_is_honoured_within_reason() {
         course.step(Event::CallWaiting);
         assert_eq!(course.due(), Some(by_call), "{seconds}");
     };
-    check(0, SECOND, SECOND);
+    check(1, SECOND, SECOND);
     check(120, 120 * SECOND, 120 * SECOND);
     check(86_400, 300 * SECOND, 300 * SECOND);
 }

@@ -182,6 +182,9 @@ impl<'a> Asked<'a> {
             return Ok(target.clone());
         }
         registry.settled().await;
+        if let Some(server) = self.owner_by_prefix(&name.value) {
+            registry.listed(&server).await;
+        }
         resolve(&registry.catalog(), &name.value)
             .cloned()
             .map_err(|unresolved| match unresolved {
@@ -197,6 +200,18 @@ impl<'a> Asked<'a> {
             })
     }
 
+    /// The server whose name an exposed name begins with.
+    fn owner_by_prefix(&self, name: &str) -> Option<Arc<Server>> {
+        let servers = self.hub.registry.servers();
+        servers.into_iter().find(|server| {
+            let rest = name
+                .strip_prefix("mcp__")
+                .unwrap_or(name)
+                .strip_prefix(server.name.as_str());
+            rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'))
+        })
+    }
+
     /// An unknown name that begins with a server's: what has become of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let what = if kind == FailureKind::PromptNotFound {
@@ -204,16 +219,10 @@ impl<'a> Asked<'a> {
         } else {
             "tool"
         };
-        let servers = self.hub.registry.servers();
-        let owner = servers.iter().find(|server| {
-            let rest = name
-                .strip_prefix("mcp__")
-                .unwrap_or(name)
-                .strip_prefix(server.name.as_str());
-            rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'))
-        });
         let failure = Failure::new(kind, format!("Unknown {what}: {name}")).with(what, name);
-        let Some(server) = owner else { return failure };
+        let Some(server) = self.owner_by_prefix(name) else {
+            return failure;
+        };
         if server.view().status.state == State::Connected {
             let message = format!(
                 "{} (server '{}' is connected)",

@@ -2,6 +2,7 @@
 
 mod body;
 mod calls;
+mod events;
 mod health;
 mod lists;
 mod logs;
@@ -62,6 +63,11 @@ pub fn router(door: Door) -> Router {
         .route(api::READ_WHOLE, post(calls::read_whole))
         .route(api::PROMPTS, get(lists::prompts))
         .route(api::GET_PROMPT, post(calls::get_prompt))
+        .route(
+            api::EVENTS,
+            get(events::stream).with_state(events::Streams::new(&door)),
+        )
+        .route(api::RECENT_EVENTS, get(events::recent))
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))

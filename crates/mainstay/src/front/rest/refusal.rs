@@ -26,6 +26,8 @@ pub enum Refusal {
     /// K2: neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
+    #[error("{0} streams of events are open already; poll /api/events/recent")]
+    TooManyStreams(usize),
     #[error("the log cannot be read: {0}")]
     Unreadable(io::Error),
     #[error("this configuration is not from a file that could be read again")]
@@ -50,6 +52,7 @@ impl Refusal {
             | Self::InvalidToolName { .. }
             | Self::NotReloadable
             | Self::InvalidConfig(_) => StatusCode::BAD_REQUEST,
+            Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -64,6 +67,7 @@ impl Refusal {
             Self::WrongContentType => "unsupported_media_type",
             Self::TooLarge(_) => "request_too_large",
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
+            Self::TooManyStreams(_) => "too_many_streams",
             Self::Unreadable(_) => "log_unreadable",
             Self::MissingParameter(parameter) => {
                 return json!({

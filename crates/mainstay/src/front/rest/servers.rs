@@ -57,9 +57,15 @@ fn seconds(time: SystemTime) -> f64 {
 }
 
 pub async fn servers(State(door): State<Door>) -> Json<api::Servers> {
-    Json(api::Servers {
-        servers: door.hub.registry.servers().iter().map(details).collect(),
-    })
+    Json(all(&door))
+}
+
+/// How all servers are.
+pub fn all(door: &Door) -> api::Servers {
+    let servers = door.hub.registry.servers();
+    api::Servers {
+        servers: servers.iter().map(details).collect(),
+    }
 }
 
 fn details(server: &Arc<Server>) -> api::Server {

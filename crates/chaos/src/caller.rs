@@ -1,0 +1,170 @@
+//! Steady calls: who calls, and what is kept of each call.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use crate::peer::{Peer, Target, Trouble};
+
+/// Between the calls of one caller to one server.
+const PERIOD: Duration = Duration::from_millis(400);
+
+/// What Mainstay must have answered by: its own limit and what lies around it.
+pub const CALL_LIMIT: Duration = Duration::from_secs(4);
+
+/// After a call that failed, for nobody calls a dead server as fast as a live one.
+const PAUSE: Duration = Duration::from_millis(400);
+
+/// A peer that is opened when it is needed, and again when it is lost.
+pub struct Line {
+    pub target: Target,
+    peer: tokio::sync::Mutex<Option<Arc<Peer>>>,
+}
+
+impl Line {
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            peer: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The result of a tool, within `limit`.
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        limit: Duration,
+    ) -> Result<Value, Trouble> {
+        let called = timeout(limit, async {
+            self.peer().await?.call(tool, arguments).await
+        });
+        let outcome = called.await.unwrap_or(Err(Trouble::Late));
+        if matches!(outcome, Err(Trouble::Lost(_))) {
+            self.hang_up().await;
+        }
+        outcome
+    }
+
+    async fn peer(&self) -> Result<Arc<Peer>, Trouble> {
+        let mut peer = self.peer.lock().await;
+        if let Some(peer) = &*peer {
+            return Ok(Arc::clone(peer));
+        }
+        let opened = Arc::new(Peer::open(&self.target).await?);
+        *peer = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    pub async fn hang_up(&self) {
+        *self.peer.lock().await = None;
+    }
+}
+
+/// How a caller reaches a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// `/mcp`
+    Http,
+    /// Lines, as on stdio.
+    Pipe,
+    /// `/servers/<name>/mcp`
+    Transparent,
+    /// Without Mainstay.
+    Direct,
+}
+
+/// One call.
+#[derive(Debug)]
+pub struct Call {
+    pub server: usize,
+    pub door: Door,
+    pub begun: Instant,
+    pub took: Duration,
+    pub key: u64,
+    pub outcome: Result<(), Trouble>,
+}
+
+/// What all callers share.
+#[derive(Default)]
+pub struct Ledger {
+    // Held for a push only.
+    calls: Mutex<Vec<Call>>,
+    keys: AtomicU64,
+}
+
+impl Ledger {
+    pub fn take(&self) -> Vec<Call> {
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub struct Caller {
+    pub server: usize,
+    pub door: Door,
+    pub tool: String,
+    pub line: Arc<Line>,
+    pub ledger: Arc<Ledger>,
+}
+
+impl Caller {
+    /// Calls until told to stop.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        // Not all at once.
+        sleep(PERIOD.mul_f64((self.server * 7 % 20) as f64 / 20.0)).await;
+        loop {
+            let failed = self.call().await;
+            let pause = if failed { PERIOD + PAUSE } else { PERIOD };
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+        }
+    }
+
+    async fn call(&self) -> bool {
+        let key = self.ledger.keys.fetch_add(1, Ordering::Relaxed);
+        let arguments = json!({"text": "hello", "key": format!("k{key}")});
+        let begun = Instant::now();
+        let outcome = self.line.call(&self.tool, &arguments, CALL_LIMIT).await;
+        let outcome = outcome.and_then(|result| {
+            if result["structuredContent"] == arguments {
+                Ok(())
+            } else {
+                Err(Trouble::Refused(format!(
+                    "somebody else's answer: {result}"
+                )))
+            }
+        });
+        let failed = outcome.is_err();
+        if self.door == Door::Direct && matches!(outcome, Err(Trouble::Late)) {
+            // A plain client knows no better than to begin anew.
+            self.line.hang_up().await;
+        }
+        let call = Call {
+            server: self.server,
+            door: self.door,
+            begun,
+            took: begun.elapsed(),
+            key,
+            outcome,
+        };
+        self.ledger
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(call);
+        failed
+    }
+}

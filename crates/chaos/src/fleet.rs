@@ -1,0 +1,375 @@
+//! The servers: their processes, the gates before them, and how they are struck.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use fake_server::gate::{Gate, Mode};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    sync::Mutex,
+    time::sleep,
+};
+
+use crate::{
+    caller::Line,
+    peer::{Peer, Target},
+    plan::{self, Fault, Strike, Transport},
+    processes::{self, BACKEND, DIRECT, MARK, SERVED},
+};
+
+/// What the servers are kept up by: the default preset, ten times as fast.
+pub const INITIAL_DELAY: Duration = Duration::from_millis(200);
+pub const MAX_DELAY: Duration = Duration::from_secs(2);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+pub const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+pub const HANG_AFTER: Duration = Duration::from_secs(4);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Closed stdin and SIGTERM may both be ignored (C11).
+const STOP_SEQUENCE: Duration = Duration::from_secs(6);
+
+/// Start, handshake and lists, on a machine that does much else.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// An idle connection that has become half-open is not used after this (`transport/http1`).
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Between two kills: a handshake takes about as long.
+const FLAP_PAUSE: Duration = Duration::from_millis(5);
+
+/// How much a flood is.
+const FLOOD: usize = 20_000_000;
+
+pub struct Server {
+    pub name: String,
+    pub transport: Transport,
+    /// To the same fake, or to one that shares its fate: the yardstick.
+    pub direct: Arc<Line>,
+    /// Where its fakes write down what they run.
+    counts: PathBuf,
+    run: String,
+    network: Option<Network>,
+}
+
+/// A server that others start.
+struct Network {
+    gate: Gate,
+    port: u16,
+    backend: Mutex<Child>,
+}
+
+impl Server {
+    async fn start(
+        number: usize,
+        transport: Transport,
+        run: &str,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let name = format!("s{number}");
+        let counts = folder.join(format!("{name}.count"));
+        let network = match transport {
+            Transport::Stdio => None,
+            _ => Some(Network::start(&name, transport, run, &counts).await?),
+        };
+        let target = match &network {
+            None => Target::Process {
+                program: fake_server::binary(),
+                args: args(&counts),
+                env: BTreeMap::from([mark(run, &name, DIRECT)]),
+            },
+            Some(network) => network.target(transport),
+        };
+        Ok(Self {
+            name,
+            transport,
+            direct: Arc::new(Line::new(target)),
+            counts,
+            run: run.to_owned(),
+            network,
+        })
+    }
+
+    /// Its entry in the configuration.
+    fn entry(&self) -> Value {
+        let mut entry = match &self.direct.target {
+            Target::Http(url) => json!({"type": "http", "url": url}),
+            Target::Sse(url) => json!({"type": "sse", "url": url}),
+            Target::Process { program, .. } => {
+                let mut args = args(&self.counts);
+                args.push("--spawn-grandchild".to_owned());
+                let env = BTreeMap::from([mark(&self.run, &self.name, SERVED)]);
+                json!({"command": program, "args": args, "env": env})
+            }
+            Target::Lines(_) => unreachable!("no server is reached so"),
+        };
+        entry["timeout"] = json!(CALL_TIMEOUT.as_millis() as u64);
+        entry
+    }
+
+    /// Lets the fault happen, and returns when it has ended. `served` reaches the server through
+    /// Mainstay, `jump` lets Mainstay's machine sleep.
+    pub async fn strike(
+        &self,
+        strike: &Strike,
+        served: &Line,
+        jump: impl AsyncFnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let last = || sleep(strike.lasts);
+        match (strike.fault, &self.network) {
+            (Fault::Kill, None) => processes::signal(&self.run, &self.name, Signal::KILL),
+            (Fault::Kill, Some(network)) => {
+                network.kill().await?;
+                last().await;
+                network.restart(self).await?;
+            }
+            (Fault::Flap, _) => {
+                let begun = Instant::now();
+                while begun.elapsed() < strike.lasts {
+                    processes::signal(&self.run, &self.name, Signal::KILL);
+                    sleep(FLAP_PAUSE).await;
+                }
+            }
+            (Fault::Stop, _) => {
+                processes::signal(&self.run, &self.name, Signal::STOP);
+                last().await;
+                processes::signal(&self.run, &self.name, Signal::CONT);
+            }
+            (Fault::CrashInCall, None) => self.both(served, "crash", &json!({})).await,
+            (Fault::CrashInCall, Some(network)) => {
+                self.through(served, "crash", &json!({})).await;
+                last().await;
+                network.restart(self).await?;
+            }
+            (Fault::Hang, None) => self.both(served, "hang_server", &json!({})).await,
+            (Fault::Hang, Some(network)) => {
+                self.through(served, "hang_server", &json!({})).await;
+                last().await;
+                network.kill().await?;
+                network.restart(self).await?;
+            }
+            (Fault::FloodOut, _) => {
+                let flood = json!({"to": "stdout", "bytes": FLOOD});
+                self.both(served, "flood", &flood).await;
+            }
+            (Fault::FloodErr, _) => {
+                let flood = json!({"to": "stderr", "bytes": FLOOD});
+                self.both(served, "flood", &flood).await;
+            }
+            (Fault::BreakOff, None) => self.both(served, "break_off", &json!({})).await,
+            (Fault::BreakOff, Some(_)) => self.through(served, "break_off", &json!({})).await,
+            (Fault::Close, Some(network)) => {
+                network.gate.set(Mode::Closed).await?;
+                network.gate.reset();
+                last().await;
+                network.gate.set(Mode::Forward).await?;
+            }
+            (Fault::Reset, Some(network)) => network.gate.reset(),
+            (Fault::Silence, Some(network)) => {
+                network.gate.set(Mode::Silent).await?;
+                last().await;
+                network.gate.set(Mode::Forward).await?;
+            }
+            (Fault::Strand, Some(network)) => {
+                network.gate.strand();
+                self.direct.hang_up().await;
+                sleep(IDLE_LIMIT).await;
+            }
+            (Fault::Sleep, Some(network)) => {
+                network.gate.strand();
+                self.direct.hang_up().await;
+                jump().await?;
+            }
+            (Fault::Forget, Some(_)) => self.by_hand("forget_sessions", &json!({})).await?,
+            (Fault::Unavailable, Some(_)) => {
+                let ms = strike.lasts.as_millis() as u64;
+                let unavailable = json!({"ms": ms, "retryAfter": "1"});
+                self.by_hand("unavailable", &unavailable).await?;
+                last().await;
+            }
+            (Fault::DropStreams, Some(_)) => self.by_hand("drop_streams", &json!({})).await?,
+            (fault, None) => unreachable!("{fault:?} is none of a process"),
+        }
+        Ok(())
+    }
+
+    /// The keys of the calls that it has run, one for each time.
+    pub fn runs(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string(&self.counts).unwrap_or_default();
+        let key = |line: &str| line.split(' ').nth(2)?.strip_prefix('k')?.parse().ok();
+        text.lines().filter_map(key).collect()
+    }
+
+    /// How long after the end of a fault Mainstay may take until the server is back: what its policy
+    /// says, and what the steps themselves take.
+    pub fn bound(&self, fault: Fault) -> Duration {
+        let retry = MAX_DELAY.mul_f64(1.1) + SLACK;
+        match fault {
+            // Nothing is lost that has to be opened again, but answers may be slow to come.
+            Fault::FloodOut | Fault::FloodErr | Fault::Stop => SLACK + CALL_TIMEOUT,
+            // Seen at once.
+            Fault::Flap
+            | Fault::CrashInCall
+            | Fault::BreakOff
+            | Fault::Reset
+            | Fault::Forget
+            | Fault::DropStreams => retry,
+            Fault::Kill if self.network.is_none() => retry,
+            // An attempt may be waiting for what the fault swallowed.
+            Fault::Kill | Fault::Close | Fault::Silence | Fault::Unavailable => {
+                retry + CONNECT_TIMEOUT
+            }
+            Fault::Hang if self.network.is_some() => retry + CONNECT_TIMEOUT,
+            // Seen by its silence alone.
+            Fault::Hang | Fault::Strand | Fault::Sleep => {
+                HANG_AFTER
+                    + CALL_TIMEOUT
+                    + HEALTH_INTERVAL.mul_f64(1.1)
+                    + HEALTH_TIMEOUT * 2
+                    + STOP_SEQUENCE
+                    + retry
+            }
+        }
+    }
+
+    /// Through Mainstay, as a client would; the call is part of the fault, and so is its end.
+    async fn through(&self, served: &Line, tool: &str, arguments: &Value) {
+        let tool = format!("{}__{tool}", self.name);
+        drop(served.call(&tool, arguments, CALL_TIMEOUT * 2).await);
+    }
+
+    /// The process that is asked directly shares the fate of Mainstay's.
+    async fn both(&self, served: &Line, tool: &str, arguments: &Value) {
+        let direct = self.direct.call(tool, arguments, CALL_TIMEOUT * 2);
+        let ((), outcome) = tokio::join!(self.through(served, tool, arguments), direct);
+        drop(outcome);
+    }
+
+    /// A fault that is asked for beside all calls.
+    async fn by_hand(&self, tool: &str, arguments: &Value) -> anyhow::Result<()> {
+        let peer = tokio::time::timeout(SLACK, Peer::open(&self.direct.target)).await??;
+        // The connection may be what it breaks.
+        drop(tokio::time::timeout(SLACK, peer.call(tool, arguments)).await);
+        Ok(())
+    }
+}
+
+impl Network {
+    async fn start(
+        name: &str,
+        transport: Transport,
+        run: &str,
+        counts: &Path,
+    ) -> anyhow::Result<Self> {
+        let (backend, address) = spawn(name, transport, run, counts, 0).await?;
+        Ok(Self {
+            gate: Gate::open(address)?,
+            port: address.port(),
+            backend: Mutex::new(backend),
+        })
+    }
+
+    fn target(&self, transport: Transport) -> Target {
+        let origin = format!("http://{}", self.gate.address());
+        match transport {
+            Transport::Sse => Target::Sse(format!("{origin}/sse")),
+            _ => Target::Http(format!("{origin}/mcp")),
+        }
+    }
+
+    async fn kill(&self) -> anyhow::Result<()> {
+        Ok(self.backend.lock().await.kill().await?)
+    }
+
+    async fn restart(&self, server: &Server) -> anyhow::Result<()> {
+        let mut backend = self.backend.lock().await;
+        // It ends by itself, or has ended.
+        backend.kill().await?;
+        let started = spawn(
+            &server.name,
+            server.transport,
+            &server.run,
+            &server.counts,
+            self.port,
+        );
+        *backend = started.await?.0;
+        Ok(())
+    }
+}
+
+async fn spawn(
+    name: &str,
+    transport: Transport,
+    run: &str,
+    counts: &Path,
+    port: u16,
+) -> anyhow::Result<(Child, SocketAddr)> {
+    let word = if transport == Transport::Sse {
+        "sse"
+    } else {
+        "http"
+    };
+    let mut child = Command::new(fake_server::binary())
+        .args([word, "--until-stdin-ends", "--port", &port.to_string()])
+        .args(args(counts))
+        .envs([mark(run, name, BACKEND)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let stdout = child.stdout.take().context("no stdout")?;
+    let line = BufReader::new(stdout).lines().next_line().await?;
+    let address = line
+        .as_deref()
+        .and_then(|line| line.strip_prefix("listening on "));
+    let address = address.context("a server did not start")?.parse()?;
+    Ok((child, address))
+}
+
+fn args(counts: &Path) -> Vec<String> {
+    vec!["--count-file".to_owned(), counts.display().to_string()]
+}
+
+fn mark(run: &str, name: &str, role: &str) -> (String, String) {
+    (MARK.to_owned(), format!("{run}/{name}/{role}"))
+}
+
+/// Starts the servers that are not Mainstay's to start.
+pub async fn start(run: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
+    let mut servers = Vec::new();
+    for (number, transport) in plan::fleet().enumerate() {
+        servers.push(Server::start(number, transport, run, folder).await?);
+    }
+    Ok(servers)
+}
+
+/// The configuration with these servers.
+pub fn configuration(servers: &[Server]) -> Value {
+    let entries = servers
+        .iter()
+        .map(|server| (server.name.clone(), server.entry()));
+    let ms = |time: Duration| time.as_millis() as u64;
+    json!({
+        "mcpServers": entries.collect::<serde_json::Map<_, _>>(),
+        "reconnect": {"initialDelayMs": ms(INITIAL_DELAY), "maxDelayMs": ms(MAX_DELAY)},
+        // More crashes than anybody would bear: the budget of five is tested elsewhere.
+        "restart": {"maxAttempts": 0},
+        "health": {
+            "intervalMs": ms(HEALTH_INTERVAL),
+            "timeoutMs": ms(HEALTH_TIMEOUT),
+            "hangAfterMs": ms(HANG_AFTER),
+        },
+        "connectTimeoutMs": ms(CONNECT_TIMEOUT),
+    })
+}

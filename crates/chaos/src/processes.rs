@@ -1,0 +1,89 @@
+//! The processes of a run, found by a mark in their environment that all their descendants inherit.
+
+use std::{collections::BTreeMap, fs};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The variable that holds the mark: `run/server/role`.
+pub const MARK: &str = "CHAOS";
+
+/// Whose process it is.
+pub const SERVED: &str = "served";
+pub const DIRECT: &str = "direct";
+pub const BACKEND: &str = "backend";
+
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub server: String,
+    pub role: String,
+    /// A fake itself, not what it has started.
+    pub is_fake: bool,
+}
+
+/// Everything of this run that is alive; zombies are not.
+pub fn of_run(run: &str) -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| read(pid, run)).collect()
+}
+
+/// `None` for others, and for those that end meanwhile.
+fn read(pid: u32, run: &str) -> Option<Process> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mark = environment
+        .split(|byte| *byte == 0)
+        .find_map(|variable| variable.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
+    let mut mark = std::str::from_utf8(mark).ok()?.split('/');
+    if mark.next()? != run {
+        return None;
+    }
+    let (server, role) = (mark.next()?.to_owned(), mark.next()?.to_owned());
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses, and may hold any.
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    let mut rest = rest.split_whitespace();
+    if rest.next()? == "Z" {
+        return None;
+    }
+    Some(Process {
+        pid,
+        parent: rest.next()?.parse().ok()?,
+        server,
+        role,
+        is_fake: name == "fake-server",
+    })
+}
+
+/// Sends a signal to the fakes that serve, and to those asked directly.
+pub fn signal(run: &str, server: &str, signal: Signal) {
+    for process in of_run(run)
+        .iter()
+        .filter(|it| it.is_fake && it.server == server)
+    {
+        send(process.pid, signal);
+    }
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+        // It may have ended meanwhile.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// What outlived those that started it: descendants whose parent is no process of the run.
+pub fn orphans(all: &[Process]) -> BTreeMap<u32, String> {
+    let fakes: Vec<u32> = all
+        .iter()
+        .filter(|it| it.is_fake)
+        .map(|it| it.pid)
+        .collect();
+    all.iter()
+        .filter(|it| !it.is_fake && !fakes.contains(&it.parent))
+        .map(|it| (it.pid, format!("{}/{}", it.server, it.role)))
+        .collect()
+}

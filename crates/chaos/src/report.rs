@@ -1,0 +1,328 @@
+//! What a run has shown: figures, and whether they are good enough.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use crate::{
+    caller::{Call, Door},
+    gateway::Stats,
+    plan::{Fault, Transport},
+    run::Window,
+};
+
+/// Through Mainstay a call may take so many times what it takes directly …
+const FACTOR: f64 = 2.0;
+
+/// … or so much more, where that is more: a few turns of the scheduler on a machine whose cores are
+/// all at work. An unoptimised build takes its time everywhere, and is at twice as many places.
+const FLOOR: Duration = Duration::from_millis(if cfg!(debug_assertions) { 25 } else { 2 });
+
+/// How much more may be held after the third round than after the first, in percent …
+const GROWTH: usize = 10;
+
+/// … or so many more, where that is more: of few threads and descriptors, one is more than a tenth.
+const SMALL: usize = 2;
+
+/// Slow calls that are told.
+const SLOWEST: usize = 8;
+
+/// Failures of one kind that are told one by one.
+const SHOWN: usize = 20;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    calls: BTreeMap<Door, Calls>,
+    direct_p99_ms: f64,
+    mainstay_p99_ms: f64,
+    /// The slowest healthy calls through Mainstay, and what happened meanwhile to others.
+    slowest: Vec<String>,
+    /// Calls that ran twice.
+    ran_twice: usize,
+    /// The slowest of each kind.
+    recoveries: BTreeMap<String, Slowest>,
+    rounds: Vec<Stats>,
+    failures: Vec<String>,
+}
+
+/// The calls of one door. A healthy call met no fault of its server.
+#[derive(Debug, Default, Serialize)]
+struct Calls {
+    all: usize,
+    healthy: usize,
+    unanswered_though_healthy: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+}
+
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct Slowest {
+    count: usize,
+    ms: u64,
+    bound_ms: u64,
+}
+
+pub struct Recovery {
+    kind: String,
+    took: Duration,
+    bound: Duration,
+}
+
+impl Recovery {
+    pub fn new(transport: Transport, fault: Fault, took: Duration, bound: Duration) -> Self {
+        let kind = format!("{fault:?} ({transport:?})");
+        Self { kind, took, bound }
+    }
+}
+
+impl Report {
+    /// Calls that began before `warm` do not count for how long they took; `runs` are the keys of all calls that the servers have run.
+    pub fn new(
+        calls: &[Call],
+        warm: Instant,
+        windows: &[Window],
+        recoveries: Vec<Recovery>,
+        runs: &[u64],
+        rounds: Vec<Stats>,
+        mut failures: Vec<String>,
+    ) -> Self {
+        let mut count: HashMap<u64, usize> = HashMap::new();
+        for key in runs {
+            *count.entry(*key).or_default() += 1;
+        }
+        let mut ran_twice = 0;
+        let mut unanswered = 0;
+        let mut doors: BTreeMap<Door, (Calls, Vec<Duration>)> = BTreeMap::new();
+        for call in calls {
+            let (door, times) = doors.entry(call.door).or_default();
+            let runs = count.get(&call.key).copied().unwrap_or_default();
+            let key = call.key;
+            if runs > 1 {
+                ran_twice += 1;
+                failures.push(format!("call {key} of s{} ran {runs} times", call.server));
+            }
+            if runs == 0 && call.outcome.is_ok() {
+                failures.push(format!("call {key} was answered and never ran"));
+            }
+            door.all += 1;
+            if !is_healthy(call, windows) {
+                continue;
+            }
+            door.healthy += 1;
+            match &call.outcome {
+                Ok(()) if call.begun < warm => {}
+                Ok(()) => times.push(call.took),
+                Err(trouble) => {
+                    door.unanswered_though_healthy += 1;
+                    // The yardstick may break; it is not what is measured.
+                    if call.door != Door::Direct {
+                        unanswered += 1;
+                        if unanswered <= SHOWN {
+                            failures.push(format!(
+                                "healthy s{} did not answer by {:?} after {:?}: {trouble}",
+                                call.server, call.door, call.took
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        for (door, (calls, _)) in &doors {
+            if calls.healthy * 2 < calls.all {
+                let Calls { all, healthy, .. } = calls;
+                failures.push(format!(
+                    "only {healthy} of {all} calls by {door:?} say anything"
+                ));
+            }
+        }
+        if unanswered > SHOWN {
+            failures.push(format!(
+                "{unanswered} calls to healthy servers were not answered"
+            ));
+        }
+        let times = |wanted: &dyn Fn(Door) -> bool| {
+            let chosen = doors.iter().filter(|(door, _)| wanted(**door));
+            chosen
+                .flat_map(|(_, (_, times))| times.iter().copied())
+                .collect()
+        };
+        let direct = quantile(times(&|door| door == Door::Direct), 0.99);
+        let mainstay = quantile(times(&|door| door != Door::Direct), 0.99);
+        let allowed = direct.mul_f64(FACTOR).max(direct + FLOOR);
+        if mainstay > allowed {
+            failures.push(format!(
+                "p99 through Mainstay is {mainstay:?}, directly {direct:?}"
+            ));
+        }
+        failures.extend(growth(&rounds));
+        let through = |call: &&Call| {
+            call.door != Door::Direct && call.begun >= warm && is_healthy(call, windows)
+        };
+        let mut slowest: Vec<&Call> = calls.iter().filter(through).collect();
+        slowest.sort_by_key(|call| std::cmp::Reverse(call.took));
+        slowest.truncate(SLOWEST);
+        Self {
+            calls: doors
+                .into_iter()
+                .map(|(door, (calls, times))| (door, calls.timed(&times)))
+                .collect(),
+            direct_p99_ms: ms(direct),
+            mainstay_p99_ms: ms(mainstay),
+            slowest: slowest
+                .into_iter()
+                .map(|call| circumstances(call, windows))
+                .collect(),
+            ran_twice,
+            recoveries: by_kind(recoveries),
+            rounds,
+            failures,
+        }
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty()
+    }
+}
+
+fn is_healthy(call: &Call, windows: &[Window]) -> bool {
+    !windows
+        .iter()
+        .any(|window| window.server == call.server && meets(window, call))
+}
+
+fn meets(window: &Window, call: &Call) -> bool {
+    window.from <= call.begun + call.took && window.to.is_none_or(|to| to >= call.begun)
+}
+
+fn circumstances(call: &Call, windows: &[Window]) -> String {
+    let meanwhile = windows.iter().filter(|window| meets(window, call));
+    let meanwhile: Vec<String> = meanwhile
+        .map(|it| format!("{:?} of s{}", it.fault, it.server))
+        .collect();
+    format!(
+        "{} ms to s{} by {:?}, meanwhile {}",
+        ms(call.took),
+        call.server,
+        call.door,
+        meanwhile.join(", ")
+    )
+}
+
+impl Calls {
+    fn timed(self, times: &[Duration]) -> Self {
+        let at = |share| ms(quantile(times.to_vec(), share));
+        Self {
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+            ..self
+        }
+    }
+}
+
+fn quantile(mut times: Vec<Duration>, quantile: f64) -> Duration {
+    times.sort_unstable();
+    let last = times.len().saturating_sub(1) as f64;
+    times
+        .get((last * quantile).round() as usize)
+        .copied()
+        .unwrap_or_default()
+}
+
+fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e5).round() / 100.0
+}
+
+fn by_kind(recoveries: Vec<Recovery>) -> BTreeMap<String, Slowest> {
+    let mut kinds: BTreeMap<String, Slowest> = BTreeMap::new();
+    for recovery in recoveries {
+        let slowest = kinds.entry(recovery.kind).or_default();
+        slowest.count += 1;
+        slowest.ms = slowest.ms.max(recovery.took.as_millis() as u64);
+        slowest.bound_ms = recovery.bound.as_millis() as u64;
+    }
+    kinds
+}
+
+/// What is held after the third round against what was after the first.
+fn growth(rounds: &[Stats]) -> Vec<String> {
+    let [first, _, third, ..] = rounds else {
+        return Vec::new();
+    };
+    [
+        ("tasks", first.tasks, third.tasks),
+        ("threads", first.threads, third.threads),
+        ("descriptors", first.descriptors, third.descriptors),
+        ("KiB of memory", first.resident_kib, third.resident_kib),
+    ]
+    .into_iter()
+    .filter(|(_, first, third)| *third > (first + first * GROWTH / 100).max(first + SMALL))
+    .map(|(what, first, third)| {
+        format!("{third} {what} after the third round, {first} after the first")
+    })
+    .collect()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:12} {:>7} {:>8} {:>10} {:>8} {:>8} {:>8}",
+            "calls", "all", "healthy", "unanswered", "p50 ms", "p99 ms", "max ms"
+        )?;
+        for (door, it) in &self.calls {
+            let door = format!("{door:?}");
+            writeln!(
+                f,
+                "{door:12} {:>7} {:>8} {:>10} {:>8} {:>8} {:>8}",
+                it.all, it.healthy, it.unanswered_though_healthy, it.p50_ms, it.p99_ms, it.max_ms
+            )?;
+        }
+        writeln!(
+            f,
+            "p99: {} ms through Mainstay, {} ms directly",
+            self.mainstay_p99_ms, self.direct_p99_ms
+        )?;
+        for slow in &self.slowest {
+            writeln!(f, "slow: {slow}")?;
+        }
+        writeln!(f, "calls that ran twice: {}", self.ran_twice)?;
+        writeln!(
+            f,
+            "\n{:24} {:>5} {:>10} {:>9}",
+            "back after", "times", "slowest ms", "bound ms"
+        )?;
+        for (kind, it) in &self.recoveries {
+            writeln!(
+                f,
+                "{kind:24} {:>5} {:>10} {:>9}",
+                it.count, it.ms, it.bound_ms
+            )?;
+        }
+        writeln!(
+            f,
+            "\n{:8} {:>6} {:>8} {:>12} {:>12}",
+            "round", "tasks", "threads", "descriptors", "memory KiB"
+        )?;
+        for (number, it) in self.rounds.iter().enumerate() {
+            writeln!(
+                f,
+                "{:8} {:>6} {:>8} {:>12} {:>12}",
+                number + 1,
+                it.tasks,
+                it.threads,
+                it.descriptors,
+                it.resident_kib
+            )?;
+        }
+        for failure in &self.failures {
+            writeln!(f, "FAILED: {failure}")?;
+        }
+        Ok(())
+    }
+}

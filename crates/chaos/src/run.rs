@@ -1,0 +1,361 @@
+//! One run: servers, Mainstay, callers, strikes, and what is watched throughout.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{interval, sleep, sleep_until},
+};
+
+use crate::{
+    caller::{Caller, Door, Ledger, Line},
+    daemon::Daemon,
+    fleet::{self, Server},
+    gateway::Stats,
+    peer::Target,
+    plan::{Fault, Strike},
+    processes::{self, SERVED},
+    report::{Recovery, Report},
+};
+
+/// All servers are up by then.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// First calls open sessions, and say nothing of the others.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// How often a condition is looked at that nobody announces.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How often processes are counted.
+const COUNT: Duration = Duration::from_millis(500);
+
+/// What a process leaves behind is ended within this.
+const REAP_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long Mainstay's machine sleeps.
+const SLEEP: Duration = Duration::from_secs(600);
+
+/// A server that is not back in time is waited for so long, so that the run can go on.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Over so long the least of the figures counts: what is in flight at a moment is no leak.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Every fifth server has a client on its own endpoint, too: an isolated session, and for a process
+/// one more of it.
+const TRANSPARENT_EVERY: usize = 5;
+
+/// The time in which a server is in trouble, from the fault to its recovery.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    pub server: usize,
+    pub fault: Fault,
+    pub from: Instant,
+    pub to: Option<Instant>,
+}
+
+pub struct Run {
+    name: String,
+    servers: Vec<Server>,
+    daemon: Daemon,
+    /// What strikes and checks call by.
+    hand: Line,
+    // All held for a push or a copy only.
+    windows: Mutex<Vec<Window>>,
+    recoveries: Mutex<Vec<Recovery>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Run {
+    /// Starts everything, carries the rounds out, and leaves nothing behind however they end.
+    pub async fn perform(
+        rounds: &[Vec<Strike>],
+        length: Duration,
+        folder: &Path,
+    ) -> anyhow::Result<Report> {
+        let name = format!("chaos-{}", std::process::id());
+        let outcome = Self::named(name.clone(), rounds, length, folder).await;
+        for process in processes::of_run(&name) {
+            processes::send(process.pid, rustix::process::Signal::KILL);
+        }
+        outcome
+    }
+
+    async fn named(
+        name: String,
+        rounds: &[Vec<Strike>],
+        length: Duration,
+        folder: &Path,
+    ) -> anyhow::Result<Report> {
+        let servers = fleet::start(&name, folder).await?;
+        let config = folder.join("config.json");
+        std::fs::write(&config, fleet::configuration(&servers).to_string())?;
+        let daemon = Daemon::start(&config, &folder.join("state")).await?;
+        let run = Arc::new(Self {
+            name,
+            hand: Line::new(Target::Http(format!("http://{}/mcp", daemon.http))),
+            servers,
+            daemon,
+            windows: Mutex::default(),
+            recoveries: Mutex::default(),
+            failures: Mutex::default(),
+        });
+        run.start().await?;
+
+        let ledger = Arc::<Ledger>::default();
+        let (stop, stopped) = watch::channel(false);
+        let mut callers = run.callers(&ledger, &stopped);
+        sleep(WARM_UP).await;
+        let warm = Instant::now();
+        let watching = tokio::spawn(Arc::clone(&run).watch(stopped));
+        let mut figures = Vec::new();
+        for (number, strikes) in rounds.iter().enumerate() {
+            run.round(strikes, length).await?;
+            let stats = run.quiet_stats().await?;
+            tell(&format!("round {}: {stats:?}", number + 1));
+            figures.push(stats);
+        }
+        stop.send_replace(true);
+        while let Some(ended) = callers.join_next().await {
+            ended?;
+        }
+        watching.await?;
+        let run = Arc::try_unwrap(run).ok().context("a task is still there")?;
+        run.end(figures, &ledger, warm).await
+    }
+
+    async fn start(&self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let states = self.daemon.states().await?;
+            let down: Vec<_> = states
+                .values()
+                .filter(|it| it["connected"] != true)
+                .collect();
+            if states.len() == self.servers.len() && down.is_empty() {
+                tell(&format!(
+                    "{} servers up after {:?}",
+                    states.len(),
+                    begun.elapsed()
+                ));
+                return Ok(());
+            }
+            anyhow::ensure!(
+                begun.elapsed() < START_LIMIT,
+                "servers do not start: {down:?}"
+            );
+            sleep(GLANCE).await;
+        }
+    }
+
+    fn callers(&self, ledger: &Arc<Ledger>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        let http = Arc::new(Line::new(self.hand.target.clone()));
+        let pipe = Arc::new(Line::new(Target::Lines(self.daemon.pipes)));
+        for (server, it) in self.servers.iter().enumerate() {
+            let named = format!("{}__echo", it.name);
+            let mut call = |door, tool: &str, line: &Arc<Line>| {
+                let caller = Caller {
+                    server,
+                    door,
+                    tool: tool.to_owned(),
+                    line: Arc::clone(line),
+                    ledger: Arc::clone(ledger),
+                };
+                tasks.spawn(caller.run(stopped.clone()));
+            };
+            call(Door::Http, &named, &http);
+            call(Door::Pipe, &named, &pipe);
+            call(Door::Direct, "echo", &it.direct);
+            if is_transparent(server) {
+                let url = format!("http://{}/servers/{}/mcp", self.daemon.http, it.name);
+                let own = Arc::new(Line::new(Target::Http(url)));
+                call(Door::Transparent, "echo", &own);
+            }
+        }
+        tasks
+    }
+
+    /// Lets everything happen that is planned, and waits until every server is back.
+    async fn round(self: &Arc<Self>, strikes: &[Strike], length: Duration) -> anyhow::Result<()> {
+        let begun = tokio::time::Instant::now();
+        let mut tasks = JoinSet::new();
+        for strike in strikes.iter().cloned() {
+            let run = Arc::clone(self);
+            tasks.spawn(async move {
+                sleep_until(begun + strike.at).await;
+                run.strike(&strike).await
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        sleep_until(begun + length).await;
+        Ok(())
+    }
+
+    /// One fault, from its beginning to the server's recovery.
+    async fn strike(&self, strike: &Strike) -> anyhow::Result<()> {
+        let server = &self.servers[strike.server];
+        let window = self.open_window(strike);
+        server
+            .strike(strike, &self.hand, async || self.daemon.jump(SLEEP).await)
+            .await
+            .with_context(|| format!("{:?} of {}", strike.fault, server.name))?;
+        let ended = Instant::now();
+        let bound = server.bound(strike.fault);
+        while !self.is_back(server).await {
+            if ended.elapsed() > bound + PATIENCE {
+                anyhow::bail!("{} never came back after {:?}", server.name, strike.fault);
+            }
+            sleep(GLANCE).await;
+        }
+        let took = ended.elapsed();
+        self.windows()[window].to = Some(Instant::now());
+        if took > bound {
+            self.fail(format!(
+                "{} ({:?}) took {took:?} to come back after {:?}, more than {bound:?}",
+                server.name, server.transport, strike.fault
+            ));
+        }
+        let recovery = Recovery::new(server.transport, strike.fault, took, bound);
+        self.recoveries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(recovery);
+        Ok(())
+    }
+
+    /// Whether REST says so, and a call proves it.
+    async fn is_back(&self, server: &Server) -> bool {
+        let states = self.daemon.states().await.unwrap_or_default();
+        let connected = states
+            .get(&server.name)
+            .is_some_and(|it| it["connected"] == true);
+        let tool = format!("{}__add", server.name);
+        let sum = serde_json::json!({"a": 1, "b": 2});
+        connected
+            && self
+                .hand
+                .call(&tool, &sum, fleet::CALL_TIMEOUT)
+                .await
+                .is_ok()
+    }
+
+    fn open_window(&self, strike: &Strike) -> usize {
+        let mut windows = self.windows();
+        windows.push(Window {
+            server: strike.server,
+            fault: strike.fault,
+            from: Instant::now(),
+            to: None,
+        });
+        windows.len() - 1
+    }
+
+    fn windows(&self) -> std::sync::MutexGuard<'_, Vec<Window>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, failure: String) {
+        tell(&format!("FAILED: {failure}"));
+        self.failures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(failure);
+    }
+
+    /// Counts processes all the time: never two of one session, and none whose parent is gone.
+    async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut orphans: BTreeMap<u32, Instant> = BTreeMap::new();
+        let mut told = HashSet::new();
+        let mut glance = interval(COUNT);
+        loop {
+            tokio::select! {
+                _ = glance.tick() => {}
+                _ = stop.wait_for(|stop| *stop) => return,
+            }
+            let all = processes::of_run(&self.name);
+            for (number, server) in self.servers.iter().enumerate() {
+                let serves = |it: &&processes::Process| {
+                    it.is_fake && it.role == SERVED && it.server == server.name
+                };
+                let count = all.iter().filter(serves).count();
+                let allowed = 1 + usize::from(is_transparent(number));
+                if count > allowed && told.insert(server.name.clone()) {
+                    self.fail(format!("{count} processes of {} at once", server.name));
+                }
+            }
+            let now = processes::orphans(&all);
+            orphans.retain(|pid, _| now.contains_key(pid));
+            for (pid, whose) in now {
+                let since = *orphans.entry(pid).or_insert_with(Instant::now);
+                if since.elapsed() > REAP_LIMIT && told.insert(pid.to_string()) {
+                    self.fail(format!("process {pid} of {whose} outlived its parent"));
+                }
+            }
+        }
+    }
+
+    async fn quiet_stats(&self) -> anyhow::Result<Stats> {
+        let mut least = self.daemon.stats().await?;
+        let begun = Instant::now();
+        while begun.elapsed() < QUIET {
+            sleep(GLANCE).await;
+            least = least.least(self.daemon.stats().await?);
+        }
+        Ok(least)
+    }
+
+    /// Stops everything, and looks at what is left.
+    async fn end(
+        self,
+        figures: Vec<Stats>,
+        ledger: &Ledger,
+        warm: Instant,
+    ) -> anyhow::Result<Report> {
+        let mut failures = owned(self.failures);
+        match self.daemon.stop().await {
+            Ok(status) if status.success() => {}
+            Ok(status) => failures.push(format!("Mainstay ended with {status}")),
+            Err(error) => failures.push(error.to_string()),
+        }
+        let left = processes::of_run(&self.name);
+        failures.extend(left.iter().filter(|it| it.role == SERVED).map(|orphan| {
+            let processes::Process { pid, server, .. } = orphan;
+            format!("process {pid} of {server} was left behind")
+        }));
+        let runs: Vec<u64> = self.servers.iter().flat_map(Server::runs).collect();
+        Ok(Report::new(
+            &ledger.take(),
+            warm,
+            &owned(self.windows),
+            owned(self.recoveries),
+            &runs,
+            figures,
+            failures,
+        ))
+    }
+}
+
+fn owned<T>(mutex: Mutex<T>) -> T {
+    mutex.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_transparent(server: usize) -> bool {
+    server.is_multiple_of(TRANSPARENT_EVERY)
+}
+
+/// How far it has come; the figures go to stdout.
+#[expect(clippy::print_stderr, reason = "a run takes minutes")]
+pub fn tell(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,318 @@
+//! When to tell somebody: from the events of servers to alarms (`alerts` in the configuration).
+//!
+//! One [`Watch`] per configured alert. It is shown every event, and again at its deadline; what was
+//! told is told to be over once, and nothing is told twice meanwhile.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    time::{Duration, Instant},
+};
+
+use serde::{Serialize, Serializer};
+
+use crate::{
+    config::{Alert, AlertKind},
+    event::EventKind,
+    ids::ServerName,
+};
+
+/// Something to tell of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    pub server: ServerName,
+    pub what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(
+    tag = "alert",
+    content = "data",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum What {
+    ServerDown {
+        #[serde(rename = "downMs", serialize_with = "millis")]
+        down: Duration,
+        reason: Option<String>,
+    },
+    Flapping {
+        losses: u32,
+        #[serde(rename = "withinMs", serialize_with = "millis")]
+        within: Duration,
+        reason: Option<String>,
+    },
+    ToolsVanished {
+        /// Some of their names.
+        removed: Vec<String>,
+    },
+    /// What was told before is over, this long after it began.
+    Recovered {
+        from: AlertKind,
+        #[serde(rename = "afterMs", serialize_with = "millis")]
+        after: Duration,
+    },
+}
+
+fn millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl What {
+    pub const fn kind(&self) -> AlertKind {
+        match self {
+            Self::ServerDown { .. } => AlertKind::ServerDown,
+            Self::Flapping { .. } => AlertKind::Flapping,
+            Self::ToolsVanished { .. } => AlertKind::ToolsVanished,
+            Self::Recovered { .. } => AlertKind::Recovered,
+        }
+    }
+}
+
+/// A sentence for people.
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = &self.server;
+        let because = |reason: &Option<String>| {
+            let reason = reason.as_deref();
+            reason.map_or_else(String::new, |reason| format!(": {reason}"))
+        };
+        match &self.what {
+            What::ServerDown { down, reason } => {
+                let (secs, reason) = (down.as_secs(), because(reason));
+                write!(f, "server {server} has been down for {secs} s{reason}")
+            }
+            What::Flapping {
+                losses,
+                within,
+                reason,
+            } => {
+                let (secs, reason) = (within.as_secs(), because(reason));
+                write!(
+                    f,
+                    "server {server} was lost {losses} times within {secs} s{reason}"
+                )
+            }
+            What::ToolsVanished { .. } => {
+                write!(
+                    f,
+                    "server {server} is connected, but lists no tools any more"
+                )
+            }
+            What::Recovered { from, after } => {
+                let over = match from {
+                    AlertKind::ServerDown => "is connected again",
+                    AlertKind::Flapping => "is steady again",
+                    AlertKind::ToolsVanished | AlertKind::Recovered => "lists tools again",
+                };
+                write!(f, "server {server} {over}, after {} s", after.as_secs())
+            }
+        }
+    }
+}
+
+/// Watches the events of all servers for one configured alert.
+#[derive(Debug)]
+pub struct Watch {
+    alert: Alert,
+    servers: BTreeMap<ServerName, Trouble>,
+}
+
+/// What is wrong with one server.
+#[derive(Debug, Default)]
+struct Trouble {
+    up: bool,
+    down: Option<Down>,
+    /// The latest losses within the window, oldest first; no more than are needed.
+    losses: VecDeque<Instant>,
+    /// Flapping was told; when the first of its losses was.
+    flapping: Option<Instant>,
+    /// Vanished tools were told, then.
+    vanished: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Down {
+    since: Instant,
+    reason: Option<String>,
+    told: bool,
+}
+
+impl Watch {
+    pub fn new(alert: Alert) -> Self {
+        Self {
+            alert,
+            servers: BTreeMap::new(),
+        }
+    }
+
+    /// What is to be told after an event of `server` at `now`.
+    pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
+        let about = |kind| self.alert.is_about(kind, server);
+        let trouble = self.servers.entry(server.clone()).or_default();
+        let mut told = Vec::new();
+        match event {
+            EventKind::ServerDisconnected {
+                was_intentional: true,
+                ..
+            } => {
+                // Down as its operator wants it: nobody need be told.
+                trouble.up = false;
+                trouble.down = None;
+            }
+            EventKind::ServerDisconnected {
+                was_intentional: false,
+                reason,
+            } => {
+                trouble.is_down(reason.as_ref(), now);
+                if about(AlertKind::Flapping) {
+                    told.extend(trouble.lost(&self.alert, now));
+                }
+            }
+            EventKind::ServerReconnecting { last_error, .. }
+            | EventKind::ServerFailed { last_error, .. } => {
+                trouble.is_down(last_error.as_ref(), now);
+            }
+            EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
+                trouble.up = true;
+                let down = trouble.down.take().filter(|down| down.told);
+                told.extend(down.map(|down| over(AlertKind::ServerDown, down.since, now)));
+            }
+            EventKind::ToolsChanged { removed, count, .. } => {
+                if *count > 0 {
+                    let since = trouble.vanished.take();
+                    told.extend(since.map(|since| over(AlertKind::ToolsVanished, since, now)));
+                } else if !removed.is_empty() && about(AlertKind::ToolsVanished) {
+                    trouble.vanished = Some(now);
+                    told.push(What::ToolsVanished {
+                        removed: removed.clone(),
+                    });
+                }
+            }
+            EventKind::ServerRemoved {} => {
+                self.servers.remove(server);
+            }
+            EventKind::ServerAdded {}
+            | EventKind::ServerHealthDegraded { .. }
+            | EventKind::ServerHealthRestored {}
+            | EventKind::ConfigReloaded { .. }
+            | EventKind::ConfigRejected { .. } => {}
+        }
+        let mut alarms = self.alarms(server, told);
+        alarms.extend(self.tick(now));
+        alarms
+    }
+
+    /// What is to be told because time has passed.
+    pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
+        let mut due = Vec::new();
+        for (server, trouble) in &mut self.servers {
+            let told = trouble.told(&self.alert, server, now);
+            if !told.is_empty() {
+                due.push((server.clone(), told));
+            }
+        }
+        due.into_iter()
+            .flat_map(|(server, told)| self.alarms(&server, told))
+            .collect()
+    }
+
+    /// When to ask again, if nothing happens before.
+    pub fn deadline(&self) -> Option<Instant> {
+        let due = self.servers.iter().flat_map(|(server, trouble)| {
+            [
+                trouble.down_due(&self.alert, server),
+                trouble.steady_due(&self.alert),
+            ]
+        });
+        due.flatten().min()
+    }
+
+    fn alarms(&self, server: &ServerName, told: Vec<What>) -> Vec<Alarm> {
+        told.into_iter()
+            .filter(|what| self.alert.is_about(what.kind(), server))
+            .map(|what| Alarm {
+                server: server.clone(),
+                what,
+            })
+            .collect()
+    }
+}
+
+fn over(from: AlertKind, since: Instant, now: Instant) -> What {
+    What::Recovered {
+        from,
+        after: now.duration_since(since),
+    }
+}
+
+impl Trouble {
+    fn is_down(&mut self, reason: Option<&String>, now: Instant) {
+        self.up = false;
+        let down = self.down.get_or_insert(Down {
+            since: now,
+            reason: None,
+            told: false,
+        });
+        if let Some(reason) = reason {
+            down.reason = Some(reason.clone());
+        }
+    }
+
+    /// A loss, and the alarm if it makes too many.
+    fn lost(&mut self, alert: &Alert, now: Instant) -> Option<What> {
+        let (losses, within) = (alert.flapping.losses, alert.flapping.within);
+        self.losses.push_back(now);
+        if self.losses.len() > losses as usize {
+            self.losses.pop_front();
+        }
+        let first = *self.losses.front()?;
+        let many = self.losses.len() == losses as usize && now.duration_since(first) <= within;
+        if !many || self.flapping.is_some() {
+            return None;
+        }
+        self.flapping = Some(first);
+        Some(What::Flapping {
+            losses,
+            within,
+            reason: self.down.as_ref().and_then(|down| down.reason.clone()),
+        })
+    }
+
+    /// When its absence is to be told.
+    fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
+        let down = self.down.as_ref().filter(|down| !down.told)?;
+        alert
+            .is_about(AlertKind::ServerDown, server)
+            .then_some(down.since + alert.after)
+    }
+
+    /// When a server that flapped, and is up, counts as steady.
+    fn steady_due(&self, alert: &Alert) -> Option<Instant> {
+        self.flapping.filter(|_| self.up)?;
+        self.losses.back().map(|last| *last + alert.flapping.within)
+    }
+
+    fn told(&mut self, alert: &Alert, server: &ServerName, now: Instant) -> Vec<What> {
+        let mut told = Vec::new();
+        if self.down_due(alert, server).is_some_and(|due| due <= now)
+            && let Some(down) = &mut self.down
+        {
+            down.told = true;
+            told.push(What::ServerDown {
+                down: now.duration_since(down.since),
+                reason: down.reason.clone(),
+            });
+        }
+        if self.steady_due(alert).is_some_and(|due| due <= now) {
+            self.losses.clear();
+            let since = self.flapping.take();
+            told.extend(since.map(|since| over(AlertKind::Flapping, since, now)));
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What happens to servers, in the words that people, pages and programs hear it in (requirements,
+//! section I).
+//!
+//! An [`Observer`] per server is shown each status in order and says which events follow: only real
+//! changes (F4), one of them for several triggers (G19).
+
+mod observer;
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::observer::Observer;
+use crate::{ids::ServerName, lifecycle::State};
+
+/// Names in one `tools_changed`; the rest is only counted, so that a thousand tools do not fill the
+/// ring.
+pub const MAX_NAMES: usize = 100;
+
+/// Characters of such a name.
+const MAX_NAME: usize = 256;
+
+/// Where an event stands among all others: fixed width, so that it sorts as text (I13). Milliseconds
+/// since 1970 and a counter: ids go on growing when Mainstay is started anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(u64);
+
+/// Ids in one millisecond; more borrow from the next.
+const PER_MILLI: u64 = 10_000;
+/// Decimal digits of an id: enough until the year 2286.
+const DIGITS: usize = 17;
+
+impl EventId {
+    /// The id of what happens at `unix_millis`, after this one. A clock that was set back is not
+    /// followed.
+    #[must_use]
+    pub fn next(self, unix_millis: u64) -> Self {
+        Self((self.0 + 1).max(unix_millis.saturating_mul(PER_MILLI)))
+    }
+
+    /// When it happened.
+    pub fn unix_millis(self) -> u64 {
+        self.0 / PER_MILLI
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0DIGITS$}", self.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event id has {DIGITS} digits")]
+pub struct InvalidEventId;
+
+impl FromStr for EventId {
+    type Err = InvalidEventId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEventId> {
+        if text.len() != DIGITS || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(InvalidEventId);
+        }
+        text.parse().map(Self).map_err(|_| InvalidEventId)
+    }
+}
+
+/// Something that happened, to a server or to the configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub id: EventId,
+    pub server: Option<ServerName>,
+    pub kind: EventKind,
+}
+
+/// What happened. Beside these members, `data` on the wire bears the server's `name`, as [001] has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "type",
+    content = "data",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub enum EventKind {
+    /// Added while Mainstay runs (I6).
+    ServerAdded {},
+    ServerRemoved {},
+    /// For the first time since its operator started it (I6).
+    ServerConnected {},
+    /// I1. Intentional: stopped, removed or made to reconnect by its operator.
+    ServerDisconnected {
+        was_intentional: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// I2: waiting for its next attempt. Throttled (I12).
+    ServerReconnecting {
+        attempt: u32,
+        next_retry_ms: u64,
+        last_error: Option<String>,
+    },
+    /// I3: it is back after [`EventKind::ServerDisconnected`].
+    ServerReconnected {
+        capabilities: Value,
+        attempts_taken: u64,
+    },
+    /// I4
+    ServerHealthDegraded {
+        consecutive_failures: u32,
+        last_error: Option<String>,
+    },
+    /// I5
+    ServerHealthRestored {},
+    /// It is not tried again by itself; `status` is `failed`, `error` or `crashed`.
+    ServerFailed {
+        status: State,
+        last_error: Option<String>,
+    },
+    /// Its list of tools differs from the last one known. Names, at most [`MAX_NAMES`] each, and how
+    /// many tools there are now.
+    ToolsChanged {
+        added: Vec<String>,
+        removed: Vec<String>,
+        count: usize,
+    },
+    /// A new configuration is in force; the servers that it added, took away, or changed.
+    ConfigReloaded {
+        added: Vec<ServerName>,
+        removed: Vec<ServerName>,
+        changed: Vec<ServerName>,
+    },
+    /// A new configuration is unusable; the old one stays in force.
+    ConfigRejected {
+        reason: String,
+    },
+}
+
+impl EventKind {
+    /// What changed between two lists of tools; `None` if nothing did.
+    pub fn tools_changed<'a>(
+        before: impl IntoIterator<Item = &'a str>,
+        after: impl IntoIterator<Item = &'a str>,
+    ) -> Option<Self> {
+        use std::collections::BTreeSet;
+        let (before, after): (BTreeSet<_>, BTreeSet<_>) =
+            (before.into_iter().collect(), after.into_iter().collect());
+        let names = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| -> Vec<String> {
+            let only = one.difference(other).take(MAX_NAMES);
+            only.map(|name| name.chars().take(MAX_NAME).collect())
+                .collect()
+        };
+        let (added, removed) = (names(&after, &before), names(&before, &after));
+        let count = after.len();
+        (!added.is_empty() || !removed.is_empty()).then_some(Self::ToolsChanged {
+            added,
+            removed,
+            count,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,420 @@
+//! Which statuses lead to which events: the courses that section I names, and any history.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    health::Outcome,
+    lifecycle::{Effect, Event as Happening, Lifecycle, Loss, Policy, Report, RestartMode},
+};
+
+/// One server's lifecycle, and what was said of it.
+struct Server {
+    life: Lifecycle,
+    policy: Policy,
+    observer: Observer,
+    now: Instant,
+    told: Vec<EventKind>,
+}
+
+impl Server {
+    fn new(policy: Policy) -> Self {
+        Self {
+            life: Lifecycle::default(),
+            policy,
+            observer: Observer::default(),
+            now: Instant::now(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Row `default` without its jitter.
+    fn steady() -> Self {
+        let mut policy = Policy::default();
+        policy.reconnect.jitter = 0.0;
+        policy.health.jitter = 0.0;
+        Self::new(policy)
+    }
+
+    fn is(&mut self, event: Happening) -> Option<Effect> {
+        let (life, effect) = self.life.clone().step(event, self.now, &self.policy);
+        self.life = life;
+        let status = self.life.status(&self.policy);
+        let capabilities = || json!({"tools": {}});
+        let events = self.observer.observe(&status, capabilities, self.now);
+        self.told.extend(events);
+        effect
+    }
+
+    fn reports(&mut self, report: Report) -> Option<Effect> {
+        self.is(Happening::Io(self.life.epoch(), report))
+    }
+
+    fn lost(&mut self, reason: &str) {
+        self.reports(Report::Ended(Loss::Disconnected(reason.to_owned())));
+    }
+
+    fn up() -> Self {
+        let mut server = Self::steady();
+        server.is(Happening::Start);
+        server.reports(Report::Opened);
+        assert_eq!(server.said(), ["server_connected {}"]);
+        server
+    }
+
+    /// Waits until the lifecycle wants to be stepped.
+    fn due(&mut self) -> Option<Effect> {
+        self.now = self.life.deadline(&self.policy).expect("a deadline");
+        self.is(Happening::Tick)
+    }
+
+    /// What was said since this was asked.
+    fn said(&mut self) -> Vec<String> {
+        let told = std::mem::take(&mut self.told);
+        told.iter().map(line).collect()
+    }
+}
+
+fn line(kind: &EventKind) -> String {
+    let json = serde_json::to_value(kind).expect("JSON");
+    format!(
+        "{} {}",
+        json["type"].as_str().expect("a type"),
+        json["data"]
+    )
+}
+
+/// I1, I2, I3, G19: several triggers of one loss are one event.
+#[test]
+fn a_loss_is_told_once_then_its_attempts_then_its_end() {
+    let mut server = Server::up();
+    server.lost("gone");
+    server.lost("broken pipe");
+    assert_eq!(
+        server.said(),
+        [
+            r#"server_disconnected {"wasIntentional":false,"reason":"disconnected: gone"}"#,
+            r#"server_reconnecting {"attempt":1,"nextRetryMs":1000,"lastError":"disconnected: gone"}"#,
+        ]
+    );
+    server.due();
+    server.lost("still gone");
+    assert_eq!(
+        server.said(),
+        [
+            r#"server_reconnecting {"attempt":2,"nextRetryMs":2000,"lastError":"disconnected: still gone"}"#
+        ]
+    );
+    server.due();
+    server.reports(Report::Opened);
+    assert_eq!(
+        server.said(),
+        [r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":2}"#]
+    );
+}
+
+/// A server that was never up is not disconnected, nor is it reconnected.
+#[test]
+fn a_first_attempt_that_fails_is_no_loss() {
+    let mut server = Server::steady();
+    server.is(Happening::Start);
+    server.lost("not there yet");
+    server.due();
+    server.reports(Report::Opened);
+    assert_eq!(
+        server.said(),
+        [
+            r#"server_reconnecting {"attempt":1,"nextRetryMs":1000,"lastError":"disconnected: not there yet"}"#,
+            "server_connected {}",
+        ]
+    );
+}
+
+/// I9, and for a server that is up.
+#[test]
+fn an_operators_stop_is_intentional_and_told_once() {
+    let stopped = [r#"server_disconnected {"wasIntentional":true}"#];
+    let mut server = Server::up();
+    server.is(Happening::Stop);
+    server.lost("closed");
+    assert_eq!(server.said(), stopped);
+    server.is(Happening::Stop);
+    assert_eq!(server.said(), [""; 0]);
+
+    let mut server = Server::up();
+    server.lost("gone");
+    server.said();
+    server.is(Happening::Stop);
+    assert_eq!(server.said(), stopped);
+    server.is(Happening::Start);
+    server.reports(Report::Opened);
+    assert_eq!(server.said(), ["server_connected {}"]);
+}
+
+/// I10
+#[test]
+fn a_forced_reconnect_is_an_intentional_disconnect_and_a_reconnect() {
+    let mut server = Server::up();
+    assert!(matches!(
+        server.is(Happening::Reconnect),
+        Some(Effect::Close(_))
+    ));
+    server.lost("closed");
+    server.reports(Report::Opened);
+    assert_eq!(
+        server.said(),
+        [
+            r#"server_disconnected {"wasIntentional":true}"#,
+            r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":1}"#,
+        ]
+    );
+}
+
+/// E11: the attempt that follows at once is no sign of an operator.
+#[test]
+fn an_expired_session_is_a_loss() {
+    let mut server = Server::up();
+    server.reports(Report::Ended(Loss::SessionExpired));
+    server.reports(Report::Opened);
+    assert_eq!(
+        server.said(),
+        [
+            r#"server_disconnected {"wasIntentional":false}"#,
+            r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":1}"#,
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_tried_again_has_failed() {
+    let mut server = Server::steady();
+    server.is(Happening::Start);
+    server.reports(Report::Ended(Loss::Unauthorized("401".to_owned())));
+    assert_eq!(
+        server.said(),
+        [r#"server_failed {"status":"error","lastError":"unauthorized: 401"}"#]
+    );
+
+    let mut server = Server::up();
+    server.policy.restart.mode = RestartMode::Never;
+    server.reports(Report::Ended(Loss::Crashed {
+        code: Some(3),
+        signal: None,
+    }));
+    let reason = "process exited unexpectedly (code 3)";
+    assert_eq!(
+        server.said(),
+        [
+            format!(r#"server_disconnected {{"wasIntentional":false,"reason":"{reason}"}}"#),
+            format!(r#"server_failed {{"status":"crashed","lastError":"{reason}"}}"#),
+        ]
+    );
+}
+
+/// I12: 180 s apart, an outage of a day would be 480 events.
+#[test]
+fn a_long_outage_is_told_ever_less() {
+    let mut server = Server::up();
+    server.lost("gone");
+    let start = server.now;
+    let day = Duration::from_hours(24);
+    while server.now < start + day {
+        server.due();
+        server.lost("gone");
+    }
+    let said = server.said();
+    // The disconnect, attempts 1 to 5, and at most one per 10 min.
+    assert!((140..=150).contains(&said.len()), "{}", said.len());
+    for (attempt, line) in (1..=5).zip(&said[1..]) {
+        assert!(line.contains(&format!(r#""attempt":{attempt},"#)), "{line}");
+    }
+}
+
+/// I4, I5, H6
+#[test]
+fn health_is_told_when_it_turns() {
+    let mut server = Server::up();
+    for _ in 0..4 {
+        server.due();
+        server.now += server.policy.health.timeout;
+        server.reports(Report::Probe(Outcome::Failed("ill".to_owned())));
+    }
+    assert_eq!(
+        server.said(),
+        [r#"server_health_degraded {"consecutiveFailures":3,"lastError":"ill"}"#]
+    );
+    server.now += Duration::from_secs(1);
+    server.reports(Report::Heard(server.now));
+    server.reports(Report::Heard(server.now));
+    assert_eq!(server.said(), ["server_health_restored {}"]);
+}
+
+#[test]
+fn lists_that_do_not_differ_are_no_event() {
+    let changed = |before: &[&str], after: &[&str]| {
+        let (before, after) = (before.iter().copied(), after.iter().copied());
+        EventKind::tools_changed(before, after).map(|kind| line(&kind))
+    };
+    assert_eq!(changed(&["a", "b"], &["b", "a"]), None);
+    assert_eq!(
+        changed(&["a", "b"], &["b", "c"]).as_deref(),
+        Some(r#"tools_changed {"added":["c"],"removed":["a"],"count":2}"#)
+    );
+    let many: Vec<String> = (0..1000).map(|n| format!("tool{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let Some(EventKind::ToolsChanged { added, count, .. }) =
+        EventKind::tools_changed([], many.iter().copied())
+    else {
+        panic!("they changed");
+    };
+    assert_eq!((added.len(), count), (MAX_NAMES, 1000));
+}
+
+/// I13
+#[test]
+fn ids_sort_as_text_and_never_go_back() {
+    let now = 1_764_074_096_789;
+    let first = EventId::default().next(now);
+    assert_eq!(first.to_string(), "17640740967890000");
+    assert_eq!(first.unix_millis(), now);
+    let mut last = first;
+    for clock in [now, now - 5000, now, now + 1, now + 1, 4_000_000_000_000] {
+        let next = last.next(clock);
+        assert!(next > last && next.to_string() > last.to_string());
+        assert_eq!(next.to_string().parse(), Ok(next));
+        last = next;
+    }
+    for wrong in ["", "1", "17640740967890000x", "+7640740967890000"] {
+        assert_eq!(wrong.parse::<EventId>(), Err(InvalidEventId), "{wrong}");
+    }
+}
+
+/// What is on the wire is read as it was written, with the name that is added to it.
+#[test]
+fn events_are_read_as_they_were_written() {
+    let kinds = [
+        EventKind::ServerAdded {},
+        EventKind::ServerDisconnected {
+            was_intentional: true,
+            reason: None,
+        },
+        EventKind::ServerFailed {
+            status: State::Failed,
+            last_error: Some("x".to_owned()),
+        },
+    ];
+    for kind in kinds {
+        let mut json = serde_json::to_value(&kind).expect("JSON");
+        json["data"]["name"] = "fs".into();
+        assert_eq!(
+            serde_json::from_value::<EventKind>(json).expect("read"),
+            kind
+        );
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Operator(Happening),
+    Report(Report),
+    /// The driver finds that the deadline has come, this much too late.
+    Due(u64),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let operator = prop_oneof![
+        Just(Happening::Start),
+        Just(Happening::Stop),
+        Just(Happening::Reconnect),
+        Just(Happening::CallWaiting),
+        Just(Happening::Resumed),
+    ];
+    let crash = Loss::Crashed {
+        code: Some(3),
+        signal: None,
+    };
+    let report = prop_oneof![
+        3 => Just(Report::Opened),
+        1 => Just(Report::Ended(crash)),
+        1 => Just(Report::Ended(Loss::SessionExpired)),
+        1 => Just(Report::Ended(Loss::Disconnected("x".to_owned()))),
+        1 => Just(Report::Ended(Loss::Unauthorized("x".to_owned()))),
+        1 => Just(Report::Probe(Outcome::Failed("ill".to_owned()))),
+    ];
+    prop_oneof![
+        1 => operator.prop_map(Act::Operator),
+        2 => report.prop_map(Act::Report),
+        1 => (0..100_000u64).prop_map(Act::Due),
+    ]
+}
+
+proptest! {
+    /// Who only hears the events knows whether a server is up, and why not.
+    #[test]
+    fn events_tell_the_truth_over_any_history(
+        acts in prop::collection::vec(act(), 1..120),
+        mode in prop_oneof![Just(RestartMode::OnCrash), Just(RestartMode::Never)],
+    ) {
+        let mut server = Server::steady();
+        server.policy.restart.mode = mode;
+        let (mut up, mut ill, mut down_again) = (false, false, true);
+        for act in acts {
+            match act {
+                Act::Operator(event) => server.is(event),
+                Act::Report(report) => server.reports(report),
+                Act::Due(late) => match server.life.deadline(&server.policy) {
+                    Some(deadline) => {
+                        server.now = deadline.max(server.now) + Duration::from_millis(late);
+                        server.is(Happening::Tick)
+                    }
+                    None => None,
+                },
+            };
+            let events = std::mem::take(&mut server.told);
+            for (index, event) in events.iter().enumerate() {
+                match event {
+                    EventKind::ServerConnected {} | EventKind::ServerReconnected { .. } => {
+                        prop_assert!(!up, "two connects without a disconnect");
+                        up = true;
+                    }
+                    EventKind::ServerDisconnected { was_intentional, .. } => {
+                        prop_assert!(up || *was_intentional, "lost what was not up");
+                        (up, ill, down_again) = (false, false, *was_intentional);
+                    }
+                    EventKind::ServerReconnecting { .. } | EventKind::ServerFailed { .. } => {
+                        prop_assert!(!up);
+                        down_again = true;
+                    }
+                    EventKind::ServerHealthDegraded { .. } => {
+                        prop_assert!(up && !ill);
+                        ill = true;
+                    }
+                    EventKind::ServerHealthRestored {} => {
+                        prop_assert!(up && ill);
+                        ill = false;
+                    }
+                    other => prop_assert!(false, "{:?} is not the observer's", other),
+                }
+                prop_assert!(!events[..index].contains(event), "said twice: {:?}", event);
+            }
+            let status = server.life.status(&server.policy);
+            prop_assert_eq!(up, status.state == State::Connected);
+            prop_assert_eq!(ill, status.is_degraded());
+            // A loss is followed by what comes next, as soon as that is known.
+            if status.next_retry.is_some() || status.state == State::Failed {
+                prop_assert!(down_again, "lost, and not a word of what follows");
+            }
+        }
+    }
+}
+
+#[test]
+fn capabilities_are_asked_for_only_when_they_are_told() {
+    let mut server = Server::up();
+    let status = server.life.status(&server.policy);
+    let never = || -> Value { panic!("nothing is told") };
+    assert_eq!(server.observer.observe(&status, never, server.now), []);
+}

@@ -1,0 +1,241 @@
+//! Tells somebody of trouble: posts to webhooks, runs commands (`alerts` in the configuration).
+//!
+//! What is told is decided in [`mainstay_core::alert`]. Each alert has a queue and a task of its own,
+//! so that a receiver that is slow or dead keeps nobody else waiting.
+
+mod command;
+mod message;
+mod webhook;
+
+use mainstay_core::{
+    alert::{Alarm, Watch},
+    config::{Alert, Receiver},
+    event::EventId,
+};
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinError, JoinHandle, JoinSet},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::message::Message;
+use crate::events::{Events, Heard, Subscription};
+
+/// Messages that may wait for one receiver; a receiver that is away for long misses some.
+const MAX_PENDING: usize = 64;
+
+/// The configured alerts, at work.
+#[derive(Debug)]
+pub struct Alerts {
+    choice: Choice,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Alerts {
+    pub fn start(alerts: &[Alert], events: &Events) -> Self {
+        let (chosen, choice) = watch::channel(alerts.to_vec());
+        let stop = CancellationToken::new();
+        let desk = Desk {
+            subscription: events.remembered(),
+            choice,
+            posts: Vec::new(),
+            deliveries: JoinSet::new(),
+            last: EventId::default(),
+            stop: stop.clone(),
+        };
+        Self {
+            choice: Choice(chosen),
+            stop,
+            task: tokio::spawn(desk.run()),
+        }
+    }
+
+    /// By which other alerts are chosen.
+    pub fn choice(&self) -> Choice {
+        self.choice.clone()
+    }
+
+    /// Gives up what is not delivered yet; returns when nothing of it is left.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the alerts failed");
+        }
+    }
+}
+
+/// Which alerts are in force.
+#[derive(Clone, Debug)]
+pub struct Choice(watch::Sender<Vec<Alert>>);
+
+impl Choice {
+    /// Takes other alerts into force; those that did not change go on as they are.
+    pub fn set(&self, alerts: &[Alert]) {
+        self.0.send_replace(alerts.to_vec());
+    }
+}
+
+/// Everything that can happen to the alerts.
+enum Happening {
+    Heard(Option<Heard>),
+    Configured,
+    /// An alert that is no longer chosen has delivered what it had to.
+    Ended(Result<(), JoinError>),
+    Deadline,
+    Stop,
+}
+
+/// The task that watches, and hands over what is to be told.
+struct Desk {
+    subscription: Subscription,
+    choice: watch::Receiver<Vec<Alert>>,
+    posts: Vec<Post>,
+    deliveries: JoinSet<()>,
+    /// The id given last.
+    last: EventId,
+    stop: CancellationToken,
+}
+
+/// One alert's watch, and the way to its receiver.
+struct Post {
+    alert: Alert,
+    watch: Watch,
+    queue: mpsc::Sender<Message>,
+}
+
+impl Desk {
+    async fn run(mut self) {
+        self.configure();
+        loop {
+            match self.wait().await {
+                Happening::Heard(Some(Heard::Event(event))) => {
+                    if let Some(server) = &event.server {
+                        let now = Instant::now().into_std();
+                        self.tell(|watch| watch.see(server, &event.kind, now));
+                    }
+                }
+                Happening::Heard(Some(Heard::Missed(_))) => {
+                    tracing::warn!("events came too fast: an alert may be missing");
+                }
+                Happening::Configured => self.configure(),
+                Happening::Ended(ended) => tell_panic(ended),
+                Happening::Deadline => {
+                    let now = Instant::now().into_std();
+                    self.tell(|watch| watch.tick(now));
+                }
+                Happening::Heard(None) | Happening::Stop => break,
+            }
+        }
+        self.stop.cancel();
+        while let Some(ended) = self.deliveries.join_next().await {
+            tell_panic(ended);
+        }
+    }
+
+    async fn wait(&mut self) -> Happening {
+        let deadlines = self.posts.iter().filter_map(|post| post.watch.deadline());
+        let deadline = deadlines.min().map(Instant::from_std);
+        let due = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // A new choice holds for what happens after it.
+            biased;
+            () = self.stop.cancelled() => Happening::Stop,
+            Ok(()) = self.choice.changed() => Happening::Configured,
+            heard = self.subscription.next() => Happening::Heard(heard),
+            Some(ended) = self.deliveries.join_next() => Happening::Ended(ended),
+            () = due => Happening::Deadline,
+        }
+    }
+
+    /// Takes the chosen alerts into force.
+    fn configure(&mut self) {
+        let chosen = self.choice.borrow_and_update().clone();
+        let mut before = std::mem::take(&mut self.posts);
+        for (index, alert) in chosen.into_iter().enumerate() {
+            let kept = before.iter().position(|post| post.alert == alert);
+            let post = match kept {
+                Some(kept) => before.swap_remove(kept),
+                None => self.open(index, alert),
+            };
+            self.posts.push(post);
+        }
+        // The tasks of those that are gone end when they have delivered what was told.
+    }
+
+    fn open(&mut self, index: usize, alert: Alert) -> Post {
+        let (queue, messages) = mpsc::channel(MAX_PENDING);
+        let stop = self.stop.clone();
+        self.deliveries
+            .spawn(deliver(index, alert.clone(), messages, stop));
+        Post {
+            watch: Watch::new(alert.clone()),
+            alert,
+            queue,
+        }
+    }
+
+    fn tell(&mut self, decide: impl Fn(&mut Watch) -> Vec<Alarm>) {
+        for post in &mut self.posts {
+            for alarm in decide(&mut post.watch) {
+                tracing::info!(%alarm, "alert");
+                let message = Message::new(&mut self.last, alarm);
+                if post.queue.try_send(message).is_err() {
+                    tracing::warn!("an alert was dropped: too many wait for its receiver");
+                }
+            }
+        }
+    }
+}
+
+fn tell_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a delivery of alerts failed");
+    }
+}
+
+/// Delivers to one receiver, a message at a time. `index` names the alert in the configuration.
+async fn deliver(
+    index: usize,
+    alert: Alert,
+    mut messages: mpsc::Receiver<Message>,
+    stop: CancellationToken,
+) {
+    let limit = alert.timeout;
+    let hook = match &alert.to {
+        Receiver::Webhook(webhook) => webhook::open(webhook),
+        Receiver::Command(_) => None,
+    };
+    let next = async |messages: &mut mpsc::Receiver<Message>| {
+        stop.run_until_cancelled(messages.recv()).await.flatten()
+    };
+    while let Some(message) = next(&mut messages).await {
+        match (&alert.to, &hook) {
+            (Receiver::Webhook(_), Some(hook)) => {
+                let posting = webhook::post(hook, &message, limit);
+                match stop.run_until_cancelled(posting).await {
+                    None | Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        tracing::warn!(alert = index, %error, "an alert was not delivered");
+                    }
+                }
+            }
+            // Why it cannot be used was said when it was opened.
+            (Receiver::Webhook(_), None) => {}
+            (Receiver::Command(command), _) => {
+                if let Err(error) = command::run(command, &message, limit, &stop).await {
+                    tracing::warn!(alert = index, %error, "the command of an alert failed");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests;

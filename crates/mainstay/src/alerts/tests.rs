@@ -1,0 +1,271 @@
+//! Alerts delivered to a real receiver and to real commands.
+
+use std::{path::Path, time::Duration};
+
+use mainstay_core::{
+    config::{AlertCommand, AlertKind, Flapping, Secret, Webhook},
+    event::EventKind,
+    ids::ServerName,
+};
+use rustix::process::{Pid, test_kill_process};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpListener,
+    time::{sleep, timeout},
+};
+
+use super::*;
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(40), work)
+        .await
+        .expect("within the time limit")
+}
+
+async fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    within(async {
+        loop {
+            match look() {
+                Some(found) => return found,
+                None => sleep(Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await
+}
+
+/// One that is told of an outage at once.
+fn alert(to: Receiver) -> Alert {
+    Alert {
+        on: vec![AlertKind::ServerDown, AlertKind::Recovered],
+        servers: Vec::new(),
+        to,
+        after: Duration::ZERO,
+        flapping: Flapping {
+            losses: 3,
+            within: Duration::from_secs(1),
+        },
+        timeout: Duration::from_secs(5),
+    }
+}
+
+fn shell(script: &str) -> Receiver {
+    Receiver::Command(AlertCommand {
+        program: "sh".to_owned(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+    })
+}
+
+fn lost(events: &Events) {
+    let name = ServerName::new("fs").expect("a name");
+    let kind = EventKind::ServerDisconnected {
+        was_intentional: false,
+        reason: Some("gone".to_owned()),
+    };
+    events.publish(Some(&name), kind);
+}
+
+fn connected(events: &Events) {
+    let name = ServerName::new("fs").expect("a name");
+    events.publish(Some(&name), EventKind::ServerConnected {});
+}
+
+/// A receiver of POSTs.
+struct Hook {
+    listener: TcpListener,
+    url: String,
+}
+
+impl Hook {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let url = format!("http://{address}/hook/s3cret");
+        Self { listener, url }
+    }
+
+    fn receiver(&self) -> Receiver {
+        Receiver::Webhook(Webhook {
+            url: Secret::new(&*self.url),
+            headers: vec![("X-Key".to_owned(), Secret::new("k3y"))],
+        })
+    }
+
+    /// Takes one POST, answers it, and returns its head and body.
+    async fn take(&self, answer: &str) -> (String, String) {
+        within(async {
+            let (stream, _) = self.listener.accept().await.expect("a connection");
+            let mut stream = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(stream.read_line(&mut head).await.expect("a line") > 0);
+            }
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.expect("a length").parse().expect("a number")];
+            stream.read_exact(&mut body).await.expect("a body");
+            let answer =
+                format!("HTTP/1.1 {answer}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.expect("written");
+            stream.flush().await.expect("flushed");
+            (head, String::from_utf8(body).expect("UTF-8"))
+        })
+        .await
+    }
+}
+
+/// What fails is posted again, the same, until it is taken; then comes the next.
+#[tokio::test]
+async fn a_receiver_that_fails_first_gets_everything_in_order() {
+    let hook = Hook::new().await;
+    let events = Events::default();
+    let alerts = Alerts::start(&[alert(hook.receiver())], &events);
+    lost(&events);
+    let (head, first) = hook.take("500 No").await;
+    assert!(head.starts_with("POST /hook/s3cret HTTP/1.1\r\n"), "{head}");
+    assert!(
+        head.contains("x-key: k3y\r\n") || head.contains("X-Key: k3y\r\n"),
+        "{head}"
+    );
+    connected(&events);
+    let (_, second) = hook.take("503 Later\r\nretry-after: 0").await;
+    let (_, third) = hook.take("200 OK").await;
+    assert!(first == second && second == third);
+    let told: Value = serde_json::from_str(&first).expect("JSON");
+    assert_eq!(told["alert"], "server_down");
+    assert_eq!(told["server"], "fs");
+    assert_eq!(told["text"], "server fs has been down for 0 s: gone");
+    assert_eq!(told["data"]["reason"], "gone");
+    let (_, next) = hook.take("204 OK").await;
+    let next: Value = serde_json::from_str(&next).expect("JSON");
+    assert_eq!(next["alert"], "recovered");
+    assert_eq!(next["data"]["from"], "server_down");
+    assert!(next["id"].as_str() > told["id"].as_str());
+    within(alerts.stop()).await;
+}
+
+/// What cannot get better is not tried again.
+#[tokio::test]
+async fn a_refusal_for_good_is_given_up() {
+    let hook = Hook::new().await;
+    let events = Events::default();
+    let alerts = Alerts::start(&[alert(hook.receiver())], &events);
+    lost(&events);
+    connected(&events);
+    let (_, refused) = hook.take("403 Never").await;
+    let (_, next) = hook.take("200 OK").await;
+    assert_ne!(refused, next);
+    within(alerts.stop()).await;
+}
+
+/// A dead receiver harms nobody else, is not waited for in the end, and is named by no log.
+#[tokio::test]
+async fn receivers_do_not_wait_for_each_other() {
+    let (dead, live) = (Hook::new().await, Hook::new().await);
+    let events = Events::default();
+    let chosen = [alert(dead.receiver()), alert(live.receiver())];
+    assert!(!format!("{chosen:?}").contains("s3cret"));
+    let alerts = Alerts::start(&chosen, &events);
+    for _ in 0..MAX_PENDING * 2 {
+        lost(&events);
+        let (_, body) = live.take("200 OK").await;
+        assert!(body.contains("server_down"), "{body}");
+        connected(&events);
+        let (_, body) = live.take("200 OK").await;
+        assert!(body.contains("recovered"), "{body}");
+    }
+    let begun = Instant::now();
+    within(alerts.stop()).await;
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_command_gets_the_alert_on_stdin_and_in_its_environment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("told");
+    let script = format!(
+        "cat > {0}.new; echo >> {0}.new; env | grep ^MAINSTAY_ | sort >> {0}.new; mv {0}.new {0}",
+        file.display()
+    );
+    let events = Events::default();
+    let alerts = Alerts::start(&[alert(shell(&script))], &events);
+    lost(&events);
+    let told = until(|| std::fs::read_to_string(&file).ok()).await;
+    let (json, variables) = told.split_once('\n').expect("two parts");
+    let json: Value = serde_json::from_str(json).expect("JSON");
+    assert_eq!(json["alert"], "server_down");
+    let id = json["id"].as_str().expect("an id");
+    assert_eq!(
+        variables.trim(),
+        format!(
+            "MAINSTAY_ALERT=server_down\nMAINSTAY_ALERT_ID={id}\nMAINSTAY_ALERT_SERVER=fs\n\
+             MAINSTAY_ALERT_TEXT=server fs has been down for 0 s: gone"
+        )
+    );
+    within(alerts.stop()).await;
+}
+
+/// The process id that a command wrote, once it is there.
+async fn pid(file: &Path) -> Pid {
+    until(|| {
+        let text = std::fs::read_to_string(file).ok()?;
+        Pid::from_raw(text.strip_suffix('\n')?.parse().ok()?)
+    })
+    .await
+}
+
+async fn gone(pid: Pid) {
+    until(|| test_kill_process(pid).is_err().then_some(())).await;
+}
+
+/// Neither a command that hangs nor what it started outlives its time, or us.
+#[tokio::test]
+async fn a_command_that_hangs_is_ended_with_all_it_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("pid");
+    let script = format!("sleep 1000 & echo $! > {}; wait", file.display());
+    let events = Events::default();
+    let mut chosen = alert(shell(&script));
+    chosen.timeout = Duration::from_millis(300);
+    let alerts = Alerts::start(&[chosen], &events);
+    lost(&events);
+    gone(pid(&file).await).await;
+    within(alerts.stop()).await;
+
+    std::fs::remove_file(&file).expect("removed");
+    let mut chosen = alert(shell(&script));
+    chosen.timeout = Duration::from_hours(1);
+    let events = Events::default();
+    let alerts = Alerts::start(&[chosen], &events);
+    lost(&events);
+    let pid = pid(&file).await;
+    within(alerts.stop()).await;
+    gone(pid).await;
+}
+
+/// A reload: what did not change goes on, what is new begins, what is gone is silent.
+#[tokio::test]
+async fn other_alerts_may_be_chosen() {
+    let (old, kept, new) = (Hook::new().await, Hook::new().await, Hook::new().await);
+    let events = Events::default();
+    let [old_one, kept_one, new_one] = [&old, &kept, &new].map(|hook| alert(hook.receiver()));
+    let alerts = Alerts::start(&[old_one, kept_one.clone()], &events);
+    lost(&events);
+    old.take("200 OK").await;
+    kept.take("200 OK").await;
+    alerts.choice().set(&[kept_one, new_one]);
+    connected(&events);
+    lost(&events);
+    let (_, body) = new.take("200 OK").await;
+    assert!(body.contains("server_down"), "{body}");
+    let (_, body) = kept.take("200 OK").await;
+    assert!(
+        body.contains("recovered"),
+        "it remembers what it told: {body}"
+    );
+    let waiting = timeout(Duration::from_millis(50), old.listener.accept()).await;
+    assert!(waiting.is_err(), "it was told though nobody chose it");
+    within(alerts.stop()).await;
+}

@@ -1,0 +1,326 @@
+//! `mainstay events`: what happened to the servers lately, or as it happens.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Local};
+use clap::Args;
+use mainstay_core::event::{EventId, EventKind};
+use serde_json::{Value, json};
+
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use crate::api::{self, Client, ClientError, Told};
+
+/// A daemon that is gone is looked for so often.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Names of tools shown in one line.
+const SHOWN_NAMES: usize = 5;
+
+#[derive(Debug, Args)]
+pub struct Events {
+    /// Show how the servers are, then what happens, until Ctrl-C; a daemon that is started anew is
+    /// found again
+    #[arg(short, long)]
+    follow: bool,
+    /// Only what came after the event with this id
+    #[arg(long, value_name = "ID")]
+    after: Option<EventId>,
+    /// Only what happened to this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Events {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        if self.follow {
+            return self.follow().await;
+        }
+        let after = self.after.map(|id| id.to_string());
+        let recent = self
+            .daemon
+            .with(async |client| Ok(client.recent_events(after.as_deref()).await?))
+            .await?;
+        if recent.missed {
+            complain("some events are no longer known");
+        }
+        for event in &recent.events {
+            self.tell(event)?;
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn follow(&self) -> Result<Exit, CommandError> {
+        let mut place = self.after.map(|id| id.to_string());
+        let mut was_there = false;
+        let mut gone = false;
+        loop {
+            let told = async |client: &Client| {
+                let mut stream = client.follow_events(place.as_deref()).await?;
+                (was_there, gone) = (true, false);
+                while let Some(told) = stream.next().await? {
+                    self.show(told)?;
+                    place = stream.place().map(str::to_owned);
+                }
+                Ok(())
+            };
+            match self.daemon.with(told).await {
+                Ok(()) => {}
+                Err(CommandError::Client(
+                    ClientError::NotRunning { .. } | ClientError::Unreachable { .. },
+                )) if was_there => {}
+                Err(error) => return Err(error),
+            }
+            if self.daemon.starts_servers() {
+                return Ok(Exit::DONE);
+            }
+            if !std::mem::replace(&mut gone, true) {
+                complain("the daemon is gone; waiting for it");
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn show(&self, told: Told) -> Result<(), CommandError> {
+        match told {
+            Told::Event(event) => self.tell(&event),
+            Told::Missed => {
+                complain("some events were missed; this is how the servers are now");
+                Ok(())
+            }
+            Told::Snapshot(servers) if self.daemon.json => {
+                let servers = servers.servers.into_iter();
+                let chosen: Vec<_> = servers
+                    .filter(|server| self.is_about(&server.name))
+                    .collect();
+                output::json(&json!({"type": api::SNAPSHOT, "servers": chosen}))
+            }
+            Told::Snapshot(servers) => {
+                let now = Local::now();
+                let chosen = servers.servers.iter();
+                for server in chosen.filter(|server| self.is_about(&server.name)) {
+                    let word = if server.enabled {
+                        &server.status
+                    } else {
+                        "disabled"
+                    };
+                    let next = server.next_retry_ms.map(Duration::from_millis);
+                    let detail = server.last_error.as_deref().map(|reason| {
+                        let attempt = server.reconnect_attempt.unwrap_or_default();
+                        output::trouble(Some(reason), attempt, next)
+                    });
+                    line(now, &server.name, word, &detail.unwrap_or_default())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_about(&self, server: &str) -> bool {
+        self.server.as_deref().is_none_or(|chosen| chosen == server)
+    }
+
+    fn tell(&self, event: &api::Event) -> Result<(), CommandError> {
+        if self.server.is_some() && self.server != event.server {
+            return Ok(());
+        }
+        if self.daemon.json {
+            return output::json(event);
+        }
+        let (word, detail) = words(event);
+        let at = DateTime::parse_from_rfc3339(&event.created_at);
+        let at = at.map_or_else(|_| Local::now(), |at| at.with_timezone(&Local));
+        line(at, event.server.as_deref().unwrap_or("-"), word, &detail)
+    }
+}
+
+/// `2026-11-21 08:30:12  files  reconnecting  process exited unexpectedly (code 3); attempt 1 in 1.0 s`
+fn line(at: DateTime<Local>, server: &str, word: &str, detail: &str) -> Result<(), CommandError> {
+    let at = at.format("%Y-%m-%d %H:%M:%S");
+    let detail = output::one_line(detail);
+    let line = format!("{at}  {server:12}  {word:12}  {detail}");
+    output::text(line.trim_end())
+}
+
+/// What happened, as a word and what there is to say of it.
+fn words(event: &api::Event) -> (&str, String) {
+    let kind = json!({"type": event.kind, "data": event.data});
+    let Ok(kind) = serde_json::from_value(kind) else {
+        // A later version's.
+        return (&event.kind, Value::Object(event.data.clone()).to_string());
+    };
+    let because = |reason: Option<String>| reason.unwrap_or_else(|| "no reason known".to_owned());
+    match kind {
+        EventKind::ServerAdded {} => ("added", String::new()),
+        EventKind::ServerRemoved {} => ("removed", String::new()),
+        EventKind::ServerConnected {} => ("connected", String::new()),
+        EventKind::ServerDisconnected {
+            was_intentional: true,
+            ..
+        } => ("disconnected", "as its operator wanted".to_owned()),
+        EventKind::ServerDisconnected { reason, .. } => ("lost", because(reason)),
+        EventKind::ServerReconnecting {
+            attempt,
+            next_retry_ms,
+            last_error,
+        } => {
+            let next = Some(Duration::from_millis(next_retry_ms));
+            let detail = output::trouble(last_error.as_deref(), attempt, next);
+            ("reconnecting", detail)
+        }
+        EventKind::ServerReconnected { attempts_taken, .. } => {
+            let attempts = usize::try_from(attempts_taken).unwrap_or(usize::MAX);
+            let detail = format!("after {}", output::count(attempts, "attempt"));
+            ("reconnected", detail)
+        }
+        EventKind::ServerHealthDegraded {
+            consecutive_failures,
+            last_error,
+        } => {
+            let checks = output::count(consecutive_failures as usize, "check");
+            (
+                "degraded",
+                format!("{checks} failed: {}", because(last_error)),
+            )
+        }
+        EventKind::ServerHealthRestored {} => ("healthy", String::new()),
+        EventKind::ServerFailed { status, last_error } => (status.as_str(), because(last_error)),
+        EventKind::ToolsChanged {
+            added,
+            removed,
+            count,
+        } => {
+            let mut changes = Vec::new();
+            changes.extend(names("new", &added));
+            changes.extend(names("gone", &removed));
+            let detail = format!("{count}; {}", changes.join("; "));
+            ("tools", detail)
+        }
+        EventKind::ConfigReloaded {
+            added,
+            removed,
+            changed,
+        } => {
+            let names_of = |word, servers: &[_]| {
+                let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+                names(word, &servers)
+            };
+            let changes: Vec<String> = [
+                names_of("added", added.as_slice()),
+                names_of("removed", &removed),
+                names_of("changed", &changed),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            let detail = if changes.is_empty() {
+                "no server changed".to_owned()
+            } else {
+                changes.join("; ")
+            };
+            ("configured", detail)
+        }
+        EventKind::ConfigRejected { reason } => {
+            ("rejected", format!("the configuration: {reason}"))
+        }
+    }
+}
+
+/// `new: a, b, c, d, e and 3 more`
+fn names(word: &str, names: &[String]) -> Option<String> {
+    let shown = names.get(..SHOWN_NAMES).unwrap_or(names).join(", ");
+    match names.len() {
+        0 => None,
+        1..=SHOWN_NAMES => Some(format!("{word}: {shown}")),
+        all => Some(format!("{word}: {shown} and {} more", all - SHOWN_NAMES)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::lifecycle::State;
+
+    use super::*;
+
+    fn said(kind: &EventKind) -> String {
+        let json = serde_json::to_value(kind).expect("JSON");
+        let event = api::Event {
+            id: String::new(),
+            kind: json["type"].as_str().expect("a type").to_owned(),
+            server: Some("fs".to_owned()),
+            created_at: String::new(),
+            data: json["data"].as_object().expect("an object").clone(),
+        };
+        let (word, detail) = words(&event);
+        format!("{word}  {detail}")
+    }
+
+    #[test]
+    fn every_event_is_a_line_for_people() {
+        let names: Vec<String> = ('a'..='g').map(String::from).collect();
+        let lines: Vec<String> = [
+            EventKind::ServerDisconnected {
+                was_intentional: false,
+                reason: Some("gone".to_owned()),
+            },
+            EventKind::ServerDisconnected {
+                was_intentional: true,
+                reason: None,
+            },
+            EventKind::ServerReconnecting {
+                attempt: 2,
+                next_retry_ms: 2000,
+                last_error: Some("refused".to_owned()),
+            },
+            EventKind::ServerReconnected {
+                capabilities: Value::Null,
+                attempts_taken: 1,
+            },
+            EventKind::ServerHealthDegraded {
+                consecutive_failures: 3,
+                last_error: None,
+            },
+            EventKind::ServerFailed {
+                status: State::Failed,
+                last_error: Some("gave up".to_owned()),
+            },
+            EventKind::ToolsChanged {
+                added: names,
+                removed: vec!["x".to_owned()],
+                count: 9,
+            },
+            EventKind::ConfigReloaded {
+                added: Vec::new(),
+                removed: Vec::new(),
+                changed: Vec::new(),
+            },
+            EventKind::ConfigRejected {
+                reason: "no".to_owned(),
+            },
+        ]
+        .iter()
+        .map(said)
+        .collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        lost  gone
+        disconnected  as its operator wanted
+        reconnecting  refused; attempt 2 in 2.0 s
+        reconnected  after 1 attempt
+        degraded  3 checks failed: no reason known
+        failed  gave up
+        tools  9; new: a, b, c, d, e and 2 more; gone: x
+        configured  no server changed
+        rejected  the configuration: no
+        ");
+    }
+
+    #[test]
+    fn an_event_of_a_later_version_is_shown_as_it_is() {
+        let event: api::Event = serde_json::from_value(json!({
+            "id": "1", "type": "server_slept", "server": "fs", "createdAt": "x", "data": {"a": 1},
+        }))
+        .expect("an event");
+        assert_eq!(words(&event), ("server_slept", r#"{"a":1}"#.to_owned()));
+    }
+}

@@ -1,0 +1,137 @@
+//! The server's lists: when they are read, and what follows from what they say.
+
+use std::{io, sync::Arc};
+
+use mainstay_core::{
+    catalog::{ListKind, ServerCatalog},
+    config::ListChanged,
+    event::EventKind,
+    message::Method,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    Report, View,
+    listing::{self, Done},
+    task::Task,
+};
+use crate::transport::Notice;
+
+impl Task {
+    /// Starts reading lists of the live session.
+    pub(super) fn list(&mut self, kinds: Vec<ListKind>, announced: Vec<ListKind>) {
+        let before = self.view.borrow().catalog.clone();
+        let Some(session) = self.shared.session.clone() else {
+            return;
+        };
+        let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
+        self.listings.start(async move {
+            Done {
+                epoch,
+                listed: listing::list(&session, &server, &kinds, before.as_deref()).await,
+                announced,
+            }
+        });
+    }
+
+    pub(super) async fn listed(&mut self, done: Done) {
+        let Done {
+            epoch,
+            listed,
+            announced,
+        } = done;
+        if epoch != self.shared.epoch() {
+            return;
+        }
+        self.listings
+            .failed(listed.failed.iter().map(|(kind, _)| *kind));
+        let before = self.view.borrow().catalog.clone();
+        let same = before.clone().filter(|before| **before == listed.catalog);
+        let changed = same.is_none();
+        // The same one where nothing changed: then there is nothing to merge.
+        let catalog = same.unwrap_or_else(|| Arc::new(listed.catalog));
+        self.view.send_modify(|view| {
+            view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
+            view.catalog = Some(Arc::clone(&catalog));
+        });
+        if changed {
+            self.keep(Arc::clone(&catalog)).await;
+        }
+        // Merged before it counts as listed, so that whoever waited for it finds it there.
+        self.tell_catalog(announced).await;
+        self.view.send_modify(|view| {
+            view.listed = Some(epoch);
+            view.attempted = true;
+        });
+        let before = before.iter().flat_map(|before| tool_names(before));
+        if let Some(kind) = EventKind::tools_changed(before, tool_names(&catalog)) {
+            self.tell(kind);
+        }
+    }
+
+    /// Keeps the catalog for the next run.
+    async fn keep(&self, catalog: Arc<ServerCatalog>) {
+        let Some(kept) = self.kept.clone() else {
+            return;
+        };
+        // Disks may take their time, and the runtime has other work.
+        let saving = tokio::task::spawn_blocking(move || kept.save(&catalog));
+        let saved = saving.await.map_err(io::Error::other).flatten();
+        if let Err(error) = saved {
+            tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
+        }
+    }
+
+    /// Has the servers' catalogs merged anew, and returns when that is done.
+    pub(super) async fn tell_catalog(&self, announced: Vec<ListKind>) {
+        let (merged, done) = oneshot::channel();
+        self.report(Report::CatalogChanged { announced, merged })
+            .await;
+        // An error means that the registry has ended, and nobody waits any more.
+        done.await.ok();
+    }
+
+    pub(super) async fn notice(&mut self, notice: Notice) {
+        let changed: Vec<ListKind> = ListKind::ALL
+            .into_iter()
+            .filter(|kind| kind.changed() == notice.method)
+            .collect();
+        if self.config.list_changed == ListChanged::Propagate {
+            for kind in &changed {
+                self.listings.announced(*kind);
+            }
+        }
+        match notice.method {
+            _ if !changed.is_empty() => {}
+            Method::LogMessage | Method::ResourceUpdated => {
+                self.report(Report::Notice(notice)).await;
+            }
+            other => {
+                tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
+            }
+        }
+    }
+}
+
+fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
+    catalog.tools.iter().map(|tool| &*tool.key)
+}
+
+/// What is odd about a listing: a list that cannot be read, or tools that have all gone without a
+/// word (invariant 8).
+fn trouble(
+    failed: &[(ListKind, String)],
+    before: Option<&ServerCatalog>,
+    now: &ServerCatalog,
+    view: &View,
+) -> Option<String> {
+    if let Some((kind, reason)) = failed.first() {
+        return Some(format!("its {} cannot be listed: {reason}", kind.member()));
+    }
+    let had = before.map_or(0, |before| before.tools.len());
+    match (had, now.tools.is_empty()) {
+        (_, false) => None,
+        (0, true) => view.list_trouble.clone().filter(|_| view.listed.is_some()),
+        (had, true) => Some(format!("it lists no tools; it had {had}")),
+    }
+}

@@ -1,0 +1,203 @@
+//! What `mainstay events` tells of servers that are lost and come back.
+
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::world::{Home, within};
+
+/// `2026-11-21 08:30:12` at the beginning of a line.
+const CLOCK: usize = "2026-11-21 08:30:12".len();
+
+/// I1 to I3 and I6, as a person sees them.
+#[tokio::test]
+async fn what_happened_to_a_server_is_told_in_order() {
+    let home = Home::new();
+    let config = home.fakes(&[("good", &[]), ("other", &["--initialize-error"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    home.run(&["call", "good/crash"]).await;
+    daemon.says("reconnecting").await;
+    daemon.says("good   connected").await;
+
+    let told = home.run(&["events", "--server", "good"]).await;
+    let lines = told.stdout.lines().map(|line| {
+        let (clock, rest) = line.split_at(CLOCK);
+        assert!(
+            chrono::NaiveDateTime::parse_from_str(clock, "%Y-%m-%d %H:%M:%S").is_ok(),
+            "{line}"
+        );
+        // What the fake offers is not ours to pin.
+        rest.split("; new: add, ")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    let lines: Vec<String> = lines.collect();
+    let count = fake_tools(&lines[1]);
+    let told = lines.join("\n").replace(&count, "[COUNT]");
+    assert_snapshot!(home.redacted(&told), @r"
+  good          connected
+  good          tools         [COUNT]
+  good          lost          process exited unexpectedly (code 3)
+  good          reconnecting  process exited unexpectedly (code 3); attempt 1 in [TIME]
+  good          reconnected   after 1 attempt
+");
+
+    let all = home.run(&["events", "--json"]).await;
+    let events: Vec<Value> = all
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of_other = events.iter().find(|event| event["server"] == "other");
+    assert_eq!(of_other.expect("it failed")["type"], "server_failed");
+    let place = events[events.len() - 2]["id"].as_str().expect("an id");
+    let last = home.run(&["events", "--json", "--after", place]).await;
+    assert_eq!(last.json(), events[events.len() - 1]);
+
+    let wrong = home.run(&["events", "--after", "yesterday"]).await;
+    assert_eq!(wrong.code, Some(2), "{wrong}");
+    daemon.stop().await;
+}
+
+/// The number at the end of `good  tools  35`.
+fn fake_tools(line: &str) -> String {
+    let count = line.rsplit(' ').next().unwrap_or_default();
+    assert!(count.parse::<u32>().is_ok_and(|count| count > 20), "{line}");
+    count.to_owned()
+}
+
+/// A follower sees how things are, then what happens, over a daemon's end and new beginning.
+#[tokio::test]
+async fn following_goes_on_with_a_daemon_that_was_started_anew() {
+    let home = Home::new();
+    let config = home.fakes(&[("good", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let mut follower = home
+        .command(&["events", "--follow", "--json"])
+        .spawn()
+        .expect("it starts");
+    let mut told = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut until = async |kind: &str| loop {
+        let line = within(told.next_line())
+            .await
+            .expect("UTF-8")
+            .expect("a line");
+        let event: Value = serde_json::from_str(&line).expect("JSON");
+        if event["type"] == kind {
+            return event;
+        }
+    };
+    let snapshot = until("snapshot").await;
+    assert_eq!(snapshot["servers"][0]["status"], "connected");
+    home.run(&["call", "good/crash"]).await;
+    let lost = until("server_disconnected").await;
+    assert_eq!(lost["data"]["wasIntentional"], false);
+    assert_eq!(lost["data"]["name"], "good");
+    until("server_reconnected").await;
+
+    daemon.stop().await;
+    let mut daemon = home.serve(&["--config", &config]).await;
+    until("snapshot").await;
+    daemon.says("good  connected").await;
+    home.run(&["call", "good/crash"]).await;
+    until("server_disconnected").await;
+    daemon.stop().await;
+    follower.kill().await.expect("it can be ended");
+    let said = within(follower.wait_with_output())
+        .await
+        .expect("its output");
+    let said = String::from_utf8(said.stderr).expect("UTF-8");
+    assert!(
+        said.contains("the daemon is gone; waiting for it"),
+        "{said}"
+    );
+}
+
+/// The exit code of `--follow` when there is nobody to follow.
+#[tokio::test]
+async fn a_daemon_that_never_was_is_not_waited_for() {
+    let home = Home::new();
+    let follow = home.command(&["events", "--follow"]).output();
+    let output = tokio::time::timeout(Duration::from_secs(20), follow).await;
+    let output = output.expect("in time").expect("it starts");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+/// What is configured is told by the daemon, and again when it is over.
+#[tokio::test]
+async fn an_outage_is_told_to_the_command_of_an_alert() {
+    let home = Home::new();
+    let told = home.path().join("told");
+    let script = format!("cat >> {0}; echo >> {0}", told.display());
+    let config = serde_json::json!({
+        "mcpServers": {"good": {"command": fake_server::binary()}},
+        "alerts": [{"command": ["sh", "-c", script], "afterMs": 0}],
+    });
+    let config = home.file("alerts.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    home.run(&["call", "good/crash"]).await;
+    let lines = within(async {
+        loop {
+            let text = std::fs::read_to_string(&told).unwrap_or_default();
+            if text.lines().count() >= 2 && text.ends_with('\n') {
+                return text;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let alerts: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(alerts[0]["alert"], "server_down");
+    assert_eq!(alerts[1]["alert"], "recovered");
+    assert_eq!(alerts[1]["server"], "good");
+    daemon.stop().await;
+}
+
+/// I6: servers that come and go, and a file that cannot be used.
+#[tokio::test]
+async fn a_reload_is_told_and_so_is_one_that_is_refused() {
+    let home = Home::new();
+    let config = home.fakes(&[("stays", &[]), ("goes", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let recent = home.run(&["events", "--json"]).await;
+    let last = recent.stdout.lines().last().expect("an event");
+    let place: Value = serde_json::from_str(last).expect("JSON");
+    let place = place["id"].as_str().expect("an id");
+
+    home.file("servers.json", "nonsense");
+    assert_eq!(home.run(&["reload"]).await.code, Some(2));
+    home.fakes(&[("stays", &[]), ("comes", &[])]);
+    assert_eq!(home.run(&["reload"]).await.code, Some(0));
+    let told = home.run(&["events", "--json", "--after", place]).await;
+    let told: Vec<Value> = told
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let of = |kind: &str| -> Vec<&Value> {
+        let events = told.iter().filter(|event| event["type"] == kind);
+        events.map(|event| &event["data"]).collect()
+    };
+    let reason = of("config_rejected")[0]["reason"]
+        .as_str()
+        .expect("a reason");
+    assert!(reason.contains("servers.json:1:1"), "{reason}");
+    assert_eq!(of("server_added")[0]["name"], "comes");
+    assert_eq!(of("server_removed")[0]["name"], "goes");
+    assert_eq!(of("server_disconnected")[0]["wasIntentional"], true);
+    assert_eq!(
+        *of("config_reloaded")[0],
+        serde_json::json!({"added": ["comes"], "removed": ["goes"], "changed": []})
+    );
+    daemon.stop().await;
+}

@@ -1,0 +1,81 @@
+//! `mainstay health`: every server asked now (B10, B11).
+
+use serde_json::json;
+
+use crate::world::{Home, Run};
+
+/// A server that is well, one that does not answer, and one that cannot be.
+fn config(home: &Home) -> String {
+    let program = fake_server::binary();
+    let config = json!({"mcpServers": {
+        "good": {"command": program},
+        "late": {"command": program, "args": ["--ignore-ping"]},
+        "broken": {
+            "command": program,
+            "args": ["--crash-at-start", "7"],
+            "restart": {"mode": "never"},
+        },
+        "off": {"command": program, "disabled": true},
+    }});
+    home.file("servers.json", &config.to_string())
+}
+
+fn rows(run: &Run) -> Vec<&str> {
+    run.stdout.lines().collect()
+}
+
+/// B11: the lines of [004].
+#[tokio::test]
+async fn the_table_says_how_each_server_is() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--config", &config(&home)]).await;
+    daemon.says("ready: 2 of 3").await;
+    let all = home.run(&["health"]).await;
+    assert_eq!(all.code, Some(1), "{all}");
+    let [head, good, late, broken] = rows(&all)[..] else {
+        panic!("{all}")
+    };
+    assert_eq!(head, "Server Health");
+    let ping = good.strip_prefix("  good             healthy    ping: ");
+    let ping = ping.and_then(|rest| rest.strip_suffix("ms"));
+    assert!(ping.is_some_and(|ms| ms.parse::<u64>().is_ok()), "{good}");
+    assert_eq!(
+        late,
+        "  late             timeout    ping timed out after 5s"
+    );
+    assert_eq!(
+        broken,
+        "  broken           error      error: process exited unexpectedly (code 7)"
+    );
+
+    let one = home.run(&["health", "good"]).await;
+    assert_eq!((one.code, rows(&one).len()), (Some(0), 2), "{one}");
+    let none = home.run(&["health", "nobody"]).await;
+    assert_eq!((none.code, none.stdout.as_str()), (Some(4), ""), "{none}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_as_json() {
+    let home = Home::new();
+    let mut daemon = home.serve(&["--config", &config(&home)]).await;
+    daemon.says("ready: 2 of 3").await;
+    let good = home.run(&["health", "good", "--json"]).await;
+    assert_eq!(good.code, Some(0), "{good}");
+    let well = &good.json()["servers"][0];
+    assert_eq!(
+        (&well["name"], &well["status"]),
+        (&json!("good"), &json!("healthy"))
+    );
+    let broken = home.run(&["health", "broken", "--json"]).await;
+    assert_eq!(broken.code, Some(1), "{broken}");
+    let ill = &broken.json()["servers"][0];
+    assert_eq!(
+        (&ill["status"], &ill["message"]),
+        (
+            &json!("error"),
+            &json!("error: process exited unexpectedly (code 7)")
+        )
+    );
+    daemon.stop().await;
+}

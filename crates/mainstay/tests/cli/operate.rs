@@ -1,0 +1,77 @@
+//! `mainstay start`, `stop`, `restart` and `reconnect` (B12, C13, O2).
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use crate::world::Home;
+
+#[tokio::test]
+async fn an_operator_is_told_what_came_of_it() {
+    let home = Home::new();
+    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    assert_snapshot!(
+        home.transcript(&[
+            &["stop", "one"],
+            &["stop", "one"],
+            &["call", "one/echo", "text=x"],
+            &["start", "one"],
+            &["start", "one"],
+            &["call", "one/echo", "text=x"],
+            &["restart", "one"],
+            &["reconnect", "one"],
+            &["stop", "two"],
+            &["reconnect", "--all"],
+            &["reconnect", "nobody"],
+            &["reconnect"],
+        ])
+        .await
+    );
+    daemon.stop().await;
+}
+
+/// O2: a reconnect is a new process, and only of the server that is named.
+#[tokio::test]
+async fn a_reconnect_is_a_new_process() {
+    let home = Home::new();
+    let config = home.fakes(&[("one", &[]), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let pids = async || {
+        let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
+        (servers[0]["pid"].clone(), servers[1]["pid"].clone())
+    };
+    let before = pids().await;
+    let run = home.run(&["reconnect", "one", "--json"]).await;
+    assert_eq!(run.json()["success"], true, "{run}");
+    assert_eq!(run.json()["status"], "connected", "{run}");
+    let after = pids().await;
+    assert!(after.0 != before.0 && after.1 == before.1, "{after:?}");
+    home.run(&["reconnect", "--all"]).await;
+    let last = pids().await;
+    assert!(last.0 != after.0 && last.1 != after.1, "{last:?}");
+    daemon.stop().await;
+}
+
+/// Every server is tried, and those that failed are named.
+#[tokio::test]
+async fn a_reconnect_of_all_names_those_that_failed() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = json!({"mcpServers": {
+        "bad": {"command": program, "args": ["--stderr", "no licence", "--crash-at-start", "7"]},
+        "good": {"command": program},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    let run = home.run(&["reconnect", "--all"]).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.stdout.starts_with("good is connected, "), "{run}");
+    assert!(
+        run.stderr.contains("bad: ") && run.stderr.contains("code 7"),
+        "{run}"
+    );
+    daemon.stop().await;
+}

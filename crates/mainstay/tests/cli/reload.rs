@@ -1,0 +1,138 @@
+//! Hot reload from outside: a signal, the command, or a file that changes.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::world::{Home, within};
+
+/// A configuration of fakes with these names.
+fn config(names: &[&str]) -> String {
+    let program = fake_server::binary();
+    let entries = names
+        .iter()
+        .map(|name| ((*name).to_owned(), json!({"command": program})));
+    json!({"mcpServers": Value::Object(entries.collect())}).to_string()
+}
+
+/// The servers' names and process ids.
+async fn servers(home: &Home) -> Vec<(String, u64)> {
+    let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
+    let servers = servers.as_array().expect("a list").iter();
+    let named = |server: &Value| {
+        let name = server["name"].as_str().expect("a name").to_owned();
+        (name, server["pid"].as_u64().unwrap_or_default())
+    };
+    servers.map(named).collect()
+}
+
+/// The same once these servers, and no others, have a process.
+async fn until_up(home: &Home, names: &[&str]) -> Vec<(String, u64)> {
+    within(async {
+        loop {
+            let servers = servers(home).await;
+            let up = servers.iter().filter(|(_, pid)| *pid > 0);
+            if servers.len() == names.len() && up.map(|(name, _)| name).eq(names) {
+                return servers;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_file_that_changes_is_read_again() {
+    let home = Home::new();
+    let path = home.file("servers.json", &config(&["one"]));
+    let mut daemon = home.serve(&["--config", &path]).await;
+    daemon.says("ready: 1 of 1").await;
+    let before = servers(&home).await;
+
+    // Written in place.
+    home.file("servers.json", &config(&["one", "two"]));
+    daemon.says("reloaded: ").await;
+    let after = until_up(&home, &["one", "two"]).await;
+    assert_eq!(after[0], before[0], "the same process");
+
+    // As editors do it: another file takes its place. Twice, for the first is gone then.
+    for names in [&["one", "three"][..], &["one", "four"]] {
+        let new = home.file("servers.json.swp", &config(names));
+        std::fs::rename(new, &path).expect("renamed");
+        daemon.says("reloaded: ").await;
+        assert_eq!(until_up(&home, names).await[0], before[0]);
+    }
+
+    // What cannot be read changes nothing, and says why.
+    home.file("servers.json", "{\n  \"mcpServers\": {\n");
+    daemon
+        .says("not reloaded: the configuration stays as it was")
+        .await;
+    daemon.says("servers.json:").await;
+    assert_eq!(servers(&home).await.len(), 2);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_hangup_reloads() {
+    let home = Home::new();
+    // Nobody watches what the link leads to.
+    let real = home.path().join("elsewhere");
+    std::fs::create_dir(&real).expect("made");
+    let real = real.join("servers.json");
+    std::fs::write(&real, config(&["one"])).expect("written");
+    let link = home.path().join("servers.json");
+    std::os::unix::fs::symlink(&real, &link).expect("linked");
+    let link = link.to_str().expect("UTF-8");
+    let mut daemon = home.serve(&["--config", link]).await;
+    daemon.says("ready: 1 of 1").await;
+    std::fs::write(&real, config(&["one", "two"])).expect("written");
+    daemon.signal(Signal::HUP);
+    daemon.says("reloaded: ").await;
+    until_up(&home, &["one", "two"]).await;
+    // The daemon's own process hears it as well.
+    std::fs::write(&real, config(&["two"])).expect("written");
+    let own = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw);
+    kill_process(own.expect("a process id"), Signal::HUP).expect("it lives");
+    daemon.says("reloaded: ").await;
+    until_up(&home, &["two"]).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_command_reloads_or_says_what_it_would() {
+    let home = Home::new();
+    let real = home.path().join("elsewhere");
+    std::fs::create_dir(&real).expect("made");
+    let real = real.join("servers.json");
+    std::fs::write(&real, config(&["one", "two"])).expect("written");
+    let link = home.path().join("servers.json");
+    std::os::unix::fs::symlink(&real, &link).expect("linked");
+    let mut daemon = home
+        .serve(&["--config", link.to_str().expect("UTF-8")])
+        .await;
+    daemon.says("ready: 2 of 2").await;
+    let before = servers(&home).await;
+    std::fs::write(&real, config(&["two", "three"])).expect("written");
+
+    let dry = home.run(&["reload", "--dry-run"]).await;
+    assert_eq!(dry.code, Some(0), "{dry}");
+    assert!(
+        dry.stdout.contains("one") && dry.stdout.contains("three"),
+        "{dry}"
+    );
+    assert_eq!(servers(&home).await, before);
+
+    let json = home.run(&["reload", "--dry-run", "--json"]).await.json();
+    assert_eq!(json["applied"], false, "{json}");
+    let run = home.run(&["reload", "--json"]).await;
+    assert_eq!((run.code, &run.json()["applied"]), (Some(0), &json!(true)));
+    assert_eq!(run.json()["plan"], json["plan"], "it does what it said");
+    let after = until_up(&home, &["two", "three"]).await;
+    assert_eq!(after[0], before[1]);
+
+    std::fs::write(&real, "{\"mcpServers\": {\"a\": {}}").expect("written");
+    let bad = home.run(&["reload"]).await;
+    assert_eq!(bad.code, Some(2), "{bad}");
+    assert!(bad.stderr.contains("servers.json:1:"), "{bad}");
+    assert_eq!(servers(&home).await, after);
+    daemon.stop().await;
+}

@@ -1,0 +1,195 @@
+//! Servers that live and say nothing, and connections that do (design section 6). Who is at work is
+//! left alone.
+
+use std::time::{Duration, Instant};
+
+use fake_server::gate::Mode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, text},
+    gateway::{Gateway, soon, until},
+    loss::pid,
+    rest::promptly,
+};
+
+/// Asked ten times a second, and held for hanging after half a second without a word.
+fn sharp() -> Value {
+    json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 500})
+}
+
+fn impatient(backend: Backend) -> Backend {
+    backend
+        .option("health", sharp())
+        .option("reconnect", promptly())
+        .option("connectTimeoutMs", 1000)
+}
+
+/// How often a session was asked for. A fake that hangs does not get as far as the handshake over
+/// HTTP+SSE.
+fn attempts(kind: Kind, backend: &Backend) -> usize {
+    if kind == Kind::Sse {
+        let received = backend.fake().received();
+        received.iter().filter(|it| it.verb == "GET").count()
+    } else {
+        backend.count("initialize")
+    }
+}
+
+/// Waits until the tool `echo` answers again.
+async fn until_heard(client: &Http) {
+    let heard = async {
+        while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
+    };
+    soon("the server to answer again", heard).await;
+}
+
+over_every_transport! {
+    /// A call within its deadline protects its server; after it, a server that hangs is replaced.
+    async fn a_server_that_hangs_is_replaced_after_its_calls_deadline(kind) {
+        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 2);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let since = Instant::now();
+        let result = client.call("x__hang_server", json!({})).await;
+        assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
+        assert!(since.elapsed() >= Duration::from_secs(2));
+        until("a second session", || attempts(kind, &backend) > 1).await;
+        if kind != Kind::Stdio {
+            backend.fake().hang(false);
+        }
+        until_heard(&client).await;
+    }
+
+    /// Calls that keep coming, and time out, do not hide it.
+    async fn steady_calls_do_not_hide_a_hang(kind) {
+        let backend = impatient(Backend::start(kind, &[]).await).option("timeout_s", 0.4);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let clients = [gateway.client().await, gateway.client().await, gateway.client().await];
+        clients[0].call("x__hang_server", json!({})).await;
+        let calling = clients.each_ref().map(async |client| {
+            while attempts(kind, &backend) < 2 {
+                client.call("x__echo", json!({})).await;
+            }
+        });
+        soon("the server to be replaced", futures_util::future::join_all(calling)).await;
+        if kind != Kind::Stdio {
+            backend.fake().hang(false);
+        }
+        until_heard(&clients[0]).await;
+    }
+
+    /// mcpproxy#1317: a ping kills the running call of a server that does one thing at a time.
+    async fn a_ping_kills_no_call_of_a_single_flight_server(kind) {
+        let health = json!({
+            "intervalMs": 100, "timeoutMs": 100, "jitter": 0, "hangAfterMs": 300,
+            "action": "reconnect", "threshold": 1,
+        });
+        let backend = Backend::start(kind, &["--single-flight"]).await.option("health", health);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        assert_eq!(client.say("x__sleep", json!({"ms": 2000})).await, "slept 2000 ms");
+        client.hears("x__echo").await;
+        assert_eq!((backend.count("initialize"), backend.runs("sleep")), (1, 1));
+    }
+}
+
+/// A server that burns CPU without an answer is at work, even after the deadline of its call.
+#[tokio::test]
+async fn a_server_that_burns_cpu_is_left_alone() {
+    let health = json!({"intervalMs": 100, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 500});
+    let backend = Backend::stdio()
+        .await
+        .option("health", health)
+        .option("timeout_s", 0.5);
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let before = pid(&client, "x__pid").await;
+    let result = client.call("x__busy", json!({"ms": 3000})).await;
+    assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
+    // It is asked meanwhile, and that changes nothing.
+    gateway
+        .rest()
+        .until("x", "late", |server| {
+            server["consecutiveHealthFailures"].as_u64() >= Some(2)
+        })
+        .await;
+    until_heard(&client).await;
+    assert_eq!(pid(&client, "x__pid").await, before);
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// Half-open: no answer, no reset. Over HTTP the session lives on over new connections, and what the
+/// server says unasked is heard again; with HTTP+SSE it goes with its stream.
+#[tokio::test]
+async fn half_open_connections_heal() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, gate) = Backend::gated(kind, &[]).await;
+        let health = json!({"intervalMs": 200, "timeoutMs": 300, "jitter": 0, "hangAfterMs": 900});
+        let backend = backend
+            .option("health", health)
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        let mut stream = client.listen().await;
+        until("the stream upstream", || backend.fake().streams() == 1).await;
+        gate.strand();
+        if kind == Kind::Http {
+            let gets = || {
+                let received = backend.fake().received();
+                received.iter().filter(|it| it.verb == "GET").count()
+            };
+            until("a new stream upstream", || gets() == 2).await;
+            assert_eq!(backend.count("initialize"), 1);
+        } else {
+            backend.until_count("initialize", 2).await;
+            gateway.rest().until_status("x", "connected").await;
+        }
+        client.hears("x__echo").await;
+        client.call("x__change_tools", json!({})).await;
+        let changed = stream.message().await;
+        assert_eq!(changed["method"], "notifications/tools/list_changed");
+    }
+}
+
+/// A network that swallows everything, new connections too, is an outage that ends with it.
+#[tokio::test]
+async fn a_network_that_swallows_everything_is_an_outage() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, gate) = Backend::gated(kind, &[]).await;
+        let backend = impatient(backend);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        client.hears("x__echo").await;
+        gate.set(Mode::Silent).await.expect("the gate stands");
+        let hangs = |server: &Value| {
+            let reason = server["lastError"].as_str().unwrap_or_default();
+            server["status"] == "reconnecting" && reason.contains("no handshake within 1000 ms")
+        };
+        rest.until("x", "given up for now", hangs).await;
+        gate.set(Mode::Forward).await.expect("the gate stands");
+        rest.until_status("x", "connected").await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// H9: a call that failed says how its server is.
+#[tokio::test]
+async fn a_failed_call_says_how_its_server_is() {
+    let health = json!({"intervalMs": 100, "timeoutMs": 100, "jitter": 0, "threshold": 2});
+    let backend = Backend::start(Kind::Http, &["--ignore-ping"]).await;
+    let backend = backend.option("health", health).option("timeout_s", 1);
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let degraded = |server: &Value| server["healthStatus"] == "degraded";
+    gateway.rest().until("x", "degraded", degraded).await;
+    // Whoever is at work is not asked, so it is as it was when the call began.
+    let result = client.call("x__hang", json!({})).await;
+    assert!(
+        text(&result).contains("(server x is unhealthy)"),
+        "{result}"
+    );
+    assert!(text(&result).contains("timeout after 1s"), "{result}");
+}

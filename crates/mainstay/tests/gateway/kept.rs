@@ -1,0 +1,111 @@
+//! What servers offer, kept while they are away and between runs (design section 12; G13, G17).
+
+use std::time::{Duration, Instant};
+
+use mainstay::setting::Setting;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::Http,
+    gateway::{Gateway, config, soon},
+    rest::promptly,
+};
+
+async fn run(all: &Value, folder: &TempDir) -> Gateway {
+    let setting = Setting {
+        catalogs: Some(folder.path().to_owned()),
+        ..Setting::default()
+    };
+    Gateway::set(all, setting).await
+}
+
+async fn until_listed(client: &Http, tool: &str) {
+    let listing = async { while !client.tools().await.contains(&tool.to_owned()) {} };
+    soon(&format!("{tool} to be listed"), listing).await;
+}
+
+over_every_transport! {
+    /// A client that lists while a server still starts, or cannot, gets what the server offered last,
+    /// at once; it is shown to be of an earlier run.
+    async fn the_next_run_lists_what_the_last_one_knew(kind) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly()).option("connectTimeoutMs", 1000);
+        let all = config(&[("x", &backend)], json!({}));
+        let gateway = run(&all, &folder).await;
+        let client = gateway.client().await;
+        let tools = client.tools().await;
+        assert!(tools.contains(&"x__echo".to_owned()));
+        backend.leave(&client).await;
+        gateway.stop().await;
+
+        let gateway = run(&all, &folder).await;
+        let since = Instant::now();
+        let client = gateway.client().await;
+        assert_eq!(client.tools().await, tools);
+        assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
+        let shown = gateway.rest().server("x").await;
+        assert_eq!((&shown["connected"], &shown["listsStale"]), (&json!(false), &json!(true)), "{shown}");
+
+        backend.come_back().await;
+        backend.offer(2);
+        gateway.rest().until("x", "listed anew", |server| server["listsStale"] == false).await;
+        let expected = [tools.as_slice(), &["x__tool_1".to_owned(), "x__tool_2".to_owned()]].concat();
+        until_listed(&client, "x__tool_2").await;
+        assert_eq!(client.tools().await.len(), expected.len());
+        client.hears("x__echo").await;
+    }
+
+    /// A reconnect is announced only if it changed a list.
+    async fn a_reconnect_is_announced_if_the_lists_differ(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", promptly());
+        let calm = Backend::http().await;
+        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let mut stream = client.listen().await;
+        rest.done("x", "reconnect").await;
+        client.call("calm__change_prompts", json!({})).await;
+        assert_eq!(stream.message().await["method"], "notifications/prompts/list_changed");
+        backend.offer(1);
+        rest.done("x", "reconnect").await;
+        assert_eq!(stream.message().await["method"], "notifications/tools/list_changed");
+        assert_eq!(client.say("x__tool_1", json!({})).await, "tool_1");
+    }
+}
+
+/// A server that hangs in its handshake holds up nobody who knows it from the last run.
+#[tokio::test]
+async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let backend = Backend::start(kind, &[]).await;
+        let all = config(&[("x", &backend)], json!({}));
+        let gateway = run(&all, &folder).await;
+        let tools = gateway.client().await.tools().await;
+        gateway.stop().await;
+        backend.fake().edit(|script| script.hang_at_start = true);
+        let gateway = run(&all, &folder).await;
+        let since = Instant::now();
+        assert_eq!(gateway.client().await.tools().await, tools);
+        assert!(
+            since.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            since.elapsed()
+        );
+    }
+}
+
+/// What another server offered under this name is nobody's any more.
+#[tokio::test]
+async fn another_server_of_the_same_name_begins_without() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (one, other) = (Backend::http().await, Backend::http().await);
+    let gateway = run(&config(&[("x", &one)], json!({})), &folder).await;
+    gateway.client().await.hears("x__echo").await;
+    gateway.stop().await;
+    other.fake().edit(|script| script.hang_at_start = true);
+    let settings = json!({"startup": {"waitMs": 100}});
+    let gateway = run(&config(&[("x", &other)], settings), &folder).await;
+    assert_eq!(gateway.client().await.tools().await, Vec::<String>::new());
+}

@@ -1,0 +1,174 @@
+//! What an operator wants of a server, over REST (O2, O3, M7, M8, M12, Y19; W7, W13, W25).
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::failure,
+    gateway::{Gateway, until},
+    rest::{Rest, never},
+};
+
+/// O3
+fn is_connected(answer: &Value) {
+    assert_eq!(
+        (&answer["success"], &answer["status"]),
+        (&json!(true), &json!("connected")),
+        "{answer}"
+    );
+    let tools = answer["tools"].as_array().expect("a list");
+    assert!(tools.contains(&json!("x/echo")), "{answer}");
+}
+
+/// A server whose crash loop has ended in `failed`, and comes back if started.
+async fn failed(gateway: &Gateway, backend: &Backend) {
+    backend.leave(&gateway.client().await).await;
+    let rest = gateway.rest();
+    rest.until_status("x", "failed").await;
+    backend.come_back().await;
+}
+
+over_every_transport! {
+    /// O2: from `connected`, `disconnected` and `reconnecting` there is a new session at once.
+    async fn a_reconnect_leads_to_a_new_session_from_every_state(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let greeted = || backend.count("notifications/initialized");
+        is_connected(&rest.done("x", "reconnect").await);
+        assert_eq!(greeted(), 2, "from connected");
+
+        let stopped = rest.done("x", "stop").await;
+        assert_eq!((&stopped["status"], &stopped["tools"]), (&json!("disconnected"), &json!([])), "{stopped}");
+        is_connected(&rest.done("x", "reconnect").await);
+        assert_eq!(greeted(), 3, "from disconnected");
+
+        backend.leave(&client).await;
+        client.call("x__echo", json!({})).await;
+        rest.until("x", "waiting", |server| server["nextRetryMs"].is_u64()).await;
+        backend.come_back().await;
+        is_connected(&rest.done("x", "reconnect").await);
+        let shown = rest.server("x").await;
+        assert!(shown["reconnectAttempt"].is_null(), "{shown}");
+        client.hears("x__echo").await;
+    }
+
+    /// F10, W25: what was given up is started by a person, and by no call.
+    async fn what_has_failed_is_started_by_a_person(kind) {
+        let reconnect = json!({"initialDelayMs": 100, "maxDelayMs": 100, "maxAttempts": 1, "jitter": 0});
+        let backend = Backend::fickle(kind, &[]).await;
+        let backend = backend.option("reconnect", reconnect).option("restart", json!({"maxAttempts": 1}));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        for operation in ["start", "reconnect"] {
+            failed(&gateway, &backend).await;
+            let result = client.call("x__echo", json!({"text": "hello"})).await;
+            assert_eq!(failure(&result)["status"], "failed", "{result}");
+            let words = crate::client::text(&result);
+            assert!(words.contains("down after repeated failures"), "{words}");
+            assert!(client.tools().await.contains(&"x__echo".to_owned()), "it is wanted");
+            is_connected(&rest.done("x", operation).await);
+            client.hears("x__echo").await;
+        }
+    }
+
+    /// M7, M8, Y19: [002]'s routes.
+    async fn the_routes_of_002_do_what_they_say(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        client.hears("x__echo").await;
+        let post = async |operation: &str, body: Value| {
+            let (status, answer) = rest.post(&format!("/api/mcp-clients/x/{operation}"), body).await;
+            assert_eq!(status, StatusCode::OK, "{answer}");
+            assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("x")), "{answer}");
+            answer
+        };
+        // A server that is connected is left alone, unless asked otherwise.
+        let answer = post("reconnect", json!({})).await;
+        assert!(answer["tools"].as_array().is_some_and(|tools| tools.contains(&json!("x/echo"))), "{answer}");
+        assert_eq!(backend.count("initialize"), 1);
+        post("reconnect", json!({"force": true})).await;
+        assert_eq!(backend.count("initialize"), 2);
+        // Twice is no error.
+        for _ in 0..2 {
+            post("disconnect", json!({})).await;
+            assert_eq!(client.tools().await, Vec::<String>::new());
+            assert_eq!(rest.server("x").await["status"], "disconnected");
+        }
+        let error = client.error("tools/call", json!({"name": "x__echo"})).await;
+        assert!(error["message"].as_str().is_some_and(|words| words.contains("disconnected")), "{error}");
+        post("reconnect", json!({})).await;
+        client.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), 3);
+        for route in ["/api/mcp-clients/nobody/reconnect", "/api/mcp-clients/nobody/disconnect", "/api/servers/nobody/start"] {
+            let (status, answer) = rest.post(route, json!({})).await;
+            assert_eq!((status, &answer["error"]), (StatusCode::NOT_FOUND, &json!("server_not_found")), "{answer}");
+        }
+    }
+
+    /// W7, K10: a forced reconnect ends the calls of the session that it ends, and no other.
+    async fn a_forced_reconnect_ends_the_calls_in_flight(kind) {
+        let (backend, calm) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let calm_call = json!({"ms": 1500});
+        let (lost, kept, ()) = tokio::join!(
+            client.call("x__hang", json!({})),
+            client.say("calm__sleep", calm_call),
+            async {
+                backend.until_called("hang").await;
+                calm.until_called("sleep").await;
+                is_connected(&rest.done("x", "reconnect").await);
+            }
+        );
+        assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
+        assert_eq!(kept, "slept 1500 ms");
+        assert_eq!((backend.runs("hang"), calm.count("initialize")), (1, 1));
+        client.hears("x__echo").await;
+    }
+
+    /// W13: many who want different things at once. Each is answered, and one session is left.
+    async fn operations_at_once_end_well(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        gateway.client().await.hears("x__echo").await;
+        let operations = ["reconnect", "stop", "start", "restart", "reconnect", "stop"];
+        let all = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
+        for (status, answer) in futures_util::future::join_all(all).await {
+            // Who was overtaken by a stop is told that it did not come about.
+            assert!(status == StatusCode::OK || answer["error"] == "connect_failed", "{status} {answer}");
+        }
+        is_connected(&rest.done("x", "start").await);
+        gateway.client().await.hears("x__echo").await;
+        if kind == Kind::Http {
+            until("one session upstream", || backend.fake().sessions() == 1).await;
+        }
+    }
+}
+
+/// O2: what cannot be reached says so, at once, and is not shown as connected.
+#[tokio::test]
+async fn a_reconnect_that_fails_says_why() {
+    let backend = Backend::fickle(Kind::Http, &[])
+        .await
+        .option("reconnect", never());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    backend.leave(&client).await;
+    let rest: Rest = gateway.rest();
+    let (status, answer) = rest.operate("x", "reconnect").await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY, "{answer}");
+    assert_eq!(
+        (&answer["error"], &answer["name"]),
+        (&json!("connect_failed"), &json!("x")),
+        "{answer}"
+    );
+    let message = answer["message"].as_str().expect("words");
+    assert!(message.contains("cannot connect"), "{answer}");
+    let error = client.call("x__echo", json!({})).await;
+    assert_eq!(failure(&error)["kind"], "server_not_connected", "{error}");
+}

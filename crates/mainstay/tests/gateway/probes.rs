@@ -1,0 +1,222 @@
+//! Health checks that do no harm (requirements, section H; Y2): when a server is asked, how, and what
+//! follows.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::Gateway,
+    rest::{asked, promptly},
+};
+
+const OFTEN: Duration = Duration::from_millis(100);
+
+fn failures(server: &Value) -> u64 {
+    server["consecutiveHealthFailures"]
+        .as_u64()
+        .unwrap_or_default()
+}
+
+over_every_transport! {
+    /// toolhive#5890: the probe sends a second `initialize`; kuadrant#1419: it goes without a session,
+    /// is refused, and the tools vanish. Here it is a request of the session that there is.
+    async fn a_probe_is_a_request_of_the_live_session(kind) {
+        let backend = Backend::start(kind, &[]).await.option("health", asked(OFTEN, "reconnect"));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let tools = client.tools().await;
+        backend.until_count("ping", 5).await;
+        assert_eq!(backend.count("initialize"), 1);
+        assert_eq!(client.tools().await, tools);
+        if kind != Kind::Stdio {
+            assert_eq!(backend.fake().sessions(), 1);
+        }
+        if kind == Kind::Http {
+            let received = backend.fake().received();
+            let pings = received.iter().filter(|it| it.method().as_deref() == Some("ping"));
+            assert!(pings.into_iter().all(|ping| ping.headers.contains_key("mcp-session-id")));
+        }
+    }
+
+    /// H13: a server that knows no `ping` says so, and lives.
+    async fn a_server_that_knows_no_ping_is_well(kind) {
+        let mut health = asked(OFTEN, "reconnect");
+        health["threshold"] = json!(1);
+        let backend = Backend::start(kind, &["--no-ping"]).await.option("health", health);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        backend.until_count("ping", 5).await;
+        let shown = gateway.rest().server("x").await;
+        assert_eq!((&shown["healthStatus"], failures(&shown)), (&json!("healthy"), 0), "{shown}");
+        assert_eq!(backend.count("initialize"), 1);
+    }
+
+    /// H14: whoever answers calls is not asked beside them.
+    async fn a_server_with_traffic_is_not_asked(kind) {
+        let interval = Duration::from_millis(1500);
+        let backend = Backend::start(kind, &[]).await.option("health", asked(interval, "verify"));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        for _ in 0..20 {
+            client.say("x__sleep", json!({"ms": 150})).await;
+        }
+        assert_eq!(backend.count("ping"), 0);
+        // Silent, it is.
+        backend.until_count("ping", 1).await;
+    }
+
+    /// toolhive#3221: one failed probe removes a server. Here even many only say that it is degraded,
+    /// once it has failed as often as `threshold` says; its tools stay, and work.
+    async fn failed_probes_remove_no_server(kind) {
+        let backend = Backend::start(kind, &["--ignore-ping"]).await.option("health", asked(OFTEN, "verify"));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        let tools = client.tools().await;
+        let shown = rest.until("x", "asked in vain", |server| failures(server) >= 1).await;
+        assert_eq!(shown["healthStatus"] == "degraded", failures(&shown) >= 3, "{shown}");
+        let shown = rest.until("x", "degraded", |server| server["healthStatus"] == "degraded").await;
+        assert!(failures(&shown) >= 3, "{shown}");
+        assert_eq!((&shown["status"], &shown["lastError"]), (&json!("connected"), &json!("ping timed out after 0.1s")), "{shown}");
+        assert_eq!(client.tools().await, tools);
+        client.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), 1);
+        // Traffic is evidence: it ends the alarm.
+        rest.until("x", "well again", |server| failures(server) == 0).await;
+    }
+}
+
+/// Y2: what the threshold leads to.
+#[tokio::test]
+async fn each_policy_does_what_it_says() {
+    // Silent for longer than `hangAfterMs` in the end, and that counts for two of them.
+    for (action, reconnects) in [
+        ("event", false),
+        ("log", false),
+        ("verify", true),
+        ("reconnect", true),
+    ] {
+        let mut health = asked(OFTEN, action);
+        health["hangAfterMs"] = json!(700);
+        let backend = Backend::start(Kind::Http, &["--ignore-ping"]).await;
+        let backend = backend
+            .option("health", health)
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        if reconnects {
+            backend.until_count("initialize", 2).await;
+        } else {
+            let rest = gateway.rest();
+            rest.until("x", "asked ten times", |server| failures(server) >= 10)
+                .await;
+            assert_eq!(backend.count("initialize"), 1, "{action}");
+            assert_eq!(rest.server("x").await["healthStatus"], "degraded");
+        }
+    }
+}
+
+/// Y2: a mere timeout is no hard evidence for `verify`, and is for `reconnect` at its threshold.
+#[tokio::test]
+async fn late_answers_alone_are_evidence_for_one_policy() {
+    let flags = ["--ignore-ping"];
+    let verifying = Backend::start(Kind::Http, &flags).await;
+    let verifying = verifying.option("health", asked(OFTEN, "verify"));
+    let reconnecting = Backend::start(Kind::Http, &flags).await;
+    let reconnecting = reconnecting
+        .option("health", asked(OFTEN, "reconnect"))
+        .option("reconnect", promptly());
+    let gateway = Gateway::of(&[("v", &verifying), ("r", &reconnecting)]).await;
+    reconnecting.until_count("initialize", 2).await;
+    let rest = gateway.rest();
+    rest.until("v", "asked ten times", |server| failures(server) >= 10)
+        .await;
+    assert_eq!(verifying.count("initialize"), 1);
+}
+
+/// `off`, `false` and an interval of 0 never ask.
+#[tokio::test]
+async fn without_health_checks_nobody_is_asked() {
+    let mut silent = Vec::new();
+    for health in [json!("off"), json!(false), json!({"intervalMs": 0})] {
+        silent.push(Backend::http().await.option("health", health));
+    }
+    let asked = Backend::http()
+        .await
+        .option("health", asked(OFTEN, "verify"));
+    let gateway = Gateway::of(&[
+        ("a", &silent[0]),
+        ("b", &silent[1]),
+        ("c", &silent[2]),
+        ("asked", &asked),
+    ])
+    .await;
+    gateway.client().await.hears("a__echo").await;
+    asked.until_count("ping", 10).await;
+    assert!(silent.iter().all(|backend| backend.count("ping") == 0));
+}
+
+/// H4: a 404 on a health URL loops for ever. Here it says that the URL is wrong, and no more; what the
+/// server itself says to be trouble is trouble.
+#[tokio::test]
+async fn a_wrong_health_url_is_not_a_death() {
+    for (status, well) in [(404, true), (405, true), (204, true), (500, false)] {
+        let flags = ["--health", &status.to_string()];
+        let backend = Backend::start(Kind::Http, &flags).await;
+        let url = format!("http://{}/health", backend.fake().address());
+        let mut health = asked(OFTEN, "reconnect");
+        health["method"] = json!("http");
+        let backend = backend
+            .option("health", health)
+            .option("healthCheckUrl", url)
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        if well {
+            let looks = || {
+                let received = backend.fake().received();
+                received.iter().filter(|it| it.path == "/health").count()
+            };
+            crate::gateway::until("many looks", || looks() >= 8).await;
+            let shown = gateway.rest().server("x").await;
+            assert_eq!(shown["healthStatus"], "healthy", "{status}: {shown}");
+            assert_eq!(
+                (backend.count("initialize"), backend.count("ping")),
+                (1, 0),
+                "{status}"
+            );
+        } else {
+            backend.until_count("initialize", 2).await;
+        }
+    }
+}
+
+/// 1mcp#547: "healthy" with no tools at all.
+#[tokio::test]
+async fn a_server_without_its_tools_is_not_green() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    rest.until("x", "healthy", |server| server["healthStatus"] == "healthy")
+        .await;
+    backend.fake().edit(|script| script.no_tools = true);
+    rest.done("x", "reconnect").await;
+    let shown = rest.server("x").await;
+    assert_eq!(
+        (
+            &shown["status"],
+            &shown["healthStatus"],
+            &shown["toolCount"]
+        ),
+        (&json!("connected"), &json!("degraded"), &json!(0)),
+        "{shown}"
+    );
+    let reason = shown["lastError"].as_str().expect("a reason");
+    assert!(reason.contains("it lists no tools; it had "), "{reason}");
+    let health = rest.get("/api/health").await;
+    assert_eq!(health["servers"][0]["status"], "unhealthy", "{health}");
+    // It stays so through other reconnects, until there are tools.
+    rest.done("x", "reconnect").await;
+    assert_eq!(rest.server("x").await["healthStatus"], "degraded");
+    backend.fake().edit(|script| script.no_tools = false);
+    rest.done("x", "reconnect").await;
+    assert_eq!(rest.server("x").await["healthStatus"], "healthy");
+}

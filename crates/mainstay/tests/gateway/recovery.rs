@@ -1,0 +1,399 @@
+//! Connections that are lost and come back, whatever the transport and whatever was lost (G8, G11, K9;
+//! W5, W26).
+
+use std::time::{Duration, Instant};
+
+use fake_server::gate::Mode;
+use mainstay::{clock::SleepClock, setting::Setting};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, text},
+    gateway::{Gateway, config, soon, until},
+    loss::{kill, pid},
+    rest::{asked, never, promptly},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+fn says(value: &Value, words: &str) -> bool {
+    value.as_str().is_some_and(|text| text.contains(words))
+}
+
+/// The failure of a call that found no session. One that was written into a dying connection has an
+/// unknown outcome; the next has not.
+async fn not_connected(client: &Http) -> Value {
+    let found = async {
+        loop {
+            let result = client.call("x__echo", json!({"text": "hello"})).await;
+            if failure(&result)["kind"] == "server_not_connected" {
+                return result;
+            }
+        }
+    };
+    soon("a call that finds no session", found).await
+}
+
+over_every_transport! {
+    /// G8, G9: calls that find their server gone share one attempt, at once, whatever the schedule.
+    async fn calls_share_one_attempt(kind) {
+        let backend = Backend::start(kind, &["--handshake-delay", "300"]).await.option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.call("x__crash", json!({})).await;
+        futures_util::future::join_all((0..10).map(|_| client.hears("x__echo"))).await;
+        assert_eq!(backend.count("initialize"), 2);
+        assert_eq!(backend.runs("echo"), 10);
+    }
+
+    /// K9: a call whose attempt failed says which one it was, and when the next one comes.
+    async fn a_failed_attempt_says_when_the_next_one_comes(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        backend.leave(&client).await;
+        let result = not_connected(&client).await;
+        let failure = failure(&result);
+        assert_eq!((&failure["server"], &failure["status"]), (&json!("x"), &json!("reconnecting")), "{failure}");
+        assert!(number(&failure["attempt"]) >= 1 && number(&failure["nextRetryMs"]) > 3_000_000, "{failure}");
+        assert!(failure["lastError"].is_string(), "{failure}");
+        assert!(text(&result).contains("Server 'x' is reconnecting: "), "{result}");
+        backend.come_back().await;
+        client.hears("x__echo").await;
+    }
+
+    /// sparfenyuk/mcp-proxy#247, #75: the child is dead, and answers are 200 with an empty error.
+    async fn a_dead_backend_is_not_reported_healthy(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        backend.leave(&client).await;
+        let result = not_connected(&client).await;
+        assert!(!text(&result).is_empty(), "{result}");
+        let shown = rest.server("x").await;
+        assert_eq!((&shown["connected"], &shown["status"]), (&json!(false), &json!("reconnecting")), "{shown}");
+        assert_eq!(shown["lastError"], failure(&result)["lastError"], "{shown}");
+        assert!(shown["healthStatus"].is_null(), "{shown}");
+        let health = rest.get("/api/health").await;
+        assert_eq!(health["servers"][0]["status"], "error", "{health}");
+        assert!(says(&health["servers"][0]["message"], "reconnecting: "), "{health}");
+    }
+
+    /// envoy ai-gateway#1924: one flapping backend makes everyone's tool list flicker.
+    async fn a_flapping_backend_does_not_flicker(kind) {
+        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
+        let calm = Backend::http().await;
+        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
+        let client = gateway.client().await;
+        let mut stream = client.listen().await;
+        let tools = client.tools().await;
+        for round in 2..=3 {
+            client.call("x__crash", json!({})).await;
+            let back = async {
+                while backend.count("tools/list") < round {
+                    assert_eq!(client.tools().await, tools);
+                }
+            };
+            soon("it to be back", back).await;
+            client.hears("x__echo").await;
+        }
+        // What is announced first is this, and nothing before.
+        client.call("calm__change_prompts", json!({})).await;
+        assert_eq!(stream.message().await["method"], "notifications/prompts/list_changed");
+        assert_eq!(client.tools().await, tools);
+    }
+
+    /// G11: what is up is asked at once when the machine wakes, on the session it has.
+    async fn after_a_sleep_a_server_is_asked(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let clock = SleepClock::manual();
+        let setting = Setting { clock: clock.clone(), ..Setting::default() };
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(backend.count("ping"), 0);
+        clock.sleep(MINUTE);
+        backend.until_count("ping", 1).await;
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(backend.count("initialize"), 1);
+    }
+}
+
+/// Recovery does not wait for the schedule when a call does: a server that was up for a second is tried
+/// at once.
+#[tokio::test]
+async fn a_call_does_not_wait_for_the_schedule() {
+    let backend = Backend::stdio().await.option("reconnect", never());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let first = pid(&client, "x__pid").await;
+    client.call("x__sleep", json!({"ms": 1000})).await;
+    kill(&first);
+    gateway.rest().until_status("x", "reconnecting").await;
+    let since = Instant::now();
+    assert_ne!(pid(&client, "x__pid").await, first);
+    // Less than the spacing of attempts would cost, and far below the schedule.
+    assert!(
+        since.elapsed() < Duration::from_millis(800),
+        "{:?}",
+        since.elapsed()
+    );
+}
+
+/// K9: who waits for a handshake that hangs waits as long as his call may take, and no longer.
+#[tokio::test]
+async fn a_call_waits_within_its_own_deadline() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await;
+        let backend = backend
+            .option("reconnect", never())
+            .option("timeout_s", 1)
+            .option("connectTimeoutMs", 3000);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        backend.fake().edit(|script| script.hang_at_start = true);
+        client.call("x__crash", json!({})).await;
+        let since = Instant::now();
+        let result = client.call("x__echo", json!({})).await;
+        let waited = since.elapsed();
+        assert_eq!(failure(&result)["status"], "reconnecting", "{result}");
+        assert!(
+            waited >= Duration::from_millis(900) && waited < Duration::from_millis(2500),
+            "{waited:?}"
+        );
+        backend.fake().edit(|script| script.hang_at_start = false);
+        gateway
+            .rest()
+            .until("x", "waiting", |server| server["nextRetryMs"].is_u64())
+            .await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// mcphub#970, #1111: a network blip is an outage for ever, and nobody can see whether and when it is
+/// tried again.
+#[tokio::test]
+async fn a_network_blip_is_shown_and_heals() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, gate) = Backend::gated(kind, &[]).await;
+        let backend = backend.option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        client.hears("x__echo").await;
+        until("the stream upstream", || backend.fake().streams() == 1).await;
+        gate.set(Mode::Closed).await.expect("the gate stands");
+        gate.reset();
+        let retried = |server: &Value| {
+            number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
+        };
+        let shown = rest.until("x", "tried again", retried).await;
+        assert_eq!(shown["status"], "reconnecting", "{shown}");
+        assert!(says(&shown["lastError"], "cannot connect"), "{shown}");
+        gate.set(Mode::Forward).await.expect("the gate stands");
+        rest.until_status("x", "connected").await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// Connections that were reset while nobody used them cost no call.
+#[tokio::test]
+async fn connections_that_were_reset_cost_no_call() {
+    let (backend, gate) = Backend::gated(Kind::Http, &["--no-get"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    for round in 1..=5 {
+        client.hears("x__echo").await;
+        gate.reset();
+        assert_eq!(backend.runs("echo"), round);
+    }
+    client.hears("x__echo").await;
+    assert_eq!((backend.count("initialize"), backend.runs("echo")), (1, 6));
+}
+
+/// HTTP+SSE has no session without its stream.
+#[tokio::test]
+async fn an_sse_stream_that_drops_is_a_new_session() {
+    let backend = Backend::start(Kind::Sse, &[]).await;
+    let backend = backend.option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    for round in 2..=3 {
+        backend.fake().drop_streams();
+        backend.until_count("initialize", round).await;
+        gateway.rest().until_status("x", "connected").await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// HTTP `Retry-After`: the server is not asked before, and the reason says so.
+#[tokio::test]
+async fn a_server_that_says_when_is_not_asked_before() {
+    let flags = "--status 503 --status-on-all --status-times 1 --retry-after 2";
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, gate) = Backend::gated(kind, &flags.split(' ').collect::<Vec<_>>()).await;
+        let backend = backend.option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let shown = rest
+            .until("x", "told off", |server| server["nextRetryMs"].is_u64())
+            .await;
+        assert!(
+            says(&shown["lastError"], "HTTP 503") && says(&shown["lastError"], "after 2 s"),
+            "{shown}"
+        );
+        rest.until("x", "listed", |server| server["toolsReady"] == true)
+            .await;
+        let came = gate.attempts();
+        assert!(
+            came[1] - came[0] >= Duration::from_millis(1900),
+            "{:?}",
+            came[1] - came[0]
+        );
+        gateway.client().await.hears("x__echo").await;
+    }
+}
+
+/// A name that is not known now may be known later: a laptop that has no network yet.
+#[tokio::test]
+async fn a_name_that_nobody_knows_is_tried_again() {
+    let mut lost = Backend::http().await.option("reconnect", promptly());
+    lost.entry["url"] = "http://nobody.invalid/mcp".into();
+    let calm = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &lost), ("calm", &calm)]).await;
+    let shown = gateway
+        .rest()
+        .until("x", "tried again", |server| {
+            number(&server["reconnectAttempt"]) >= 2 && server["nextRetryMs"].is_u64()
+        })
+        .await;
+    assert!(says(&shown["lastError"], "cannot connect"), "{shown}");
+    gateway.client().await.hears("calm__echo").await;
+}
+
+/// G11: what waits is tried at once when the machine wakes.
+#[tokio::test]
+async fn after_a_sleep_a_waiting_server_is_tried() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &[]).await.option("reconnect", never());
+        backend.fake().refuse(true).await.expect("the fake runs");
+        let clock = SleepClock::manual();
+        let setting = Setting {
+            clock: clock.clone(),
+            ..Setting::default()
+        };
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let rest = gateway.rest();
+        rest.until("x", "waiting", |server| {
+            number(&server["nextRetryMs"]) > 3_000_000
+        })
+        .await;
+        backend.fake().refuse(false).await.expect("the fake runs");
+        clock.sleep(MINUTE);
+        rest.until_status("x", "connected").await;
+    }
+}
+
+/// W26: the lid was closed for five seconds, and nobody told our connections that they are gone.
+#[tokio::test]
+async fn after_a_sleep_dead_connections_are_replaced() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let (backend, gate) = Backend::gated(kind, &[]).await;
+        let mut health = asked(Duration::from_millis(300), "verify");
+        health["intervalMs"] = json!(3_600_000);
+        health["hangAfterMs"] = json!(1);
+        let backend = backend.option("health", health);
+        let clock = SleepClock::manual();
+        let setting = Setting {
+            clock: clock.clone(),
+            ..Setting::default()
+        };
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        until("the stream upstream", || backend.fake().streams() == 1).await;
+        gate.strand();
+        clock.sleep(Duration::from_secs(5));
+        if kind == Kind::Http {
+            // Asked on a connection of its own, the server is as well as its session.
+            backend.until_count("ping", 1).await;
+        } else {
+            backend.until_count("initialize", 2).await;
+        }
+        gateway.rest().until_status("x", "connected").await;
+        client.hears("x__echo").await;
+        let sessions = if kind == Kind::Http { 1 } else { 2 };
+        assert_eq!(backend.count("initialize"), sessions);
+    }
+}
+
+/// metamcp#264: an error is kept, and its server skipped for ever. Here a start tries it anew, and so
+/// does the next run.
+#[tokio::test]
+async fn an_error_is_not_for_ever() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let backend = Backend::start(Kind::Http, &["--status", "401"]).await;
+    let all = config(&[("x", &backend)], json!({}));
+    let setting = || Setting {
+        catalogs: Some(folder.path().to_owned()),
+        ..Setting::default()
+    };
+    let gateway = Gateway::set(&all, setting()).await;
+    let rest = gateway.rest();
+    let shown = rest.until_status("x", "error").await;
+    assert!(says(&shown["lastError"], "unauthorized"), "{shown}");
+    backend.fake().edit(|script| script.status = None);
+    rest.done("x", "start").await;
+    gateway.client().await.hears("x__echo").await;
+
+    backend.fake().edit(|script| script.status = Some(401));
+    rest.done("x", "stop").await;
+    rest.operate("x", "start").await;
+    rest.until_status("x", "error").await;
+    gateway.stop().await;
+    backend.fake().edit(|script| script.status = None);
+    let gateway = Gateway::set(&all, setting()).await;
+    gateway.rest().until_status("x", "connected").await;
+}
+
+/// mcpproxy#310: a refresh loop, 23 million retries. A refusal is tried again by nobody but a person.
+#[tokio::test]
+async fn a_refusal_is_not_tried_again() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let flags = ["--status", "401", "--status-on-all"];
+        let backend = Backend::start(kind, &flags).await;
+        let backend = backend.option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        rest.until_status("x", "error").await;
+        let asked = || backend.fake().received().len();
+        let once = asked();
+        for _ in 0..20 {
+            client.error("tools/call", json!({"name": "x__echo"})).await;
+        }
+        assert_eq!(asked(), once);
+        let (status, answer) = rest.operate("x", "reconnect").await;
+        assert!(
+            status.is_server_error() && says(&answer["message"], "401"),
+            "{answer}"
+        );
+        assert_eq!(asked(), 2 * once);
+    }
+}
+
+/// toolhive#5786: a backend that recovers stays invisible to the sessions that live.
+#[tokio::test]
+async fn a_backend_that_recovers_is_announced() {
+    let backend = Backend::http().await.option("reconnect", promptly());
+    backend.fake().refuse(true).await.expect("the fake runs");
+    let gateway = Gateway::with(&[("x", &backend)], json!({"startup": {"waitMs": 100}})).await;
+    let client = gateway.client().await;
+    assert_eq!(client.tools().await, Vec::<String>::new());
+    let mut stream = client.listen().await;
+    backend.fake().refuse(false).await.expect("the fake runs");
+    while stream.message().await["method"] != "notifications/tools/list_changed" {}
+    client.hears("x__echo").await;
+}

@@ -1,0 +1,219 @@
+//! The configuration is read again while calls run (invariant 11; W4). Signals, the watched file and the
+//! command are in `tests/cli`.
+
+use http::StatusCode;
+use mainstay::{setting::Setting, surroundings::Origin};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::failure,
+    gateway::{Gateway, config, until},
+    rest::{never, promptly},
+};
+
+/// A configuration in a file that can be read again.
+struct File(TempDir);
+
+impl File {
+    fn of(servers: &[(&str, &Backend)]) -> Self {
+        let file = Self(tempfile::tempdir().expect("a temporary folder"));
+        file.write(servers);
+        file
+    }
+
+    fn write(&self, servers: &[(&str, &Backend)]) {
+        self.write_text(&config(servers, json!({})).to_string());
+    }
+
+    fn write_text(&self, text: &str) {
+        std::fs::write(self.0.path().join("servers.json"), text).expect("written");
+    }
+
+    async fn run(&self) -> Gateway {
+        let path = self.0.path().join("servers.json");
+        let text = std::fs::read_to_string(&path).expect("it was written");
+        let origin = Origin {
+            flag: Some(path),
+            ..Origin::default()
+        };
+        let setting = Setting {
+            origin: Some(origin),
+            ..Setting::default()
+        };
+        Gateway::set(&crate::client::value(&text), setting).await
+    }
+}
+
+async fn reload(gateway: &Gateway) -> Value {
+    let (status, answer) = gateway.rest().post("/api/reload", json!({})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(answer["applied"], true, "{answer}");
+    answer
+}
+
+over_every_transport! {
+    /// Servers that did not change keep their connections, and their calls in flight, while others come,
+    /// go and change.
+    async fn unchanged_servers_keep_their_connections_and_calls(kind) {
+        let (stays, goes, comes) = (
+            Backend::start(kind, &[]).await,
+            Backend::start(kind, &[]).await,
+            Backend::start(kind, &[]).await,
+        );
+        let changes = Backend::start(kind, &[]).await;
+        let file = File::of(&[("stays", &stays), ("goes", &goes), ("changes", &changes)]);
+        let gateway = file.run().await;
+        let client = gateway.client().await;
+        let mut stream = client.listen().await;
+        client.hears("changes__echo").await;
+        let other = Backend::start(kind, &[]).await;
+        let (said, lost, ()) = tokio::join!(
+            client.say("stays__sleep", json!({"ms": 1500})),
+            client.call("goes__hang", json!({})),
+            async {
+                stays.until_called("sleep").await;
+                goes.until_called("hang").await;
+                file.write(&[("comes", &comes), ("stays", &stays), ("changes", &other)]);
+                reload(&gateway).await;
+            }
+        );
+        assert_eq!(said, "slept 1500 ms");
+        assert_eq!(lost["isError"], true, "{lost}");
+        assert_eq!((stays.count("initialize"), stays.runs("sleep")), (1, 1));
+        while stream.message().await["method"] != "notifications/tools/list_changed" {}
+        client.hears("stays__echo").await;
+        client.hears("comes__echo").await;
+        client.hears("changes__echo").await;
+        assert_eq!((other.count("initialize"), other.runs("echo")), (1, 1));
+        let tools = client.tools().await;
+        assert!(tools[0].starts_with("comes__"), "the file's order: {tools:?}");
+        assert!(!tools.iter().any(|tool| tool.starts_with("goes__")), "{tools:?}");
+    }
+}
+
+/// A server whose limits change keeps its session.
+#[tokio::test]
+async fn new_limits_hold_without_a_new_session() {
+    let backend = Backend::http().await;
+    let file = File::of(&[("x", &backend)]);
+    let gateway = file.run().await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    let backend = backend
+        .option("timeout_s", 1)
+        .option("disabledTools", json!(["count"]));
+    file.write(&[("x", &backend)]);
+    reload(&gateway).await;
+    let result = client.call("x__hang", json!({})).await;
+    assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
+    assert!(!client.tools().await.contains(&"x__count".to_owned()));
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let (one, two) = (Backend::http().await, Backend::http().await);
+    let file = File::of(&[("one", &one)]);
+    let gateway = file.run().await;
+    gateway.client().await.hears("one__echo").await;
+    file.write(&[("two", &two)]);
+    let rest = gateway.rest();
+    let (status, answer) = rest.post("/api/reload", json!({"dryRun": true})).await;
+    assert_eq!(
+        (status, &answer["applied"]),
+        (StatusCode::OK, &json!(false))
+    );
+    let summary = answer["summary"].as_str().expect("words");
+    assert!(
+        summary.contains("one") && summary.contains("two"),
+        "{summary}"
+    );
+    assert_eq!(one.count("initialize"), 1);
+    assert_eq!(two.received(), Vec::<Value>::new());
+    gateway.client().await.hears("one__echo").await;
+    // It was not taken for done.
+    assert_eq!(reload(&gateway).await["plan"], answer["plan"]);
+    gateway.client().await.hears("two__echo").await;
+    assert_eq!(one.fake().sessions(), 0);
+}
+
+/// Invariant 11
+#[tokio::test]
+async fn a_bad_file_changes_nothing_and_says_why() {
+    let backend = Backend::http().await;
+    let file = File::of(&[("x", &backend)]);
+    let gateway = file.run().await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    file.write_text("{\n  \"mcpServers\": {\n");
+    for dry_run in [true, false] {
+        let (status, answer) = gateway
+            .rest()
+            .post("/api/reload", json!({"dryRun": dry_run}))
+            .await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(answer["error"], "invalid_config", "{answer}");
+        let finding = answer["findings"][0].as_str().expect("words");
+        assert!(finding.contains("servers.json:"), "{finding}");
+    }
+    client.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 1);
+    file.write(&[("x", &backend)]);
+    reload(&gateway).await;
+    client.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// One comes after the other: what was added is started once.
+#[tokio::test]
+async fn two_reloads_at_once_are_one_after_the_other() {
+    let (one, two) = (Backend::http().await, Backend::http().await);
+    let file = File::of(&[("one", &one)]);
+    let gateway = file.run().await;
+    gateway.client().await.hears("one__echo").await;
+    file.write(&[("one", &one), ("two", &two)]);
+    let answers = tokio::join!(reload(&gateway), reload(&gateway), reload(&gateway));
+    let plans = [answers.0, answers.1, answers.2].map(|answer| answer["plan"].to_string());
+    let adding = plans.iter().filter(|plan| plan.contains("added"));
+    assert_eq!(adding.count(), 1, "{plans:?}");
+    let client = gateway.client().await;
+    client.hears("one__echo").await;
+    client.hears("two__echo").await;
+    assert_eq!((one.count("initialize"), two.count("initialize")), (1, 1));
+}
+
+/// W4: a server that is removed while it is being brought back is gone, and tried no more.
+#[tokio::test]
+async fn a_server_may_be_removed_while_it_reconnects() {
+    for (kind, schedule) in [
+        (Kind::Http, promptly()),
+        (Kind::Sse, promptly()),
+        (Kind::Http, never()),
+    ] {
+        let backend = Backend::start(kind, &[])
+            .await
+            .option("reconnect", schedule);
+        let calm = Backend::http().await;
+        let file = File::of(&[("x", &backend), ("calm", &calm)]);
+        let gateway = file.run().await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        backend.leave(&client).await;
+        client.call("x__echo", json!({})).await;
+        gateway.rest().until_status("x", "reconnecting").await;
+        file.write(&[("calm", &calm)]);
+        reload(&gateway).await;
+        backend.come_back().await;
+        let servers = gateway.rest().get("/api/servers").await["servers"].clone();
+        assert_eq!(servers.as_array().map(Vec::len), Some(1), "{servers}");
+        assert_eq!(
+            client.error("tools/call", json!({"name": "x__echo"})).await["code"],
+            -32602
+        );
+        client.hears("calm__echo").await;
+        until("nobody to come", || backend.fake().sessions() == 0).await;
+        assert_eq!(backend.count("initialize"), 1);
+    }
+}

@@ -1,0 +1,101 @@
+//! The REST door, as the commands use it.
+
+use std::{net::SocketAddr, time::Duration};
+
+use http::{HeaderValue, Method, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    client::Http,
+    gateway::{GLANCE, soon},
+};
+
+pub const TOKEN: &str = "token-of-the-tests";
+
+pub struct Rest {
+    address: SocketAddr,
+}
+
+impl Rest {
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: String) -> (StatusCode, Value) {
+        let http = Http::new(self.address, path);
+        let mut headers = http.headers("application/json");
+        let bearer = format!("Bearer {TOKEN}");
+        let bearer = HeaderValue::from_str(&bearer).expect("ASCII");
+        headers.insert(header::AUTHORIZATION, bearer);
+        let answer = http.send(method, headers, body).await.whole().await;
+        (answer.status, answer.json())
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let (status, answer) = self.send(Method::GET, path, String::new()).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        answer
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.send(Method::POST, path, body.to_string()).await
+    }
+
+    /// Has `start`, `stop`, `restart` or `reconnect` done, and returns what came of it.
+    pub async fn operate(&self, server: &str, operation: &str) -> (StatusCode, Value) {
+        let path = format!("/api/servers/{server}/{operation}");
+        self.post(&path, json!({})).await
+    }
+
+    /// The same where it must succeed.
+    pub async fn done(&self, server: &str, operation: &str) -> Value {
+        let (status, answer) = self.operate(server, operation).await;
+        assert_eq!(status, StatusCode::OK, "{operation}: {answer}");
+        answer
+    }
+
+    /// How a server is.
+    pub async fn server(&self, name: &str) -> Value {
+        let servers = self.get("/api/servers").await;
+        let servers = servers["servers"].as_array().expect("a list");
+        let server = servers.iter().find(|server| server["name"] == name);
+        server.expect("a server of this name").clone()
+    }
+
+    /// How a server is once it is as it should be.
+    pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
+        let mut glance = tokio::time::interval(GLANCE);
+        let found = async {
+            loop {
+                let server = self.server(name).await;
+                if condition(&server) {
+                    return server;
+                }
+                glance.tick().await;
+            }
+        };
+        soon(&format!("{name} to be {what}"), found).await
+    }
+
+    /// How a server is once it has this status.
+    pub async fn until_status(&self, name: &str, status: &str) -> Value {
+        self.until(name, status, |server| server["status"] == status)
+            .await
+    }
+}
+
+/// A schedule on which nothing is tried by itself within a test.
+pub fn never() -> Value {
+    json!({"initialDelayMs": 3_600_000, "maxDelayMs": 3_600_000})
+}
+
+/// One on which everything is tried at once, as far as possible.
+pub fn promptly() -> Value {
+    json!({"initialDelayMs": 100, "maxDelayMs": 200, "jitter": 0})
+}
+
+/// Health checks so often, with this action.
+pub fn asked(interval: Duration, action: &str) -> Value {
+    let interval = u64::try_from(interval.as_millis()).expect("a short time");
+    json!({"intervalMs": interval, "timeoutMs": interval, "jitter": 0, "action": action})
+}

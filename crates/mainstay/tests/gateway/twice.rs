@@ -1,0 +1,118 @@
+//! A call never runs twice unless it is known not to have run, or running it again is as good (invariant
+//! 6; G18, Y21). The fakes count.
+
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{failure, text},
+    gateway::Gateway,
+    loss::{kill, pid},
+    rest::promptly,
+};
+
+over_every_transport! {
+    /// Every run of this tool ends its server: one that only reads runs exactly twice.
+    async fn a_tool_that_only_reads_is_tried_once_more(kind) {
+        let backend = Backend::start(kind, &["--hint", "readOnlyHint"]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let result = client.call("x__crash", json!({})).await;
+        assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
+        assert_eq!(backend.runs("crash"), 2);
+    }
+
+    /// Any other runs once, and its caller is told what is known and what to do.
+    async fn a_tool_that_may_change_something_is_not(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let result = client.call("x__crash", json!({})).await;
+        let failure = failure(&result);
+        assert_eq!((&failure["kind"], &failure["server"]), (&json!("outcome_unknown"), &json!("x")), "{failure}");
+        let words = text(&result);
+        assert!(words.contains("Server 'x' was lost during the call"), "{words}");
+        assert!(words.contains("may or may not have run; check before you call again"), "{words}");
+        client.hears("x__echo").await;
+        assert_eq!(backend.runs("crash"), 1);
+    }
+
+    /// What a server says of itself is no proof: `idempotentHint` counts where `callRetry` is on.
+    async fn an_idempotent_tool_is_tried_again_where_we_are_told_so(kind) {
+        for (call_retry, runs) in [(false, 1), (true, 2)] {
+            let backend = Backend::start(kind, &["--hint", "idempotentHint"]).await.option("callRetry", call_retry);
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            gateway.client().await.call("x__crash", json!({})).await;
+            assert_eq!(backend.runs("crash"), runs, "callRetry: {call_retry}");
+        }
+    }
+
+    /// What was not sent is sent to the server that comes back.
+    async fn a_call_that_was_not_sent_is_sent(kind) {
+        let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        for round in 1..=3 {
+            client.call("x__crash", json!({})).await;
+            client.hears("x__echo").await;
+            assert_eq!((backend.runs("crash"), backend.runs("echo")), (round, round));
+        }
+    }
+
+    /// The transparent path has the same rule.
+    async fn a_private_session_has_the_same_rule(kind) {
+        for (flags, runs) in [(&[][..], 1), (&["--hint", "readOnlyHint"], 2)] {
+            let backend = Backend::start(kind, flags).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            gateway.client().await.hears("x__echo").await;
+            let own = gateway.client_at("/servers/x/mcp").await;
+            let result = own.call("crash", json!({})).await;
+            assert_eq!(failure(&result)["kind"], "outcome_unknown", "{result}");
+            assert_eq!(backend.runs("crash"), runs);
+        }
+    }
+}
+
+/// A call that only reads outlives its server.
+#[tokio::test]
+async fn a_reading_call_survives_the_death_of_its_server() {
+    let backend = Backend::start(Kind::Stdio, &["--hint", "readOnlyHint"]).await;
+    let backend = backend.option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let victim = pid(&client, "x__pid").await;
+    let (said, ()) = tokio::join!(client.say("x__sleep", json!({"ms": 700})), async {
+        backend.until_called("sleep").await;
+        kill(&victim);
+    });
+    assert_eq!(said, "slept 700 ms");
+    assert_eq!(backend.runs("sleep"), 2);
+}
+
+/// A proxy that says 502, 503 or 504 says it of a server that may have been at work. 429 comes before
+/// anything runs, and is an answer.
+#[tokio::test]
+async fn a_gateway_error_is_an_unknown_outcome() {
+    for (status, kind, hint, sent) in [
+        (502, "outcome_unknown", None, 1),
+        (503, "outcome_unknown", None, 1),
+        (504, "outcome_unknown", None, 1),
+        (503, "outcome_unknown", Some("readOnlyHint"), 2),
+        (429, "call_failed", Some("readOnlyHint"), 1),
+        (500, "call_failed", None, 1),
+    ] {
+        for transport in [Kind::Http, Kind::Sse] {
+            let flags: Vec<&str> = hint.iter().flat_map(|hint| ["--hint", hint]).collect();
+            let backend = Backend::start(transport, &flags).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let client = gateway.client().await;
+            client.hears("x__echo").await;
+            backend.fake().edit(|script| script.status = Some(status));
+            let result = client.call("x__count", json!({})).await;
+            let found = failure(&result);
+            assert_eq!(found["kind"], kind, "{status} {transport:?}: {found}");
+            let came = backend.calls_of("count").len();
+            assert_eq!(came, sent, "{status} {transport:?}");
+        }
+    }
+}
