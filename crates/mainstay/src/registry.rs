@@ -347,7 +347,7 @@ impl Merger {
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The registry holds a sender, too.
-                _ = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
+                1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
             }
             self.handle(waiting.drain(..));
         }

@@ -20,6 +20,8 @@ use crate::ms;
 /// The default, said all the same.
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
+const SECOND: Duration = Duration::from_secs(1);
+
 const GLANCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Serialize)]
@@ -36,7 +38,7 @@ pub struct Return {
 }
 
 /// One second after the loss.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Second {
     /// To open a session.
     attempts: usize,
@@ -89,28 +91,24 @@ pub async fn measure(mainstay: &Path, backends: usize) -> anyhow::Result<Return>
     gateway.stop().await?;
 
     let attempts = fleet.attempts();
-    let mut seconds: Vec<Second> = Vec::new();
-    seconds.resize_with(connected_all.as_secs() as usize + 1, Second::default);
-    let second = |at: &Instant| Some(at.checked_duration_since(lost)?.as_secs() as usize);
-    for index in attempts.iter().filter_map(second) {
-        seconds
-            .get_mut(index)
-            .into_iter()
-            .for_each(|it| it.attempts += 1);
-    }
-    for index in fleet.connections().iter().filter_map(second) {
-        seconds
-            .get_mut(index)
-            .into_iter()
-            .for_each(|it| it.connections += 1);
-    }
+    let connections = fleet.connections();
+    // What came after that belongs to the end of the measurement.
+    let within = |times: &[Instant], from: Duration| {
+        let (from, to) = (lost + from, lost + connected_all.min(from + SECOND));
+        times.iter().filter(|at| (from..to).contains(*at)).count()
+    };
+    let seconds = (0..=connected_all.as_secs()).map(Duration::from_secs);
+    let seconds = seconds.map(|from| Second {
+        attempts: within(&attempts, from),
+        connections: within(&connections, from),
+    });
     Ok(Return {
         backends,
         max_attempts_per_second: MAX_ATTEMPTS_PER_SECOND,
-        most_attempts_in_any_second: gate::most_within(&attempts, Duration::from_secs(1)),
+        most_attempts_in_any_second: gate::most_within(&attempts, SECOND),
         lost_all_ms: ms(lost_all),
         back_ms: ms(back),
         connected_all_ms: ms(connected_all),
-        seconds,
+        seconds: seconds.collect(),
     })
 }
