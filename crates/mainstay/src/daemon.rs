@@ -16,7 +16,7 @@ use crate::{
     front::{
         guard::Guard,
         http::{self, Door},
-        mcp::{self, Hub},
+        mcp::{self, Hub, Seal},
         rest,
     },
     registry::Registry,
@@ -46,6 +46,7 @@ impl Daemon {
     pub fn start(config: &Config, setting: Setting) -> Self {
         let origin = setting.origin.clone();
         let lineage = setting.lineage.clone();
+        let session_key = setting.session_key.clone();
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
         let reloader = origin.map(|origin| {
@@ -57,6 +58,7 @@ impl Daemon {
             Calls::default(),
             config.page_size,
             lineage,
+            Seal::new(session_key),
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({

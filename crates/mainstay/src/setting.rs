@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use mainstay_core::config::Secret;
+
 use crate::{clock::SleepClock, lineage::Lineage, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Where the servers' logs go, in `logs/`; the folder is ours alone. Without one there are none.
     pub state: Option<PathBuf>,
+    /// Seals the ids of clients' sessions, so that a later run knows them; without one none does.
+    pub session_key: Option<Secret>,
     /// Where catalogs are kept between runs, shared with other Mainstays.
     pub catalogs: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
@@ -22,6 +26,7 @@ impl Default for Setting {
     fn default() -> Self {
         Self {
             state: None,
+            session_key: None,
             catalogs: None,
             origin: None,
             clock: SleepClock::system(),

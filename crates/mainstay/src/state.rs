@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 const LOCK: &str = "lock";
 const TOKEN: &str = "token";
+const SESSION_KEY: &str = "session.key";
 const DAEMON: &str = "daemon.json";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
@@ -120,10 +121,12 @@ impl StateDir {
     /// Takes the directory for this process, until the result is dropped.
     pub fn own(self) -> Result<Ownership, StateError> {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
-        let token = self.token()?;
+        let token = self.secret(TOKEN)?;
+        let session_key = self.secret(SESSION_KEY)?;
         Ok(Ownership {
             dir: self,
             token,
+            session_key,
             _lock: lock,
         })
     }
@@ -167,9 +170,9 @@ impl StateDir {
         serde_json::from_slice(&fs::read(self.0.join(DAEMON)).ok()?).ok()
     }
 
-    /// The token, made at the first start and kept.
-    fn token(&self) -> Result<Secret, StateError> {
-        let path = self.0.join(TOKEN);
+    /// A secret, made at the first start and kept.
+    fn secret(&self, name: &str) -> Result<Secret, StateError> {
+        let path = self.0.join(name);
         match read_token(&path) {
             Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 let token = random_token()?;
@@ -223,6 +226,8 @@ impl Instance {
 pub struct Ownership {
     dir: StateDir,
     pub token: Secret,
+    /// Seals the ids of clients' sessions.
+    pub session_key: Secret,
     _lock: File,
 }
 
@@ -386,7 +391,7 @@ mod tests {
         let owner = dir.clone().own().expect("owned");
         owner.announce("http://127.0.0.1:1").expect("announced");
         assert_eq!(mode(dir.path()), 0o700);
-        for name in [TOKEN, DAEMON, LOCK] {
+        for name in [TOKEN, SESSION_KEY, DAEMON, LOCK] {
             assert_eq!(mode(&dir.path().join(name)), 0o600, "{name}");
         }
         drop(owner);

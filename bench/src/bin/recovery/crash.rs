@@ -16,9 +16,14 @@ use crate::load::Load;
 const CONNECTIONS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// How long the server is up before each kill: one that dies as soon as it is up waits for the distance
+/// between two attempts.
+pub const UPTIMES: [Duration; 2] = [Duration::from_millis(1200), Duration::ZERO];
+
 #[derive(Debug, Serialize)]
 pub struct Crashes {
     connections: usize,
+    uptime_ms: u128,
     pause_ms: u128,
     /// From the kill to the end of the first call that was begun after it and answered.
     recovery_ms: Milliseconds,
@@ -26,7 +31,7 @@ pub struct Crashes {
     failed_calls: usize,
 }
 
-pub async fn measure(mainstay: &Path, kills: usize) -> anyhow::Result<Crashes> {
+pub async fn measure(mainstay: &Path, kills: usize, uptime: Duration) -> anyhow::Result<Crashes> {
     // Without a budget: it is the same server that dies so often.
     let server = json!({"command": fake_server::binary(), "restart": {"maxAttempts": 0}});
     let servers = Map::from_iter([("x".to_owned(), server)]);
@@ -34,6 +39,7 @@ pub async fn measure(mainstay: &Path, kills: usize) -> anyhow::Result<Crashes> {
     let mut load = Load::start(&gateway.endpoint, "x__echo", CONNECTIONS, PAUSE).await?;
     let mut times = Vec::new();
     for _ in 0..kills {
+        tokio::time::sleep(uptime).await;
         let now = Instant::now();
         load.success(|it| it.began > now).await?;
         let pid = gateway.servers().await?[0].pid.context("it runs")?;
@@ -53,6 +59,7 @@ pub async fn measure(mainstay: &Path, kills: usize) -> anyhow::Result<Crashes> {
     gateway.stop().await?;
     Ok(Crashes {
         connections: CONNECTIONS,
+        uptime_ms: uptime.as_millis(),
         pause_ms: PAUSE.as_millis(),
         recovery_ms: Milliseconds::of(&times),
         failed_calls,

@@ -51,7 +51,7 @@ enum What {
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    crash: Option<crash::Crashes>,
+    crashes: Vec<crash::Crashes>,
     outages: Vec<outage::Outages>,
     starts: Vec<start::Start>,
     fleet: Option<fleet::Return>,
@@ -101,7 +101,10 @@ async fn run(args: Args) -> anyhow::Result<Report> {
     let wants = |what| args.what.is_empty() || args.what.contains(&what);
     let mut report = Report::default();
     if wants(What::Crash) {
-        report.crash = Some(crash::measure(&args.mainstay, args.kills).await?);
+        for uptime in crash::UPTIMES {
+            let crashes = crash::measure(&args.mainstay, args.kills, uptime).await?;
+            report.crashes.push(crashes);
+        }
     }
     if wants(What::Outage) {
         for calls in [outage::Calls::Steady, outage::Calls::None] {

@@ -93,9 +93,14 @@ pub struct Stop {
 /// `params` of our own `initialize`. Nothing that asks a person is declared: a shared session cannot
 /// know whom to ask (design section 9).
 pub fn own_initialize() -> Arc<str> {
+    initialize_at(Revision::LATEST)
+}
+
+/// The same at another revision.
+pub fn initialize_at(revision: Revision) -> Arc<str> {
     format!(
         r#"{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"mainstay","version":"{}"}}}}"#,
-        Revision::LATEST,
+        revision,
         env!("CARGO_PKG_VERSION"),
     )
     .into()

@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use fake_server::gate::Mode;
+use http::StatusCode;
 use mainstay::{clock::SleepClock, setting::Setting};
+use mainstay_core::config::Secret;
 use serde_json::{Value, json};
 
 use crate::{
@@ -396,4 +398,64 @@ async fn a_backend_that_recovers_is_announced() {
     backend.fake().refuse(false).await.expect("the fake runs");
     while stream.message().await["method"] != "notifications/tools/list_changed" {}
     client.hears("x__echo").await;
+}
+
+/// mcphub#405: a restart of the gateway invalidates all clients. Here a session goes on, on both paths:
+/// its calls, its stream, its end; nobody else's id will do, nor one of another path.
+#[tokio::test]
+async fn a_restart_of_ours_costs_no_client_its_session() {
+    let backend = Backend::http().await;
+    let all = config(&[("x", &backend)], json!({}));
+    let run = async |key: &str| {
+        let session_key = Some(Secret::new(key));
+        let setting = Setting {
+            session_key,
+            ..Setting::default()
+        };
+        Gateway::set(&all, setting).await
+    };
+    let gateway = run("the key of this house").await;
+    let mut sessions = Vec::new();
+    for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
+        let client = gateway.client_at(path).await;
+        client.hears(tool).await;
+        sessions.push((path, tool, client.session.expect("a session")));
+    }
+    let status = |client: Http| async move { client.delete().await };
+    let unknown = |gateway: &Gateway, path: &str, id: &str| {
+        let mut client = gateway.stranger(path);
+        client.session = Some(id.to_owned());
+        status(client)
+    };
+    gateway.stop().await;
+
+    let gateway = run("another").await;
+    for (path, _, id) in &sessions {
+        assert_eq!(unknown(&gateway, path, id).await, StatusCode::NOT_FOUND);
+    }
+    gateway.stop().await;
+
+    let gateway = run("the key of this house").await;
+    for (path, tool, id) in &sessions {
+        let other = if *path == "/mcp" {
+            "/servers/x/mcp"
+        } else {
+            "/mcp"
+        };
+        assert_eq!(unknown(&gateway, other, id).await, StatusCode::NOT_FOUND);
+        let mut client = gateway.stranger(path);
+        client.session = Some(id.clone());
+        client.hears(tool).await;
+        let mut stream = client.listen().await;
+        if *path == "/mcp" {
+            // What it listed before may not be so any more.
+            assert_eq!(
+                stream.message().await["method"],
+                "notifications/tools/list_changed"
+            );
+        }
+        assert!(client.delete().await.is_success());
+        assert_eq!(unknown(&gateway, path, id).await, StatusCode::NOT_FOUND);
+    }
+    gateway.stop().await;
 }

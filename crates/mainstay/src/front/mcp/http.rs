@@ -229,7 +229,10 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
             "Mcp-Session-Id is missing: initialize first",
         ));
     };
-    let session = id.to_str().ok().and_then(|id| hub.session(id));
+    let session = id
+        .to_str()
+        .ok()
+        .and_then(|id| hub.session(id).or_else(|| hub.revive(id, scope)));
     session
         .filter(|session| session.serves(scope))
         .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew"))

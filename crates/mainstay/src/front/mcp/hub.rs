@@ -1,13 +1,13 @@
 //! All client sessions: opening and ending them, and telling them what servers announce.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
 use mainstay_core::{
-    catalog::Target,
+    catalog::{ListKind, Target},
     era::{LogLevel, Revision},
     failure::Failure,
     ids::ServerName,
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     outbox::Outbox,
+    seal::Seal,
     session::{Backend, ClientSession, Scope},
     subscriptions::{Resource, Subscriptions},
     transparent,
@@ -27,7 +28,7 @@ use crate::{
     lineage::Lineage,
     registry::{Announcement, Registry},
     supervisor::{Private, Server},
-    transport::{Frame, Notice, Session},
+    transport::{self, Frame, Notice, Session},
 };
 
 /// Idle sessions end after this time, their upstream sessions sooner (design sections 9 and 12).
@@ -54,6 +55,9 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    seal: Seal,
+    /// Sessions of earlier runs that have ended in this one: they are not revived again.
+    ended: Mutex<HashSet<Box<str>>>,
     /// Owners of resources that nobody lists, as far as they have been found.
     found: Mutex<HashMap<Box<str>, Target>>,
     sessions: RwLock<HashMap<Box<str>, Arc<ClientSession>>>,
@@ -82,8 +86,11 @@ impl Hub {
         calls: Calls,
         page_size: Option<usize>,
         lineage: Lineage,
+        seal: Seal,
     ) -> Self {
         Self {
+            seal,
+            ended: Mutex::default(),
             registry,
             calls,
             page_size,
@@ -105,7 +112,6 @@ impl Hub {
         {
             return Err(NoSession::TooMany);
         }
-        let id = session_id()?;
         let outbox = Arc::new(Outbox::default());
         let (backend, revision, result) = match &scope {
             Scope::All => {
@@ -129,6 +135,10 @@ impl Hub {
                 )
             }
         };
+        let id = self
+            .seal
+            .id(scope.server_name(), revision)
+            .map_err(|_| NoSession::Random)?;
         let session = Arc::new(ClientSession::new(id, revision, scope, backend, outbox));
         let mut sessions = self
             .sessions
@@ -194,6 +204,49 @@ impl Hub {
             .cloned()
     }
 
+    /// A session of an earlier run of ours: its client need not learn of the restart (mcphub#405). What
+    /// it subscribed to is forgotten, and its lists may have changed.
+    pub fn revive(&self, id: &str, scope: &Scope) -> Option<Arc<ClientSession>> {
+        let unsealed = self.seal.open(id)?;
+        let ended = || {
+            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.contains(id)
+        };
+        if unsealed.server != scope.server_name() || ended() {
+            return None;
+        }
+        let outbox = Arc::new(Outbox::default());
+        let backend = match scope {
+            Scope::All => {
+                for kind in ListKind::ALL {
+                    outbox.push(message::request(None, kind.changed().name(), None));
+                }
+                Backend::Aggregate
+            }
+            Scope::One(server) => {
+                let initialize = transport::initialize_at(unsealed.revision);
+                Backend::Transparent(Arc::new(
+                    server.private(initialize, Arc::clone(&outbox) as _),
+                ))
+            }
+        };
+        let revived =
+            ClientSession::new(id.into(), unsealed.revision, scope.clone(), backend, outbox);
+        let mut sessions = self
+            .sessions
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= MAX_SESSIONS {
+            return None;
+        }
+        // Requests that come at once revive it once.
+        let session = sessions
+            .entry(id.into())
+            .or_insert_with(|| Arc::new(revived));
+        tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
+        Some(Arc::clone(session))
+    }
+
     pub fn session_count(&self) -> usize {
         self.sessions
             .read()
@@ -218,6 +271,14 @@ impl Hub {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(id);
         let Some(session) = session else { return false };
+        if self.seal.open(id).is_some() {
+            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            // Full: one that is revived once more does no harm.
+            if ended.len() >= MAX_SESSIONS {
+                ended.clear();
+            }
+            ended.insert(id.into());
+        }
         session.end(reason);
         for resource in self.subscriptions.remove_session(id) {
             self.unsubscribe(&resource);
@@ -420,11 +481,4 @@ impl Hub {
             self.end(&session.id, "Mainstay is shutting down");
         }
     }
-}
-
-/// 128 random bits, visible ASCII (specification, transports, "Session Management").
-fn session_id() -> Result<Box<str>, NoSession> {
-    let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes).map_err(|_| NoSession::Random)?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)).into())
 }

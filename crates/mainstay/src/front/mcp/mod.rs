@@ -8,10 +8,11 @@ pub mod http;
 mod hub;
 mod outbox;
 mod reply;
+mod seal;
 mod session;
 mod sse_body;
 pub mod stdio;
 mod subscriptions;
 mod transparent;
 
-pub use self::{hub::Hub, session::Scope, sse_body::ResponseBody};
+pub use self::{hub::Hub, seal::Seal, session::Scope, sse_body::ResponseBody};

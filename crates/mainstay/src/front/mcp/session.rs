@@ -28,6 +28,14 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// The server that it is about; `None` is all of them.
+    pub fn server_name(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::One(server) => Some(server.name.as_str()),
+        }
+    }
+
     /// Whether a session of this scope may be used at an endpoint of the other.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,0 +1,163 @@
+//! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
+//! sessions (design section 12; mcphub#405).
+//!
+//! `RUN (11) REVISION (1) RANDOM (16) SEAL (16) [- SERVER]`, hexadecimal but for the server's name: visible
+//! ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
+//! together are 128 bits that nobody can guess.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use mainstay_core::{config::Secret, era::Revision};
+use sha2::Sha256;
+
+/// Bytes of the seal that an id carries.
+const SEAL: usize = 8;
+
+const RUN_DIGITS: usize = 11;
+const REVISION_DIGITS: usize = 1;
+const RANDOM_DIGITS: usize = 16;
+const HEAD_DIGITS: usize = RUN_DIGITS + REVISION_DIGITS + RANDOM_DIGITS;
+
+/// What an id of an earlier run says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unsealed<'i> {
+    /// Of `/servers/<name>/mcp`; `None` is `/mcp`.
+    pub server: Option<&'i str>,
+    pub revision: Revision,
+}
+
+/// Makes ids, and knows those of earlier runs with the same key.
+#[derive(Debug)]
+pub struct Seal {
+    /// Without one, no later run knows the ids of this one.
+    key: Option<Secret>,
+    /// When this run began, in milliseconds: ids of this run that are unknown have ended.
+    run: u64,
+}
+
+impl Seal {
+    pub fn new(key: Option<Secret>) -> Self {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let run = u64::try_from(since.as_millis()).unwrap_or_default();
+        Self { key, run }
+    }
+
+    /// A new id.
+    pub fn id(
+        &self,
+        server: Option<&str>,
+        revision: Revision,
+    ) -> Result<Box<str>, getrandom::Error> {
+        let number = random()?;
+        let index = Revision::ALL.iter().position(|known| *known == revision);
+        let head = format!(
+            "{:011x}{:x}{number:016x}",
+            self.run,
+            index.unwrap_or_default()
+        );
+        let seal = match &self.key {
+            Some(key) => mac(key, &head, server).finalize().into_bytes()[..SEAL]
+                .iter()
+                .fold(0, |seal, byte| seal << 8 | u64::from(*byte)),
+            None => random()?,
+        };
+        Ok(match server {
+            Some(server) => format!("{head}{seal:016x}-{server}"),
+            None => format!("{head}{seal:016x}"),
+        }
+        .into())
+    }
+
+    /// What an id of an earlier run says; `None` for one of this run, or of nobody.
+    pub fn open<'i>(&self, id: &'i str) -> Option<Unsealed<'i>> {
+        let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
+        let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
+        let server = if rest.is_empty() {
+            None
+        } else {
+            Some(rest.strip_prefix('-')?)
+        };
+        let seal = u64::from_str_radix(seal, 16).ok()?.to_be_bytes();
+        let key = self.key.as_ref()?;
+        mac(key, head, server).verify_truncated_left(&seal).ok()?;
+        let (run, rest) = head.split_at(RUN_DIGITS);
+        if u64::from_str_radix(run, 16).ok()? >= self.run {
+            return None;
+        }
+        let index = usize::from_str_radix(&rest[..REVISION_DIGITS], 16).ok()?;
+        Some(Unsealed {
+            server,
+            revision: *Revision::ALL.get(index)?,
+        })
+    }
+}
+
+fn mac(key: &Secret, head: &str, server: Option<&str>) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
+        .expect("a key of any length will do");
+    mac.update(head.as_bytes());
+    mac.update(b"-");
+    mac.update(server.unwrap_or_default().as_bytes());
+    mac
+}
+
+fn random() -> Result<u64, getrandom::Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(key: u8, run: u64) -> Seal {
+        Seal {
+            key: Some(Secret::new(format!("a key with the number {key}"))),
+            run,
+        }
+    }
+
+    #[test]
+    fn a_later_run_knows_what_a_session_was() {
+        for revision in Revision::ALL {
+            for server in [None, Some("files")] {
+                let id = run(1, 1_795_000_000_000)
+                    .id(server, revision)
+                    .expect("random");
+                let known = run(1, 1_795_000_000_001);
+                assert_eq!(known.open(&id), Some(Unsealed { server, revision }), "{id}");
+            }
+        }
+    }
+
+    #[test]
+    fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
+        let seal = run(1, 2_000_000_000_000);
+        let id = run(1, 1)
+            .id(Some("files"), Revision::LATEST)
+            .expect("random");
+        assert!(seal.open(&id).is_some());
+        assert_eq!(run(2, 2_000_000_000_000).open(&id), None, "another key");
+        assert_eq!(run(1, 1).open(&id), None, "this run's own have ended");
+        assert_eq!(Seal::new(None).open(&id), None, "without a key");
+        for index in 0..id.len() {
+            let mut changed = id.to_string().into_bytes();
+            changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert_eq!(seal.open(&changed), None, "{changed}");
+        }
+        for other in [
+            "",
+            "x",
+            &id[..id.len() - 1],
+            &id[..44],
+            "é".repeat(30).as_str(),
+        ] {
+            assert_eq!(seal.open(other), None, "{other}");
+        }
+    }
+}
