@@ -44,6 +44,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             ),
         }
     }
+    if cli.command.is_guarded() {
+        allow_many_files();
+    }
     let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
     // One thread needs no queue between threads: a call costs less, and more is written in one go.
     let mut builder = if workers == 1 {
@@ -60,6 +63,28 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     runtime.shutdown_timeout(SHUTDOWN_LIMIT);
     Ok(exit)
 }
+
+/// Files that we want to be able to have open: two or three for each server, one for each client. More
+/// would slow down children that look at every number they might have inherited.
+#[cfg(unix)]
+const FILES: u64 = 65_536;
+
+/// Systems allow 1024 unless one asks, which 500 servers exceed.
+#[cfg(unix)]
+fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(FILES, |hard| hard.min(FILES));
+    if limit.current.is_some_and(|soft| soft < wanted) {
+        limit.current = Some(wanted);
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, wanted, "more files cannot be opened");
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn allow_many_files() {}
 
 /// How many threads carry the tasks unless `MAINSTAY_WORKERS` says otherwise: half of the cores, for
 /// stdio servers run beside us. Fewer threads also hand over less, and write more in one go.

@@ -119,6 +119,8 @@ over_every_transport! {
         let mut stream = client.listen().await;
         subscribe(&client, "fake://text").await;
         client.result("logging/setLevel", json!({"level": "error"})).await;
+        // Passed on in the background: the crash must not overtake it.
+        backend.until_count("logging/setLevel", 1).await;
         client.call("x__crash", json!({})).await;
         client.hears("x__echo").await;
         backend.until_count(SUBSCRIBE, 2).await;
