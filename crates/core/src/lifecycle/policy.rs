@@ -143,10 +143,6 @@ impl Preset {
             mode: RestartMode::AsReconnect,
             ..base.restart.clone()
         };
-        let never = Restart {
-            mode: RestartMode::Never,
-            ..base.restart.clone()
-        };
         match self {
             Self::Default => base,
             Self::Persistent => Policy {
@@ -204,36 +200,20 @@ impl Preset {
                 },
                 ..base
             },
-            Self::Desktop => Policy {
-                reconnect: Reconnect {
-                    mode: ReconnectMode::Off,
-                    initial_failure: InitialFailure::Error,
-                    on_call: false,
-                    ..base.reconnect
-                },
-                restart: never,
-                health: health::Policy {
-                    interval: None,
-                    ..base.health
-                },
-                ..base
-            },
-            Self::Manual => Policy {
-                reconnect: Reconnect {
-                    mode: ReconnectMode::Manual,
-                    initial_failure: InitialFailure::Error,
-                    on_call: false,
-                    ..base.reconnect
-                },
-                restart: never,
-                health: health::Policy {
-                    interval: None,
-                    ..base.health
-                },
-                ..base
-            },
+            Self::Desktop => by_hand(base, ReconnectMode::Off),
+            Self::Manual => by_hand(base, ReconnectMode::Manual),
         }
     }
+}
+
+/// Nothing is done without being asked for.
+fn by_hand(mut policy: Policy, mode: ReconnectMode) -> Policy {
+    policy.reconnect.mode = mode;
+    policy.reconnect.initial_failure = InitialFailure::Error;
+    policy.reconnect.on_call = false;
+    policy.restart.mode = RestartMode::Never;
+    policy.health.interval = None;
+    policy
 }
 
 impl Default for Policy {

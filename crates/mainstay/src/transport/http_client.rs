@@ -217,7 +217,7 @@ pub fn unavailable(response: &Response, asked: &str) -> Loss {
 }
 
 /// Seconds, or the time of day (RFC 9110, 10.2.3).
-fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));

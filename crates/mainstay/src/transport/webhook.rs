@@ -1,11 +1,11 @@
 //! POSTs to a receiver that is no MCP server: somebody's webhook.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mainstay_core::config::{self, HttpLaunch, HttpTransport};
 
 use super::{
-    http_client::{self, Target},
+    http_client::{self, Target, retry_after},
     http1,
 };
 
@@ -65,9 +65,8 @@ impl Webhook {
             let posted = self.0.clone().follow("POST", &headers, Some(json));
             let (response, _) = posted.await?;
             let (status, taken) = (response.head.status, response.head.is_success());
-            let retry_after = response.head.get("retry-after");
-            // As a date it counts as none.
-            let seconds = retry_after.and_then(|text| text.trim().parse().ok());
+            let wait = response.head.get("retry-after");
+            let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
             // Read to its end, so that the connection can be used again.
             http_client::error_text(response).await;
             if taken {
@@ -75,7 +74,7 @@ impl Webhook {
             }
             Err(NotTaken::Refused {
                 status,
-                retry_after: seconds.map(Duration::from_secs),
+                retry_after,
             })
         };
         tokio::time::timeout(limit, exchange)

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use mainstay_core::message::Method;
 use tokio::time::{Instant, timeout};
 
-use super::{Door, lists::Filter, refusal::Refusal};
+use super::{Door, lists::Filter, refusal::Refusal, servers::millis};
 use crate::{
     api::{HealthReport, HealthStatus, ServerHealth},
     supervisor::Server,
@@ -88,8 +88,4 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         }
     }
     found
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -135,7 +135,8 @@ fn details(server: &Arc<Server>) -> api::Server {
     }
 }
 
-fn millis(span: Duration) -> u64 {
+/// As the wire types have times: whole milliseconds.
+pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
