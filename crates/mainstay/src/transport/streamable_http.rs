@@ -2,6 +2,7 @@
 //! for what the server says unasked, and a session id that holds them together.
 
 use std::{
+    pin::pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -106,11 +107,19 @@ impl From<Loss> for Refused {
 }
 
 pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Refused> {
-    let close = opening.stop.close.clone();
+    let mut greeting = pin!(greet_server(opening, launch));
     tokio::select! {
-        opened = greet_server(opening, launch) => opened,
-        () = close.cancelled() => Err(Loss::Disconnected("stopped".to_owned()).into()),
+        opened = &mut greeting => return opened,
+        () = opening.stop.close.cancelled() => {}
     }
+    // By now the server may keep a session for us, and only its answer tells which one to end.
+    let farewell = async {
+        if let Ok((_, running)) = greeting.await {
+            running.await;
+        }
+    };
+    timeout(GOODBYE_LIMIT, farewell).await.ok();
+    Err(Loss::Disconnected("stopped".to_owned()).into())
 }
 
 async fn greet_server(
