@@ -420,6 +420,7 @@ impl Task {
             hang_after,
             listener,
             log: Arc::clone(&self.log),
+            turns: Arc::clone(&self.fleet.pace.turns),
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());

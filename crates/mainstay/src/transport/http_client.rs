@@ -96,10 +96,12 @@ impl Target {
 
     /// Sends a request without a body.
     pub fn send(&self, template: &Template) -> Responding {
-        let mut request = Vec::with_capacity(template.0.len() + 2);
-        request.extend_from_slice(&template.0);
-        request.extend_from_slice(b"\r\n");
-        self.client.send(request)
+        self.client.send(bodiless(template))
+    }
+
+    /// Over a connection of its own.
+    pub fn send_afresh(&self, template: &Template) -> Responding {
+        self.client.send_afresh(bodiless(template))
     }
 
     pub fn send_body(&self, template: &Template, body: &str) -> Responding {
@@ -146,6 +148,10 @@ fn whole(template: &Template, body: &str) -> Vec<u8> {
     request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
     request.extend_from_slice(body.as_bytes());
     request
+}
+
+fn bodiless(template: &Template) -> Vec<u8> {
+    [&template.0[..], b"\r\n"].concat()
 }
 
 fn redirect(response: &Response, from: &Uri) -> Option<Uri> {

@@ -30,6 +30,7 @@ mod session;
 mod sse;
 mod stdio;
 mod streamable_http;
+mod turns;
 mod unasked;
 mod vitals;
 mod webhook;
@@ -55,6 +56,7 @@ pub use self::{
     health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
     session::Session,
+    turns::Turns,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
     webhook::{NotTaken, Webhook},
@@ -80,6 +82,8 @@ pub struct Opening {
     pub listener: Arc<dyn Listener>,
     /// What it says beside the protocol.
     pub log: Arc<ServerLog>,
+    /// When it may knock again by itself.
+    pub turns: Arc<Turns>,
     pub stop: Stop,
 }
 

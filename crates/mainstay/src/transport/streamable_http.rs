@@ -28,6 +28,7 @@ use super::{
     http1::{self, Responding},
     pending::Pending,
     session::Link,
+    turns::Turns,
     unasked::Unasked,
     vitals::Vitals,
 };
@@ -60,6 +61,7 @@ pub struct HttpLink {
     pub(super) max_message_bytes: usize,
     pub(super) vitals: Arc<Vitals>,
     outgoing: mpsc::Sender<String>,
+    turns: Arc<Turns>,
     /// The connections that stand are not to be trusted: the stream gets a new one.
     forgotten: Notify,
     over: OnceLock<Loss>,
@@ -147,6 +149,7 @@ async fn greet_server(
         max_message_bytes: opening.max_message_bytes,
         vitals: Arc::new(Vitals::new(opening.hang_after)),
         outgoing,
+        turns: Arc::clone(&opening.turns),
         forgotten: Notify::new(),
         over: OnceLock::new(),
         lost: CancellationToken::new(),
@@ -319,7 +322,8 @@ impl HttpLink {
         loop {
             let mut headers = vec![("accept", "text/event-stream")];
             headers.extend(last_event.as_deref().map(|id| (LAST_EVENT_ID, id)));
-            let get = self.target.send(&self.bare("GET", headers));
+            // One that lay idle may be closed already, and say nothing about the server.
+            let get = self.target.send_afresh(&self.bare("GET", headers));
             let answered = tokio::select! {
                 answered = get => answered,
                 () = self.forgotten.notified() => continue,
@@ -359,13 +363,17 @@ impl HttpLink {
                 }
                 // 405 is normal: no stream is offered. Other refusals will not change either.
                 Ok(response) if response.head.status < 500 => return,
-                Err(http1::Error::Connect(error)) => {
+                // Nobody is there. Who takes a connection and drops it may never have known GET; but
+                // whose stream was cut before as well is gone.
+                Err(error) if offered || matches!(error, http1::Error::Connect(_)) => {
                     self.lose(Loss::Disconnected(error.to_string()));
                     return;
                 }
                 Ok(_) | Err(_) => {}
             }
             tokio::time::sleep(wait).await;
+            // Streams that were cut together are not opened again together.
+            self.turns.take().await;
             wait = (wait * 2).min(LAST_RETRY);
         }
     }

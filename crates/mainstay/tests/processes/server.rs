@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use mainstay::{
     lineage::Lineage,
     logs::Logs,
-    transport::{self, Listener, Notice, Opening, Stop},
+    transport::{self, Listener, Notice, Opening, Stop, Turns},
 };
 use mainstay_core::{
     config::{Launch, Secret, StdioLaunch},
@@ -85,6 +85,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             hang_after: Duration::from_secs(120),
             listener: Arc::new(Nobody),
             log: Logs::default().server(&server),
+            turns: Arc::new(Turns::new(50)),
             server: server.clone(),
             stop: stop.clone(),
         };

@@ -1,0 +1,76 @@
+//! Turns on the network, shared by all servers: a fleet that is lost at once comes back in order.
+
+use std::time::Duration;
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until},
+};
+
+/// So many attempts as a second may have take this long. An attempt reaches its server a little later
+/// than it begins, now more, now less; at the servers, too, a second shall not have too many.
+const SPAN: Duration = Duration::from_millis(1100);
+
+/// Hands out one attempt after the other (`maxAttemptsPerSecond`, design section 5).
+#[derive(Debug)]
+pub struct Turns {
+    gap: Duration,
+    /// Held by whoever is next, until the turn comes: a turn that comes late delays those after it,
+    /// and does not let them follow in a heap.
+    next: Mutex<Instant>,
+}
+
+impl Turns {
+    pub fn new(per_second: u32) -> Self {
+        Self {
+            gap: SPAN / per_second.max(1),
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Resolves when the caller may knock at its server.
+    pub async fn take(&self) {
+        let mut next = self.next.lock().await;
+        sleep_until(*next).await;
+        *next = Instant::now() + self.gap;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesOrdered};
+
+    use super::*;
+
+    /// Design section 5: `maxAttemptsPerSecond` holds over any second.
+    #[tokio::test(start_paused = true)]
+    async fn attempts_take_turns() {
+        let turns = Turns::new(50);
+        let start = Instant::now();
+        for turn in 0..100u32 {
+            turns.take().await;
+            assert!(start.elapsed() >= Duration::from_millis(22) * turn);
+        }
+        assert!(start.elapsed() < Duration::from_millis(2300));
+    }
+
+    /// A machine that stood still for a while does not make up for it.
+    #[tokio::test(start_paused = true)]
+    async fn turns_that_come_late_do_not_come_in_a_heap() {
+        let turns = Turns::new(50);
+        let turn = || async {
+            turns.take().await;
+            Instant::now()
+        };
+        let mut taken = Vec::new();
+        let mut all: FuturesOrdered<_> = (0..3).map(|_| turn()).collect();
+        taken.extend(all.next().await);
+        assert!(all.next().now_or_never().is_none());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        while let Some(at) = all.next().await {
+            assert!(taken.last().is_none_or(|last| at >= *last + turns.gap));
+            taken.push(at);
+        }
+        assert_eq!(taken.len(), 3);
+    }
+}
