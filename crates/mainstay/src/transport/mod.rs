@@ -97,7 +97,7 @@ pub struct Stop {
 /// `params` of our own `initialize`. Nothing that asks a person is declared: a shared session cannot
 /// know whom to ask (design section 9).
 pub fn own_initialize() -> Arc<str> {
-    initialize_at(Revision::LATEST)
+    initialize_at(Revision::LATEST_LEGACY)
 }
 
 /// The same at another revision.
