@@ -22,6 +22,7 @@ impl Revision {
         Self::V2025_11_25,
     ];
     pub const LATEST: Self = Self::V2025_11_25;
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// What an HTTP request without `MCP-Protocol-Version` and without a session is taken for.
     pub const ASSUMED: Self = Self::V2025_03_26;
 

@@ -293,7 +293,7 @@ impl Task {
         let before = std::mem::replace(&mut self.config, config);
         self.kept = kept(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
-        let relaunch = before.launch != self.config.launch;
+        let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
             self.close_privates();
         }
