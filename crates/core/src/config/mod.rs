@@ -29,7 +29,7 @@ mod syntax;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use crate::{ids::ServerName, era::Revision, lifecycle::Policy};
+use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};

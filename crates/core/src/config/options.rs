@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{era::Revision, lifecycle::Preset};
 
 use super::{
-    Isolation, ListChanged, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields,
-    node::Node, policies::Policies,
+    Isolation, ListChanged, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry,
+    fields::Fields, node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -74,7 +74,8 @@ impl<'e> Entry<'e, '_, '_> {
             server.isolation = node.word(self.report, &words);
         }
         if let Some(node) = self.fields.take("protocol") {
-            let revisions = Revision::ALL.map(|revision| (revision.as_str(), Protocol::At(revision)));
+            let revisions =
+                Revision::ALL.map(|revision| (revision.as_str(), Protocol::At(revision)));
             let mut words = vec![
                 ("auto", Protocol::Auto),
                 ("legacy", Protocol::At(Revision::LATEST_LEGACY)),

@@ -214,10 +214,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         ("maxSessions", old.max_sessions != *max_sessions),
         ("isolation", old.isolation != *isolation),
         ("protocol", old.protocol != *protocol),
-        (
-            "serverRequests",
-            old.server_requests != *server_requests,
-        ),
+        ("serverRequests", old.server_requests != *server_requests),
         ("roots", old.roots != *roots),
         ("healthCheckUrl", old.health_check_url != *health_check_url),
     ]));
