@@ -20,7 +20,30 @@ pub struct Caller {
     pub log_level: Option<LogLevel>,
 }
 
+/// Ourselves, where nobody else asks: nothing that asks back can be taken.
+impl Default for Caller {
+    fn default() -> Self {
+        Self::at(Revision::LATEST_LEGACY)
+    }
+}
+
 impl Caller {
+    /// One of which nothing but its revision is known.
+    pub fn at(revision: Revision) -> Self {
+        Self {
+            revision,
+            capabilities: Arc::new(ClientCapabilities::none()),
+            client_info: None,
+            log_level: None,
+        }
+    }
+
+    /// Who sent `initialize` with these params (JSON text), at the revision that we answer with.
+    pub fn of_initialize(params: &str) -> Self {
+        let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
+        Self::initialized(params, Revision::negotiate(&requested))
+    }
+
     /// Who sent `initialize` with these params (JSON text) and got this revision.
     pub fn initialized(params: &str, revision: Revision) -> Self {
         Self {
@@ -44,15 +67,22 @@ impl Caller {
         })
     }
 
+    /// Whether it gets log messages without having asked for any.
+    pub fn logs_by_default(&self) -> bool {
+        self.era() == Era::Legacy
+    }
+
     pub fn era(&self) -> Era {
         self.revision.era()
     }
 
     /// Whether it can be asked this, with these params (JSON text): its revision knows the question,
-    /// and it declared that it takes it.
+    /// and it declared that it takes it. What is none of the protocol's questions is an extension's,
+    /// and the client's to refuse.
     pub fn takes(&self, question: Method, params: &str) -> bool {
-        Need::of(question, params).is_some_and(|need| need.known_to(self.revision))
-            && self.capabilities.allows(question, params)
+        Need::of(question, params).is_none_or(|need| {
+            need.known_to(self.revision) && self.capabilities.allows(question, params)
+        })
     }
 
     /// `params` of an `initialize` in its name, at this revision.

@@ -169,6 +169,15 @@ impl ClientCapabilities {
         }
     }
 
+    /// A client that takes every question there is.
+    pub fn all() -> Self {
+        Self::read(r#"{"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"roots":{}}"#)
+    }
+
+    pub fn roots_only() -> Self {
+        Self::read(r#"{"roots":{}}"#)
+    }
+
     /// The object as it was declared.
     pub fn raw(&self) -> &str {
         &self.raw

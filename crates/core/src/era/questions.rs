@@ -1,11 +1,16 @@
 //! What a server asks its client while it works on a call: as requests of its own (legacy), or as a
 //! result that wants an answer and a second attempt (modern: "Multi Round-Trip Requests", SEP-2322).
 
+use serde_json::{Value, json};
+
 use super::{
     Revision, code,
     result::{RESULT_TYPE, error_code},
 };
-use crate::message::{self, Method, Object, array, items, quote};
+use crate::{
+    config::Root,
+    message::{self, Method, Object, array, items, quote},
+};
 
 const INPUT_REQUIRED: &str = "input_required";
 const REQUESTS: &str = "inputRequests";
@@ -267,6 +272,18 @@ pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&st
     let params = params.to_string();
     message.set("params", &params);
     message.to_string()
+}
+
+/// The result of `roots/list` (JSON text).
+pub fn roots(roots: &[Root]) -> String {
+    let roots: Vec<Value> = roots
+        .iter()
+        .map(|root| match &root.name {
+            Some(name) => json!({"uri": root.uri, "name": name}),
+            None => json!({"uri": root.uri}),
+        })
+        .collect();
+    json!({ "roots": roots }).to_string()
 }
 
 /// What a client's next attempt brings.

@@ -76,6 +76,11 @@ impl Revision {
         Self::parse_legacy(requested).unwrap_or(Self::LATEST_LEGACY)
     }
 
+    /// Whether a client of this revision may not understand what a server of the other says.
+    pub fn differs_from(self, server: Self) -> bool {
+        self.era() != server.era() || self < server && !self.has_resource_link()
+    }
+
     /// JSON-RPC batches: 2025-03-26 must receive them, later revisions removed them.
     pub const fn accepts_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
