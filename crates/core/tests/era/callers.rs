@@ -16,7 +16,7 @@ type Row = (&'static str, Method, &'static str, Option<Revision>);
 
 #[test]
 fn a_question_takes_a_revision_and_a_capability() {
-    use Method::{CreateMessage, Elicit, Ping, RootsList};
+    use Method::{CreateMessage, Elicit, Other, RootsList};
     use Revision::{V2024_11_05, V2025_06_18, V2025_11_25};
     const TOOLS: &str = r#"{"messages":[],"tools":[]}"#;
     const URL: &str = r#"{"mode":"url","url":"https://x"}"#;
@@ -73,7 +73,8 @@ fn a_question_takes_a_revision_and_a_capability() {
             Some(V2025_11_25),
         ),
         ("not json", Elicit, "{}", None),
-        (r#"{"ping":{}}"#, Ping, "{}", None),
+        // An extension's question is the client's to refuse.
+        ("{}", Other, "{}", Some(V2024_11_05)),
     ];
     for (capabilities, question, params, since) in rows {
         for revision in Revision::ALL {
