@@ -8,6 +8,7 @@
 mod caller;
 mod capabilities;
 pub mod headers;
+mod known;
 mod log_level;
 pub mod modern;
 pub mod questions;
@@ -18,6 +19,7 @@ mod revision;
 pub use self::{
     caller::Caller,
     capabilities::{Capabilities, ClientCapabilities, Greeting, Unwelcome},
+    known::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},
 };

@@ -5,6 +5,7 @@
 //! them, and keeps the server's catalog fresh.
 
 mod attempt;
+mod beside;
 mod kept;
 mod listing;
 mod lists;
@@ -29,6 +30,7 @@ use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::{HttpTransport, Launch, ServerConfig},
+    era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
     lifecycle::State,
@@ -39,6 +41,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::beside::Beside;
 pub use self::{
     pace::Pace,
     private::Private,
@@ -105,6 +108,9 @@ pub struct Server {
     commands: mpsc::Sender<Command>,
     started_at: Instant,
     next_private: AtomicU64,
+    /// Hears what shared sessions say outside of calls.
+    listener: Arc<dyn Listener>,
+    beside: Beside,
 }
 
 /// Names one isolated upstream session of a server.
@@ -138,7 +144,7 @@ enum Command {
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
-    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
+    let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
         config: ArcSwap::new(config),
@@ -147,6 +153,8 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         commands,
         started_at: Instant::now(),
         next_private: AtomicU64::new(0),
+        listener,
+        beside: Beside::default(),
     });
     (server, tokio::spawn(task.run(inbox)))
 }
@@ -168,6 +176,11 @@ impl Server {
     /// As of now: a reload may change it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
+    }
+
+    /// What is known of the eras that the server speaks.
+    pub fn eras(&self) -> Eras {
+        self.view.borrow().eras
     }
 
     /// Whether its operator wants this server up.
@@ -192,9 +205,24 @@ impl Server {
             .filter(|session| !session.is_over())
     }
 
-    /// The shared session. If the server is on its way up, waits until `deadline` for one attempt,
-    /// which is shared by all callers; a scheduled one is brought forward (G8, K9).
-    pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    /// The shared session for callers of this era. A server that keeps no session is spoken to in the
+    /// caller's own words, as far as it understands them; all others in one way for all.
+    pub async fn session(
+        self: &Arc<Self>,
+        era: Era,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, Failure> {
+        let session = self.shared_session(deadline).await?;
+        if era == Era::Legacy && session.is_stateless() {
+            let beside = self.beside.session(self, deadline).await;
+            return Ok(beside.unwrap_or(session));
+        }
+        Ok(session)
+    }
+
+    /// If the server is on its way up, waits until `deadline` for one attempt, which is shared by all
+    /// callers; a scheduled one is brought forward (G8, K9).
+    async fn shared_session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
@@ -351,6 +379,7 @@ impl Server {
 
     /// Ends every session of this server; the supervisor's task ends when they are gone.
     pub async fn end(&self) {
+        self.beside.close();
         // It may have ended already.
         self.commands.send(Command::End).await.ok();
     }
