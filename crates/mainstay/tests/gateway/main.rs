@@ -50,6 +50,7 @@ mod kept;
 mod lists;
 mod loss;
 mod misbehaviour;
+mod modern_backends;
 mod names;
 mod operations;
 mod pass_through;
