@@ -20,7 +20,7 @@ use super::{
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
-use crate::{calls::Outlet, lineage::CHAIN_HEADER, transport::Frame};
+use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -216,7 +216,11 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
 /// The session that a request names.
 fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
-        && version.to_str().ok().and_then(Revision::parse).is_none()
+        && version
+            .to_str()
+            .ok()
+            .and_then(Revision::parse_legacy)
+            .is_none()
     {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
@@ -286,7 +290,7 @@ async fn answer(
     frame: Frame,
     accepts: Accepts,
 ) -> Answer {
-    let (outlet, mut messages) = Outlet::new(session.log_level());
+    let (outlet, mut messages) = session.outlet();
     let mut call = hub
         .calls
         .detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
@@ -319,7 +323,7 @@ async fn answer_batch(
             &format!("revision {} knows no batches", session.revision),
         ));
     }
-    let (outlet, messages) = Outlet::new(session.log_level());
+    let (outlet, messages) = session.outlet();
     // A batch is answered in one piece; what is said before goes nowhere.
     drop(messages);
     let call = hub
