@@ -13,7 +13,7 @@ use super::{
 };
 use crate::message::{
     self, Envelope, Method, Object,
-    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION},
+    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION},
 };
 
 /// Whether a message is a modern one: its `_meta` says so, `MCP-Protocol-Version` names none of the
@@ -84,7 +84,6 @@ impl BadMeta {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "400 is the answer to each of today's")]
     pub fn http_status(&self) -> u16 {
         400
     }
@@ -104,19 +103,20 @@ pub fn supported_versions() -> Vec<&'static str> {
 pub fn request_meta(params: Option<&str>) -> Result<RequestMeta<'_>, BadMeta> {
     let absent = BadMeta::Missing(PROTOCOL_VERSION);
     let params = params.ok_or_else(|| absent.clone())?;
+    let meta = message::member(params, "_meta").ok_or(absent)?;
+    // Two readers of one message must not see different callers.
+    let twice =
+        |object: &str, key| Object::read(object).is_some_and(|object| object.count(key) > 1);
     if twice(params, "_meta") {
         return Err(BadMeta::Invalid("_meta"));
     }
-    let meta = message::member(params, "_meta").ok_or(absent)?;
-    for key in message::meta::OF_REQUESTS {
-        if twice(meta, key) {
-            return Err(BadMeta::Invalid(key));
-        }
+    if let Some(key) = OF_REQUESTS.into_iter().find(|key| twice(meta, key)) {
+        return Err(BadMeta::Invalid(key));
     }
     let required = |key| message::member(meta, key).ok_or(BadMeta::Missing(key));
-    let object = |key, text: &str| match text.starts_with('{') {
-        true => Ok(()),
-        false => Err(BadMeta::Invalid(key)),
+    let object = |key, text: &str| {
+        let is_object = text.starts_with('{');
+        is_object.then_some(()).ok_or(BadMeta::Invalid(key))
     };
     required(PROTOCOL_VERSION)?;
     let protocol_version =
@@ -136,11 +136,6 @@ pub fn request_meta(params: Option<&str>) -> Result<RequestMeta<'_>, BadMeta> {
         client_capabilities,
         log_level: log_level.transpose()?,
     })
-}
-
-/// Two readers of one message must not see different callers.
-fn twice(object: &str, key: &str) -> bool {
-    Object::read(object).is_some_and(|object| object.count(key) > 1)
 }
 
 /// Why a modern request is not served.
