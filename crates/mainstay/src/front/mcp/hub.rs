@@ -465,6 +465,7 @@ impl Hub {
     }
 
     fn sweep(&self) {
+        self.registry.queue().expire();
         for session in self.all() {
             session.questions.expire();
             let Some(idle) = session.idle() else { continue };
