@@ -259,7 +259,7 @@ fn ask_what_is_declared(context: &RequestContext<RoleServer>) -> CallToolRespons
     InputRequiredResult::from_input_requests(requests).into()
 }
 
-fn name_form() -> InputRequest {
+pub fn name_form() -> InputRequest {
     let properties = json!({ "name": { "type": "string" } });
     elicitation("What is your name?", &properties, &["name"])
 }

@@ -1,5 +1,5 @@
 //! The tools of `catalog.json`, apart from those whose answer depends on input
-//! collected by the client (`input`).
+//! collected by the client (`input`) and those that may become tasks (`tasks`).
 
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::{
     catalog::{PNG, WAV},
     input, reconnect,
     server::{Change, Conformance},
+    tasks,
 };
 
 /// The suite asks for this gap between notifications. It also follows the last
@@ -97,10 +98,17 @@ pub async fn call(
             announce(server, Change::Prompts);
             Ok(text("Announced a changed prompt list"))
         }
-        unknown => input::call(&params, &context, &server.shared.seal).unwrap_or_else(|| {
+        "greet" => Ok(text(format!("Hello, {}!", argument("name")?))),
+        unknown => {
+            if let Some(outcome) = input::call(&params, &context, &server.shared.seal) {
+                return outcome;
+            }
+            if let Some(outcome) = tasks::call(&params, &context, &server.shared.tasks).await {
+                return outcome;
+            }
             let message = format!("unknown tool {unknown}");
             Err(ErrorData::invalid_params(message, None))
-        }),
+        }
     }
 }
 
