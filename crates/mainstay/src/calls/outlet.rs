@@ -13,6 +13,9 @@ use std::{
 
 use mainstay_core::era::LogLevel;
 
+use super::Client;
+use crate::transport::Question;
+
 /// Progress and log messages that may wait for a client that reads slowly; more are dropped.
 const MAX_UNREAD: usize = 256;
 
@@ -37,6 +40,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,
+    pub client: Arc<Client>,
     /// Log messages below this level are left out; `None` lets all pass.
     log_level: Option<LogLevel>,
 }
@@ -46,11 +50,16 @@ pub struct Outlet {
 pub struct Messages(Arc<Shared>);
 
 impl Outlet {
-    pub fn new(log_level: Option<LogLevel>) -> (Self, Messages) {
+    pub fn new(client: Arc<Client>, log_level: Option<LogLevel>) -> (Self, Messages) {
         let shared = Arc::new(Shared::default());
         shared.state().outlets = 1;
         let messages = Messages(Arc::clone(&shared));
-        (Self { shared, log_level }, messages)
+        let outlet = Self {
+            shared,
+            client,
+            log_level,
+        };
+        (outlet, messages)
     }
 
     /// Whether the client wants a log message of this level. Without a wish it sees all
@@ -63,14 +72,25 @@ impl Outlet {
     }
 
     pub(super) fn put(&self, message: String) {
+        if self.shared.state().unread.len() >= MAX_UNREAD {
+            tracing::warn!("a progress or log message was dropped: its client reads too slowly");
+            return;
+        }
+        self.push(message);
+    }
+
+    /// Asks the client; a question that it cannot be asked is given back.
+    pub(super) fn ask(&self, question: Question) -> Result<(), Question> {
+        // A request is not dropped for a slow reader; how many there can be is bounded elsewhere.
+        if let Some(request) = self.client.ask(question)? {
+            self.push(request);
+        }
+        Ok(())
+    }
+
+    fn push(&self, message: String) {
         let reader = {
             let mut state = self.shared.state();
-            if state.unread.len() >= MAX_UNREAD {
-                tracing::warn!(
-                    "a progress or log message was dropped: its client reads too slowly"
-                );
-                return;
-            }
             state.unread.push_back(message);
             state.reader.take()
         };
@@ -85,6 +105,7 @@ impl Clone for Outlet {
         self.shared.state().outlets += 1;
         Self {
             shared: Arc::clone(&self.shared),
+            client: Arc::clone(&self.client),
             log_level: self.log_level,
         }
     }
@@ -142,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_end_when_the_last_outlet_has_gone() {
-        let (outlet, mut messages) = Outlet::new(None);
+        let (outlet, mut messages) = Outlet::new(Client::nobody(), None);
         let other = outlet.clone();
         outlet.put("a".to_owned());
         drop(outlet);
@@ -153,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_costs_a_bounded_queue() {
-        let (outlet, mut messages) = Outlet::new(None);
+        let (outlet, mut messages) = Outlet::new(Client::nobody(), None);
         for number in 0..MAX_UNREAD * 2 {
             outlet.put(number.to_string());
         }
@@ -168,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_log_level_leaves_out_what_is_below_it() {
-        let (outlet, _messages) = Outlet::new(Some(LogLevel::Warning));
+        let (outlet, _messages) = Outlet::new(Client::nobody(), Some(LogLevel::Warning));
         assert!(!outlet.wants(Some(LogLevel::Info)));
         assert!(outlet.wants(Some(LogLevel::Error)) && outlet.wants(None));
     }

@@ -4,6 +4,7 @@
 mod aggregate;
 mod batch;
 mod dispatch;
+mod ears;
 pub mod http;
 mod hub;
 mod outbox;

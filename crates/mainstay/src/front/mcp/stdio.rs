@@ -17,7 +17,7 @@ use super::{
     session::{ClientSession, Scope},
 };
 use crate::{
-    calls::{Messages, Outlet},
+    calls::Messages,
     transport::{Frame, Line, LineReader, LineWriter},
 };
 
@@ -119,7 +119,7 @@ impl Door {
             (None, _) => tracing::debug!("a notification before initialize was dropped"),
             (Some(session), Kind::Request { .. }) => {
                 let writer = Arc::clone(&self.writer);
-                let (outlet, messages) = Outlet::new(session.log_level());
+                let (outlet, messages) = session.outlet();
                 let call =
                     dispatch::answer(Arc::clone(&self.hub), Arc::clone(session), frame, outlet);
                 self.tasks
@@ -177,7 +177,7 @@ impl Door {
             Arc::clone(&self.writer),
         );
         self.tasks.spawn(async move {
-            let (outlet, mut messages) = Outlet::new(session.log_level());
+            let (outlet, mut messages) = session.outlet();
             let relay = async {
                 while let Some(message) = messages.next().await {
                     writer.send(&message).await.ok();
