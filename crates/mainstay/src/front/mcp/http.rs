@@ -216,7 +216,11 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
 /// The session that a request names.
 fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
-        && version.to_str().ok().and_then(Revision::parse).is_none()
+        && version
+            .to_str()
+            .ok()
+            .and_then(Revision::parse_legacy)
+            .is_none()
     {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
