@@ -33,7 +33,7 @@ use rmcp::{
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::{catalog::Catalog, era::Era, prompts, skills, tools};
+use crate::{catalog::Catalog, era::Era, input, prompts, skills, tools};
 
 /// A list whose change is announced.
 #[derive(Clone, Copy, Debug)]
@@ -165,10 +165,19 @@ impl ServerHandler for Conformance {
 
     async fn call_tool(
         &self,
-        params: CallToolRequestParams,
+        mut params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        tools::call(self, params, context).await
+        for _ in 0..input::MAX_ROUNDS {
+            match tools::call(self, &params, &context).await? {
+                CallToolResponse::InputRequired(asked) if !is_modern(&context) => {
+                    (params.input_responses, params.request_state) =
+                        input::put(&context, asked).await?;
+                }
+                response => return Ok(response),
+            }
+        }
+        Err(input::unanswered())
     }
 
     async fn list_prompts(
@@ -183,10 +192,19 @@ impl ServerHandler for Conformance {
 
     async fn get_prompt(
         &self,
-        params: GetPromptRequestParams,
+        mut params: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::get(&params, &context)
+        for _ in 0..input::MAX_ROUNDS {
+            match prompts::get(&params, &context)? {
+                GetPromptResponse::InputRequired(asked) if !is_modern(&context) => {
+                    (params.input_responses, params.request_state) =
+                        input::put(&context, asked).await?;
+                }
+                response => return Ok(response),
+            }
+        }
+        Err(input::unanswered())
     }
 
     async fn list_resources(
