@@ -286,4 +286,4 @@ class Table:
 
 
 def fraction(statuses):
-    return f"{statuses[PASSED]}/{statuses.total() - statuses[NOTE]}" if statuses else "-"
+    return f"{statuses[PASSED]}/{statuses[PASSED] + sum(statuses[status] for status in BROKEN)}"
