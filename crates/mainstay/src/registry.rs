@@ -184,6 +184,11 @@ impl Registry {
         .await;
     }
 
+    /// Resolves when a server has had its first attempt, or its time for it.
+    pub async fn attempted(&self, server: &Server) {
+        server.settled(self.startup_wait).await;
+    }
+
     /// Resolves when a server that is up has been listed once, or its time for that is over.
     pub async fn listed(&self, server: &Server) {
         server.listed(self.startup_wait).await;

@@ -34,6 +34,7 @@ macro_rules! over_every_transport {
 mod backend;
 mod client;
 mod gateway;
+mod modern;
 mod pipe;
 mod rest;
 mod rogue;
@@ -50,6 +51,7 @@ mod kept;
 mod lists;
 mod loss;
 mod misbehaviour;
+mod modern_clients;
 mod names;
 mod operations;
 mod pass_through;
