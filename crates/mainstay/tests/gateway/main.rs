@@ -49,6 +49,7 @@ mod isolation;
 mod kept;
 mod lists;
 mod loss;
+mod matrix;
 mod misbehaviour;
 mod names;
 mod operations;
