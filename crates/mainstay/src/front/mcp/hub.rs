@@ -151,7 +151,7 @@ impl Hub {
         };
         let id = self
             .seal
-            .id(scope.server_name(), caller.revision)
+            .id(scope.server_name(), &caller)
             .map_err(|_| NoSession::Random)?;
         let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
         let mut sessions = self
@@ -241,7 +241,11 @@ impl Hub {
         if unsealed.server != scope.server_name() || ended() {
             return None;
         }
-        let (ears, caller) = (Ears::default(), Caller::at(unsealed.revision));
+        let ears = Ears::default();
+        let caller = Caller {
+            capabilities: Arc::new(unsealed.capabilities),
+            ..Caller::at(unsealed.revision)
+        };
         let backend = match scope {
             Scope::All => {
                 for kind in ListKind::ALL {
