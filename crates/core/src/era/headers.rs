@@ -8,7 +8,7 @@ mod value;
 use std::borrow::Cow;
 
 pub use self::{
-    param::{InvalidHeader, ParamHeader, param_headers, values},
+    param::{ANNOTATION, InvalidHeader, ParamHeader, param_headers, values},
     value::{BadEncoding, decode, encode},
 };
 use super::code;

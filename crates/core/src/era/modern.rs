@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    LogLevel, Revision,
+    Era, LogLevel, Revision,
     capabilities::Need,
     code,
     headers::{HeaderMismatch, Inbound},
@@ -26,6 +26,25 @@ pub fn is_modern(
     has_method_header
         || envelope.has_request_meta()
         || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
+}
+
+/// Whether this version is spoken without a session.
+pub fn is_spoken(version: &str) -> bool {
+    Revision::parse(version).is_some_and(|revision| revision.era() == Era::Modern)
+}
+
+/// Whether there is no such request any more.
+pub fn is_removed(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Initialize
+            | Method::Ping
+            | Method::SetLevel
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::TasksList
+            | Method::TasksResult
+    )
 }
 
 /// What a modern request says of itself.

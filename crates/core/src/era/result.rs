@@ -212,7 +212,8 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
     }
 }
 
-pub(super) fn error_code(error: &str) -> Option<i64> {
+/// The code of an `error` (JSON text).
+pub fn error_code(error: &str) -> Option<i64> {
     message::member(error, "code")?.parse().ok()
 }
 

@@ -13,6 +13,7 @@ mod pace;
 mod private;
 mod privates;
 mod probe;
+mod queue;
 mod task;
 mod upkeep;
 mod view;
@@ -45,13 +46,14 @@ use self::beside::Beside;
 pub use self::{
     pace::Pace,
     private::Private,
+    queue::{Queue, Queued},
     view::{Crash, Crashes, View},
 };
 use crate::{
     events::Events,
     lineage::Lineage,
     logs::{Logs, ServerLog},
-    transport::{Listener, Notice, Session},
+    transport::{Listener, Notice, Question, Session},
 };
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
@@ -86,6 +88,8 @@ pub struct Fleet {
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
+    /// What servers ask and no client could be asked.
+    pub queue: Arc<Queue>,
 }
 
 /// What its operator wants of a server.
@@ -108,6 +112,7 @@ pub struct Server {
     commands: mpsc::Sender<Command>,
     started_at: Instant,
     next_private: AtomicU64,
+    queue: Arc<Queue>,
     /// Hears what shared sessions say outside of calls.
     listener: Arc<dyn Listener>,
     beside: Beside,
@@ -144,6 +149,7 @@ enum Command {
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
+    let queue = Arc::clone(&fleet.queue);
     let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
@@ -153,6 +159,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         commands,
         started_at: Instant::now(),
         next_private: AtomicU64::new(0),
+        queue,
         listener,
         beside: Beside::default(),
     });
@@ -365,6 +372,11 @@ impl Server {
     pub fn private(self: &Arc<Self>, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Private {
         let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
         Private::new(Arc::clone(self), id, initialize, listener)
+    }
+
+    /// Keeps a request of this server until someone answers it by hand.
+    pub fn queue(&self, question: Question) {
+        self.queue.enter(&self.name, question);
     }
 
     /// Has the server asked at once whether it is well.

@@ -16,23 +16,24 @@ use mainstay_core::{
 use super::{
     batch, dispatch,
     hub::{Hub, NoSession},
+    modern,
     reply::Reply,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
-const HEAD_HOLD: Duration = Duration::from_secs(1);
+pub(super) const HEAD_HOLD: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-type Answer = Response<ResponseBody>;
+pub(super) type Answer = Response<ResponseBody>;
 
 /// Serves one request to an MCP endpoint.
 pub async fn serve(
@@ -43,6 +44,9 @@ pub async fn serve(
 ) -> Answer {
     let (head, body) = request.into_parts();
     let served = match head.method {
+        method if modern::http::is_misplaced(&method, &head.headers) => {
+            Err(modern::http::misplaced())
+        }
         Method::POST => post(hub, scope, &head.headers, body, max_body).await,
         Method::GET => get(hub, &scope, &head.headers),
         Method::DELETE => delete(hub, &scope, &head.headers),
@@ -55,13 +59,13 @@ pub async fn serve(
 }
 
 /// A request that is refused before it means anything, as a JSON-RPC error without an id.
-struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
     body: String,
 }
 
 impl Refusal {
-    fn new(status: StatusCode, message: &str) -> Self {
+    pub fn new(status: StatusCode, message: &str) -> Self {
         Self {
             status,
             body: message::error_response(None, -32600, message, None),
@@ -81,9 +85,9 @@ impl Refusal {
 
 /// Which forms of an answer a client takes.
 #[derive(Clone, Copy)]
-struct Accepts {
-    json: bool,
-    events: bool,
+pub(super) struct Accepts {
+    pub json: bool,
+    pub events: bool,
 }
 
 impl Accepts {
@@ -170,6 +174,9 @@ async fn post(
         status: StatusCode::BAD_REQUEST,
         body: batch::unreadable(&error),
     })?;
+    if modern::http::is_modern(headers, &frame) {
+        return modern::http::post(hub, scope, headers, frame, accepts).await;
+    }
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
         admit(hub, headers, &frame)?;
         return Ok(initialize(hub, scope, &frame).await);
@@ -243,7 +250,7 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 }
 
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
-fn admit(hub: &Hub, headers: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+pub(super) fn admit(hub: &Hub, headers: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
     let chain = headers
         .get(CHAIN_HEADER)
         .and_then(|chain| chain.to_str().ok());
@@ -352,14 +359,14 @@ fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refus
     Ok(status(StatusCode::NO_CONTENT))
 }
 
-fn json(status: StatusCode, body: String) -> Answer {
+pub(super) fn json(status: StatusCode, body: String) -> Answer {
     let mut response = Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }
 
-fn events(events: Events) -> Answer {
+pub(super) fn events(events: Events) -> Answer {
     let mut response = Response::new(ResponseBody::Events(Box::new(events)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
@@ -369,7 +376,7 @@ fn events(events: Events) -> Answer {
     response
 }
 
-fn status(status: StatusCode) -> Answer {
+pub(super) fn status(status: StatusCode) -> Answer {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response
