@@ -95,6 +95,14 @@ pub struct Opened {
     pub result: String,
 }
 
+/// What is asked of a server on behalf of all its clients.
+#[derive(Debug)]
+enum Chore {
+    Subscribe(Box<str>),
+    Unsubscribe(Box<str>),
+    LogLevel(LogLevel),
+}
+
 impl Hub {
     pub fn new(
         registry: Arc<Registry>,
@@ -372,34 +380,32 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        let Some(session) = self.shared_session(&resource.server) else {
-            return;
-        };
-        let uri = resource.uri.clone();
-        self.calls.in_background(async move {
-            let done = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(&uri)).await;
-            if !matches!(done, Ok(Ok(()))) {
-                tracing::debug!(%uri, ?done, "an unsubscription was not confirmed");
-            }
-        });
+        self.housekeep(&resource.server, Chore::Unsubscribe(resource.uri.clone()));
     }
 
-    /// A server's shared session, if it is up.
-    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
-        self.registry.named(server)?.view().session
-    }
-
-    /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
+    /// Asks something of a server's shared session by ourselves, if it is up; the answer matters to
     /// nobody.
-    fn housekeep(&self, server: &ServerName, method: Method, params: String) {
-        let Some(session) = self.shared_session(server) else {
+    fn housekeep(&self, server: &ServerName, chore: Chore) {
+        let Some(session) = self
+            .registry
+            .server(server.as_str())
+            .ok()
+            .and_then(|server| server.view().session)
+        else {
             return;
         };
         let server = server.clone();
         self.calls.in_background(async move {
-            let asked = tokio::time::timeout(HOUSEKEEPING, session.ask(method, Some(&params))).await;
-            if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
-                tracing::debug!(%server, ?asked, "{} was not answered with a result", method.name());
+            let doing = async {
+                match &chore {
+                    Chore::Subscribe(uri) => session.subscribe(uri).await,
+                    Chore::Unsubscribe(uri) => session.unsubscribe(uri).await,
+                    Chore::LogLevel(level) => session.set_log_level(*level).await,
+                }
+            };
+            let done = tokio::time::timeout(HOUSEKEEPING, doing).await;
+            if !matches!(done, Ok(Ok(()))) {
+                tracing::debug!(%server, ?chore, ?done, "the server does not do so");
             }
         });
     }
@@ -442,11 +448,7 @@ impl Hub {
             .session
             .is_some_and(|session| session.takes_log_level());
         if let (Some(level), true) = (level, logs) {
-            self.housekeep(
-                &server.name,
-                Method::SetLevel,
-                format!(r#"{{"level":"{}"}}"#, level.as_str()),
-            );
+            self.housekeep(&server.name, Chore::LogLevel(level));
         }
     }
 
@@ -521,17 +523,8 @@ impl Hub {
         if let Ok(server) = self.registry.server(server.as_str()) {
             self.set_log_level(&server);
         }
-        let Some(session) = self.shared_session(server) else {
-            return;
-        };
         for resource in self.subscriptions.of_server(server) {
-            let session = Arc::clone(&session);
-            self.calls.in_background(async move {
-                let done = tokio::time::timeout(HOUSEKEEPING, session.subscribe(&resource.uri)).await;
-                if !matches!(done, Ok(Ok(()))) {
-                    tracing::warn!(server = %resource.server, uri = %resource.uri, ?done, "a subscription was not renewed");
-                }
-            });
+            self.housekeep(server, Chore::Subscribe(resource.uri));
         }
     }
 
