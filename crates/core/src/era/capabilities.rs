@@ -178,6 +178,11 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
+    /// Whether there is any question that it takes.
+    pub fn can_be_asked(&self) -> bool {
+        self.sampling || self.elicitation || self.elicitation_url || self.roots
+    }
+
     /// The object as it was declared.
     pub fn raw(&self) -> &str {
         &self.raw

@@ -80,7 +80,7 @@ impl Outlet {
         }
     }
 
-    pub(super) fn put(&self, message: String) {
+    pub fn put(&self, message: String) {
         if self.shared.state().unread.len() >= MAX_UNREAD {
             tracing::warn!("a progress or log message was dropped: its client reads too slowly");
             return;

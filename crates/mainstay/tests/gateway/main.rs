@@ -52,6 +52,7 @@ mod lists;
 mod loss;
 mod misbehaviour;
 mod modern_clients;
+mod modern_questions;
 mod names;
 mod operations;
 mod pass_through;

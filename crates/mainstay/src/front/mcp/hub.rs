@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    parking::Parking,
     pool::Pool,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
@@ -60,6 +61,8 @@ pub struct Hub {
     pub subscriptions: Subscriptions,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
+    /// Calls that wait for what such clients answer.
+    pub parking: Arc<Parking>,
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
@@ -112,6 +115,7 @@ impl Hub {
             lineage,
             subscriptions: Subscriptions::default(),
             pool: Pool::default(),
+            parking: Arc::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
@@ -529,6 +533,7 @@ impl Hub {
         for session in self.all() {
             self.end(&session.id, "Mainstay is shutting down");
         }
+        self.parking.close();
         self.pool.close();
     }
 }

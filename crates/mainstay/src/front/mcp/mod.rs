@@ -9,6 +9,7 @@ pub mod http;
 mod hub;
 mod modern;
 mod outbox;
+mod parking;
 mod pool;
 mod reply;
 mod seal;

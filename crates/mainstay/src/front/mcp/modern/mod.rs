@@ -22,6 +22,7 @@ pub use self::call::Call;
 use super::{
     aggregate::{self, Asked},
     hub::Hub,
+    parking::{self, Interview, Parts},
     pool::Seat,
     reply::Reply,
     session::Scope,
@@ -61,22 +62,58 @@ pub fn id(frame: &Frame) -> &str {
 /// Begins to answer a request that was let in.
 pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Call {
     let level = caller.log_level;
-    let client = Arc::new(Client::unasked(caller));
-    let (outlet, messages) = Outlet::new(client, level);
-    let (cancel, cancelled) = oneshot::channel();
-    let request = Request {
-        hub: Arc::clone(hub),
-        scope,
-        frame,
-        outlet,
-        foreign_state: false,
+    let answers = match answers(&frame) {
+        Ok(answers) => answers,
+        Err(error) => {
+            let reply = Reply::error(id(&frame), code::INVALID_PARAMS, &error.to_string());
+            return Call::over(reply);
+        }
     };
-    Call::new(
-        &hub.calls,
-        request.reply(cancelled, Seat::default()),
-        messages,
-        cancel,
-    )
+    let state = answers
+        .as_ref()
+        .and_then(|answers| answers.state.as_deref());
+    let is_ours = state.is_some_and(|state| hub.parking.knows(state));
+    let foreign_state = state.is_some() && !is_ours;
+    if let Some(answers) = answers.filter(|_| is_ours) {
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
+    }
+    let may_ask = frame.method().is_some_and(questions::may_ask);
+    let (cancel, cancelled) = oneshot::channel();
+    let request = |outlet| Request {
+        hub: Arc::clone(hub),
+        scope: scope.clone(),
+        frame: frame.clone(),
+        outlet,
+        foreign_state,
+    };
+    if !may_ask || !caller.capabilities.can_be_asked() {
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let reply = request(outlet).reply(cancelled, Arc::default());
+        return Call::new(&hub.calls, reply, messages, cancel);
+    }
+    let (asks, questions) = parking::questions();
+    let client = Arc::new(Client::in_rounds(caller, asks));
+    let (inner, said) = Outlet::new(Arc::clone(&client), level);
+    let (outlet, messages) = Outlet::new(client, level);
+    let (end, ended) = oneshot::channel();
+    let seat = Arc::<Seat>::default();
+    let reply = request(inner).reply(ended, Arc::clone(&seat));
+    let interview = Interview::new(
+        reply,
+        Parts {
+            messages: said,
+            questions,
+            cancel: end,
+            scope,
+            frame,
+            seat,
+        },
+    );
+    let begun = hub
+        .parking
+        .begin(hub.calls.clone(), interview, outlet, cancelled);
+    Call::new(&hub.calls, begun, messages, cancel)
 }
 
 /// What a request brings from earlier attempts at it.
@@ -98,7 +135,7 @@ struct Request {
 }
 
 impl Request {
-    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Seat) -> Reply {
+    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Arc<Seat>) -> Reply {
         let id = id(&self.frame);
         let address = match message::address(self.frame.text(), self.frame.envelope()) {
             Ok(address) => address,
