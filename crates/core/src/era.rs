@@ -9,6 +9,7 @@ mod caller;
 mod capabilities;
 pub mod discovery;
 pub mod headers;
+pub mod listen;
 mod log_level;
 pub mod modern;
 pub mod questions;

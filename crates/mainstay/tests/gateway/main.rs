@@ -50,6 +50,7 @@ mod isolation;
 mod kept;
 mod lists;
 mod loss;
+mod matrix;
 mod misbehaviour;
 mod modern_clients;
 mod modern_questions;

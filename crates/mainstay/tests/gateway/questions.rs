@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use mainstay::setting::Setting;
+use mainstay_core::config::Secret;
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
     client::{Http, Stream, failure, text},
-    gateway::{Gateway, soon},
+    gateway::{GLANCE, Gateway, config, soon},
 };
 
 const SAMPLING: &str = "sampling/createMessage";
@@ -181,4 +183,74 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let third = willing(&gateway, "/mcp").await;
     let answer = third.say("x__ask", json!({"method": SAMPLING})).await;
     assert!(answer.contains("isolation"), "{answer}");
+}
+
+/// Y8: what no client can be asked waits for someone who answers by hand.
+#[tokio::test]
+async fn what_nobody_can_be_asked_is_answered_by_hand() {
+    let backend = Backend::http().await.option("serverRequests", "queue");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    let ask = || client.say("x__ask", json!({"method": SAMPLING}));
+    let waiting = async || loop {
+        let shown = rest.get("/api/server-requests").await;
+        if let Some(request) = shown["requests"].get(0) {
+            return request.clone();
+        }
+        tokio::time::sleep(GLANCE).await;
+    };
+    let (answer, ()) = tokio::join!(ask(), async {
+        let request = soon("a request", waiting()).await;
+        assert_eq!(
+            (&request["server"], &request["method"]),
+            (&json!("x"), &json!(SAMPLING))
+        );
+        assert!(request["params"].is_object(), "{request}");
+        let path = format!("/api/server-requests/{}", request["id"]);
+        let wrong = rest.post(&path, json!({"result": 1})).await;
+        assert_eq!(wrong.0, StatusCode::BAD_REQUEST, "{}", wrong.1);
+        let (status, told) = rest
+            .post(&path, json!({"result": {"model": "by hand"}}))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{told}");
+        let (status, told) = rest.post(&path, json!({"result": {}})).await;
+        assert_eq!(
+            (status, &told["error"]),
+            (StatusCode::NOT_FOUND, &json!("request_not_found"))
+        );
+    });
+    assert!(answer.contains("by hand"), "{answer}");
+    let (answer, ()) = tokio::join!(ask(), async {
+        let request = soon("a request", waiting()).await;
+        let path = format!("/api/server-requests/{}", request["id"]);
+        rest.post(&path, json!({"error": "not today"})).await;
+    });
+    assert!(answer.contains("not today"), "{answer}");
+}
+
+/// A restart of ours forgets what a client said, but not what it can be asked.
+#[tokio::test]
+async fn a_client_can_be_asked_after_a_restart_of_ours() {
+    let backend = Backend::http().await.option("serverRequests", "forward");
+    let all = config(&[("x", &backend)], json!({}));
+    let run = async || {
+        let session_key = Some(Secret::new("the key of this house"));
+        let setting = Setting {
+            session_key,
+            ..Setting::default()
+        };
+        Gateway::set(&all, setting).await
+    };
+    for (path, tool) in [("/mcp", "x__ask"), ("/servers/x/mcp", "ask")] {
+        let gateway = run().await;
+        let before = willing(&gateway, path).await;
+        gateway.stop().await;
+        let gateway = run().await;
+        let mut client = gateway.stranger(path);
+        client.session = before.session;
+        let (mut stream, question) = asked(&client, tool, SAMPLING).await;
+        reply(&client, &question, json!({"model": "still here"})).await;
+        assert!(text(&stream.message().await["result"]).contains("still here"));
+        gateway.stop().await;
+    }
 }

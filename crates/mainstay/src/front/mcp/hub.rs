@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    listens::Listens,
     parking::Parking,
     pool::Pool,
     seal::Seal,
@@ -59,6 +60,8 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    /// Clients without a session that listen to all servers.
+    pub listens: Listens,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
     /// Calls that wait for what such clients answer.
@@ -114,6 +117,7 @@ impl Hub {
             page_size,
             lineage,
             subscriptions: Subscriptions::default(),
+            listens: Listens::default(),
             pool: Pool::default(),
             parking: Arc::default(),
             logs_for_requests: Mutex::default(),
@@ -155,7 +159,7 @@ impl Hub {
         };
         let id = self
             .seal
-            .id(scope.server_name(), caller.revision)
+            .id(scope.server_name(), &caller)
             .map_err(|_| NoSession::Random)?;
         let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
         let mut sessions = self
@@ -245,7 +249,11 @@ impl Hub {
         if unsealed.server != scope.server_name() || ended() {
             return None;
         }
-        let (ears, caller) = (Ears::default(), Caller::at(unsealed.revision));
+        let ears = Ears::default();
+        let caller = Caller {
+            capabilities: Arc::new(unsealed.capabilities),
+            ..Caller::at(unsealed.revision)
+        };
         let backend = match scope {
             Scope::All => {
                 for kind in ListKind::ALL {
@@ -309,9 +317,7 @@ impl Hub {
             ended.insert(id.into());
         }
         session.end(reason);
-        for resource in self.subscriptions.remove_session(id) {
-            self.unsubscribe(&resource);
-        }
+        self.leave_all(id);
         true
     }
 
@@ -334,6 +340,54 @@ impl Hub {
             found.clear();
         }
         found.insert(uri.into(), owner);
+    }
+
+    /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
+    /// configuration order where nobody lists it. Says whether one keeps it.
+    pub async fn subscribe(&self, stream: &str, uri: &str) -> bool {
+        self.registry.settled().await;
+        if let Some(target) = self.owner(uri) {
+            let Some(server) = self.registry.named(&target.server) else {
+                return false;
+            };
+            return self.subscribe_to(&server, target, stream, uri).await;
+        }
+        for server in self.registry.servers() {
+            let target = Target {
+                server: server.name.clone(),
+                original: uri.into(),
+            };
+            if self
+                .subscribe_to(&server, target.clone(), stream, uri)
+                .await
+            {
+                self.remember_owner(uri, target);
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
+        let resource = Resource::from(target);
+        if !self.subscriptions.has_any(&resource) {
+            let Some(session) = server.view().session else {
+                return false;
+            };
+            if !session.greeting.capabilities.subscribe || !subscribe(&session, &resource.uri).await
+            {
+                return false;
+            }
+        }
+        self.subscriptions.add(resource, stream, uri);
+        true
+    }
+
+    /// Ends every subscription of a stream.
+    pub fn leave_all(&self, stream: &str) {
+        for resource in self.subscriptions.remove_session(stream) {
+            self.unsubscribe(&resource);
+        }
     }
 
     /// Ends one session's subscription, upstream too if it was the last.
@@ -460,6 +514,9 @@ impl Hub {
                     .push(message::request(None, method.name(), None));
             }
         }
+        for (method, at) in changed {
+            self.listens.tell_change(*method, *at);
+        }
     }
 
     fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
@@ -504,16 +561,19 @@ impl Hub {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (session, used) in self.subscriptions.listeners(server, &uri) {
-            if let Some(session) = self.session(&session) {
+        for (name, used) in self.subscriptions.listeners(server, &uri) {
+            if let Some(session) = self.session(&name) {
                 session
                     .outbox
                     .push(frame.with_param("uri", &message::quote(&used)));
+            } else {
+                self.listens.tell_update(&name, frame, &used);
             }
         }
     }
 
     fn sweep(&self) {
+        self.registry.queue().expire();
         self.pool.sweep(UPSTREAM_IDLE);
         for session in self.all() {
             session.questions.expire();
@@ -533,7 +593,23 @@ impl Hub {
         for session in self.all() {
             self.end(&session.id, "Mainstay is shutting down");
         }
+        self.listens.close();
         self.parking.close();
         self.pool.close();
     }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(session: &Session, uri: &str) -> bool {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesSubscribe, Some(&params)).await;
+    asked.is_ok_and(|answer| answer.result().is_some())
+}
+
+/// Takes that back, for what that is worth to the server.
+pub async fn unsubscribe(session: &Session, uri: &str) {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesUnsubscribe, Some(&params));
+    // Its answer matters to nobody.
+    tokio::time::timeout(HOUSEKEEPING, asked).await.ok();
 }

@@ -7,6 +7,7 @@ mod dispatch;
 mod ears;
 pub mod http;
 mod hub;
+mod listens;
 mod modern;
 mod outbox;
 mod parking;

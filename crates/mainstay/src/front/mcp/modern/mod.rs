@@ -4,6 +4,7 @@
 mod call;
 mod discovery;
 pub mod http;
+mod listening;
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use super::{
     aggregate::{self, Asked},
     hub::Hub,
     parking::{self, Interview, Parts},
-    pool::Seat,
+    pool::{Lease, Seat},
     reply::Reply,
     session::Scope,
     transparent,
@@ -150,6 +151,9 @@ impl Request {
                 self.hub.registry.settled().await;
                 Reply::result(id, &discovery::of_all(&self.hub))
             }
+            Scope::All if method == Method::Listen => {
+                listening::of_all(self.listening(cancelled)).await
+            }
             Scope::All => {
                 let asked = Asked {
                     hub: &self.hub,
@@ -162,8 +166,16 @@ impl Request {
                 aggregate::answer(asked).await
             }
             Scope::One(server) => {
-                let upstream = match self.upstream(server, method, &seat).await {
-                    Ok(upstream) => upstream,
+                let upstream = match self.upstream(server, method).await {
+                    Ok(Place::Server) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Place::Pool(lease)) if method == Method::Listen => {
+                        return listening::of_pooled(self.listening(cancelled), lease).await;
+                    }
+                    Ok(Place::Pool(lease)) => {
+                        let private = lease.private();
+                        seat.take(lease);
+                        Upstream::Private(private)
+                    }
                     Err(reply) => return reply,
                 };
                 transparent::answer(
@@ -183,12 +195,7 @@ impl Request {
 
     /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
     /// one. Or the answer, where that is ours.
-    async fn upstream(
-        &self,
-        server: &Arc<Server>,
-        method: Method,
-        seat: &Seat,
-    ) -> Result<Upstream, Reply> {
+    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
         let id = id(&self.frame);
         self.hub.registry.attempted(server).await;
         let session = match server.view().session {
@@ -200,7 +207,7 @@ impl Request {
             }
         };
         if session.greeting.revision.era() == Era::Modern {
-            return Ok(Upstream::Shared(Arc::clone(server)));
+            return Ok(Place::Server);
         }
         if method == Method::Discover {
             let result = session.initialize_answer.result().unwrap_or("{}");
@@ -213,10 +220,25 @@ impl Request {
             return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
-        let private = lease.private();
-        seat.take(lease);
-        Ok(Upstream::Private(private))
+        Ok(Place::Pool(lease))
     }
+
+    fn listening(&self, cancelled: oneshot::Receiver<String>) -> listening::Asked<'_> {
+        listening::Asked {
+            hub: &self.hub,
+            frame: &self.frame,
+            outlet: &self.outlet,
+            cancelled,
+        }
+    }
+}
+
+/// Who serves a request to one server.
+enum Place {
+    /// A modern one itself.
+    Server,
+    /// A legacy one, in a session for clients like this one.
+    Pool(Lease),
 }
 
 /// Never run anew what may have run already.
