@@ -459,7 +459,7 @@ impl Hub {
         let logs = server
             .view()
             .session
-            .is_some_and(|session| session.greeting.capabilities.logging);
+            .is_some_and(|session| session.takes_log_level());
         if let (Some(level), true) = (level, logs) {
             self.housekeep(
                 &server.name,
