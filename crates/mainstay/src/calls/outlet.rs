@@ -23,6 +23,7 @@ struct Shared(Mutex<State>);
 struct State {
     unread: VecDeque<String>,
     outlets: usize,
+    dropped: u64,
     reader: Option<Waker>,
 }
 
@@ -66,9 +67,13 @@ impl Outlet {
         let reader = {
             let mut state = self.shared.state();
             if state.unread.len() >= MAX_UNREAD {
-                tracing::warn!(
-                    "a progress or log message was dropped: its client reads too slowly"
-                );
+                state.dropped += 1;
+                if state.dropped.is_power_of_two() {
+                    tracing::warn!(
+                        dropped = state.dropped,
+                        "progress or log messages were dropped: their client reads too slowly"
+                    );
+                }
                 return;
             }
             state.unread.push_back(message);

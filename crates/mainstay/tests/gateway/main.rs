@@ -58,6 +58,7 @@ mod progress;
 mod recovery;
 mod reloading;
 mod requests;
+mod sse;
 mod start;
 mod subscriptions;
 mod twice;

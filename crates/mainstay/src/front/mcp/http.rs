@@ -16,7 +16,6 @@ use mainstay_core::{
 use super::{
     batch, dispatch,
     hub::{Hub, NoSession},
-    reply::Reply,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
@@ -32,7 +31,7 @@ const HEAD_HOLD: Duration = Duration::from_secs(1);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-type Answer = Response<ResponseBody>;
+pub type Answer = Response<ResponseBody>;
 
 /// Serves one request to an MCP endpoint.
 pub async fn serve(
@@ -46,34 +45,49 @@ pub async fn serve(
         Method::POST => post(hub, scope, &head.headers, body, max_body).await,
         Method::GET => get(hub, &scope, &head.headers),
         Method::DELETE => delete(hub, &scope, &head.headers),
-        _ => Err(Refusal::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "POST, GET or DELETE is expected",
-        )),
+        _ => Err(Refusal::method("POST, GET, DELETE")),
     };
     served.unwrap_or_else(Refusal::into_response)
 }
 
 /// A request that is refused before it means anything, as a JSON-RPC error without an id.
-struct Refusal {
+pub struct Refusal {
     status: StatusCode,
     body: String,
+    /// The methods that would be served.
+    allow: Option<&'static str>,
 }
 
 impl Refusal {
-    fn new(status: StatusCode, message: &str) -> Self {
+    pub fn new(status: StatusCode, message: &str) -> Self {
+        let body = message::error_response(None, -32600, message, None);
+        Self::saying(status, body)
+    }
+
+    /// With this JSON-RPC error.
+    pub fn saying(status: StatusCode, body: String) -> Self {
         Self {
             status,
-            body: message::error_response(None, -32600, message, None),
+            body,
+            allow: None,
         }
     }
 
-    fn into_response(self) -> Answer {
+    /// Of a method other than these.
+    pub fn method(allow: &'static str) -> Self {
+        let message = format!("{allow} is expected");
+        Self {
+            allow: Some(allow),
+            ..Self::new(StatusCode::METHOD_NOT_ALLOWED, &message)
+        }
+    }
+
+    pub fn into_response(self) -> Answer {
         let mut response = json(self.status, self.body);
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        if let Some(allow) = self.allow {
             response
                 .headers_mut()
-                .insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+                .insert(header::ALLOW, HeaderValue::from_static(allow));
         }
         response
     }
@@ -81,13 +95,13 @@ impl Refusal {
 
 /// Which forms of an answer a client takes.
 #[derive(Clone, Copy)]
-struct Accepts {
-    json: bool,
-    events: bool,
+pub struct Accepts {
+    pub json: bool,
+    pub events: bool,
 }
 
 impl Accepts {
-    fn of(headers: &HeaderMap) -> Self {
+    pub fn of(headers: &HeaderMap) -> Self {
         // What every client sends.
         if headers
             .get(header::ACCEPT)
@@ -138,6 +152,41 @@ async fn post(
     body: Incoming,
     max_body: usize,
 ) -> Result<Answer, Refusal> {
+    check_content_type(headers)?;
+    let accepts = Accepts::of(headers);
+    if !accepts.json && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json and text/event-stream",
+        ));
+    }
+    let body = read(body, max_body).await?;
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        let session = session(hub, &scope, headers)?;
+        return answer_batch(hub, session, body).await;
+    }
+    let frame = Frame::read(body)
+        .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
+    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        let id = match frame.envelope().kind {
+            Kind::Request { id, .. } => Some(frame.get(id)),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        };
+        admit(hub, headers, id)?;
+        return Ok(initialize(hub, scope, &frame).await);
+    }
+    let session = session(hub, &scope, headers)?;
+    match frame.envelope().kind {
+        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
+        Kind::Notification { .. } | Kind::Response { .. } => {
+            dispatch::take(hub, &session, frame);
+            Ok(status(StatusCode::ACCEPTED))
+        }
+    }
+}
+
+/// What is asked of every POST.
+pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -154,38 +203,11 @@ async fn post(
             "Content-Type must be application/json",
         ));
     }
-    let accepts = Accepts::of(headers);
-    if !accepts.json && !accepts.events {
-        return Err(Refusal::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "Accept must name application/json and text/event-stream",
-        ));
-    }
-    let body = read(body, max_body).await?;
-    if body.trim_ascii_start().first() == Some(&b'[') {
-        let session = session(hub, &scope, headers)?;
-        return answer_batch(hub, session, body).await;
-    }
-    let frame = Frame::read(body).map_err(|error| Refusal {
-        status: StatusCode::BAD_REQUEST,
-        body: batch::unreadable(&error),
-    })?;
-    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
-        admit(hub, headers, &frame)?;
-        return Ok(initialize(hub, scope, &frame).await);
-    }
-    let session = session(hub, &scope, headers)?;
-    match frame.envelope().kind {
-        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
-        Kind::Notification { .. } | Kind::Response { .. } => {
-            dispatch::take(hub, &session, frame);
-            Ok(status(StatusCode::ACCEPTED))
-        }
-    }
+    Ok(())
 }
 
 /// Reads a request's body, which mostly comes in one piece.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -213,8 +235,8 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     Ok(read.freeze())
 }
 
-/// The session that a request names.
-fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+/// What is asked of every request in a session.
+pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version.to_str().ok().and_then(Revision::parse).is_none()
     {
@@ -223,6 +245,12 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
             "MCP-Protocol-Version names no supported revision",
         ));
     }
+    Ok(())
+}
+
+/// The session that a request names.
+fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+    check_version(headers)?;
     let Some(id) = headers.get(SESSION_ID) else {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
@@ -239,21 +267,17 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 }
 
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
-fn admit(hub: &Hub, headers: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+/// `id` is what the refusal answers.
+pub fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
     let chain = headers
         .get(CHAIN_HEADER)
         .and_then(|chain| chain.to_str().ok());
-    let Err(error) = hub.lineage.admit(chain.unwrap_or_default()) else {
-        return Ok(());
-    };
-    let id = match frame.envelope().kind {
-        Kind::Request { id, .. } => Some(frame.get(id)),
-        Kind::Notification { .. } | Kind::Response { .. } => None,
-    };
-    Err(Refusal {
-        status: StatusCode::LOOP_DETECTED,
-        body: message::error_response(id, -32600, &error.to_string(), None),
-    })
+    hub.lineage
+        .admit(chain.unwrap_or_default())
+        .map_err(|error| {
+            let body = message::error_response(id, -32600, &error.to_string(), None);
+            Refusal::saying(StatusCode::LOOP_DETECTED, body)
+        })
 }
 
 async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
@@ -271,11 +295,13 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
             }
             response
         }
-        Err(NoSession::Backend(failure)) => json(StatusCode::OK, Reply::failure(id, &failure).text),
-        Err(error) => json(
-            StatusCode::SERVICE_UNAVAILABLE,
-            message::error_response(Some(id), -32603, &error.to_string(), None),
-        ),
+        Err(error) => {
+            let status = match error {
+                NoSession::Backend(_) => StatusCode::OK,
+                NoSession::TooMany | NoSession::Random => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            json(status, error.response(id))
+        }
     }
 }
 
@@ -355,7 +381,7 @@ fn json(status: StatusCode, body: String) -> Answer {
     response
 }
 
-fn events(events: Events) -> Answer {
+pub fn events(events: Events) -> Answer {
     let mut response = Response::new(ResponseBody::Events(Box::new(events)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
@@ -365,7 +391,7 @@ fn events(events: Events) -> Answer {
     response
 }
 
-fn status(status: StatusCode) -> Answer {
+pub fn status(status: StatusCode) -> Answer {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response

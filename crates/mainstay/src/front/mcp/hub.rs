@@ -18,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     outbox::Outbox,
+    reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
+    sse::Streams,
     subscriptions::{Resource, Subscriptions},
     transparent,
 };
@@ -55,6 +57,8 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    /// The clients on HTTP+SSE.
+    pub streams: Streams,
     seal: Seal,
     /// Sessions of earlier runs that have ended in this one: they are not revived again.
     ended: Mutex<HashSet<Box<str>>>,
@@ -72,6 +76,18 @@ pub enum NoSession {
     Random,
     #[error(transparent)]
     Backend(#[from] Failure),
+}
+
+impl NoSession {
+    /// The JSON-RPC error that answers `initialize`.
+    pub fn response(&self, id: &str) -> String {
+        match self {
+            Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::TooMany | Self::Random => {
+                message::error_response(Some(id), -32603, &self.to_string(), None)
+            }
+        }
+    }
 }
 
 /// A session that was just opened, and the result of its `initialize` (JSON text).
@@ -96,6 +112,7 @@ impl Hub {
             page_size,
             lineage,
             subscriptions: Subscriptions::default(),
+            streams: Streams::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
         }
@@ -477,8 +494,10 @@ impl Hub {
 
     /// Ends all sessions, at shutdown.
     pub fn end_all(&self) {
+        let reason = "Mainstay is shutting down";
+        self.streams.close(reason);
         for session in self.all() {
-            self.end(&session.id, "Mainstay is shutting down");
+            self.end(&session.id, reason);
         }
     }
 }

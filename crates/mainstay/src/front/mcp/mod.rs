@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod batch;
+mod conversation;
 mod dispatch;
 pub mod http;
 mod hub;
@@ -10,6 +11,7 @@ mod outbox;
 mod reply;
 mod seal;
 mod session;
+pub mod sse;
 mod sse_body;
 pub mod stdio;
 mod subscriptions;

@@ -37,7 +37,7 @@ impl Scope {
     }
 
     /// Whether a session of this scope may be used at an endpoint of the other.
-    fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::All, Self::All) => true,
             (Self::One(one), Self::One(other)) => one.name == other.name,

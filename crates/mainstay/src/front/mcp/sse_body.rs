@@ -9,13 +9,17 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Interval, MissedTickBehavior},
+};
 
 use crate::calls::Messages;
 
 use super::{
     reply::Reply,
     session::{Busy, ClientSession},
+    sse::Open,
 };
 
 /// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.
@@ -98,6 +102,12 @@ enum Source {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
+    /// Everything that is said to a client of HTTP+SSE.
+    Client {
+        endpoint: Option<Bytes>,
+        messages: mpsc::Receiver<String>,
+        _open: Open,
+    },
 }
 
 impl Events {
@@ -129,6 +139,16 @@ impl Events {
         })
     }
 
+    /// All of a client's stream, until its senders have gone; `endpoint` is where it posts.
+    pub fn of_client(endpoint: &str, messages: mpsc::Receiver<String>, open: Open) -> Self {
+        let endpoint = format!("event: endpoint\ndata: {endpoint}\n\n");
+        Self::new(Source::Client {
+            endpoint: Some(endpoint.into()),
+            messages,
+            _open: open,
+        })
+    }
+
     fn new(source: Source) -> Self {
         let mut keep_alive = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,6 +156,11 @@ impl Events {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Source::Client { endpoint, .. } = &mut self.source
+            && let Some(endpoint) = endpoint.take()
+        {
+            return Poll::Ready(Some(endpoint));
+        }
         if let Poll::Ready(message) = self.source.poll(context) {
             return Poll::Ready(message.map(|message| event(&message)));
         }
@@ -150,6 +175,7 @@ impl Source {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<String>> {
         match self {
             Self::Session { session, .. } => session.outbox.poll_next(context),
+            Self::Client { messages, .. } => messages.poll_recv(context),
             Self::Call {
                 first,
                 messages,
