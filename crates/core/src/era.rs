@@ -22,6 +22,7 @@ impl Revision {
         Self::V2025_11_25,
     ];
     pub const LATEST: Self = Self::V2025_11_25;
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
     /// What an HTTP request without `MCP-Protocol-Version` and without a session is taken for.
     pub const ASSUMED: Self = Self::V2025_03_26;
 
@@ -125,6 +126,113 @@ impl Greeting {
             }),
         })
     }
+}
+
+/// What a client declared, as far as servers may ask it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCapabilities {
+    raw: Box<str>,
+    sampling: bool,
+    elicitation: bool,
+    elicitation_url: bool,
+    roots: bool,
+}
+
+impl ClientCapabilities {
+    pub fn read(raw: &str) -> Self {
+        let value: Value = serde_json::from_str(raw).unwrap_or_default();
+        let has = |name: &str| value.get(name).is_some_and(Value::is_object);
+        let elicitation = &value["elicitation"];
+        let url = elicitation.get("url").is_some_and(Value::is_object);
+        Self {
+            raw: raw.into(),
+            sampling: has("sampling"),
+            elicitation: has("elicitation") && (!url || elicitation.get("form").is_some()),
+            elicitation_url: url,
+            roots: has("roots"),
+        }
+    }
+
+    pub fn none() -> Self {
+        Self::read("{}")
+    }
+
+    pub fn all() -> Self {
+        Self::read(r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#)
+    }
+
+    pub fn roots_only() -> Self {
+        Self::read(r#"{"roots":{}}"#)
+    }
+
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    pub fn allows(&self, question: crate::message::Method, params: &str) -> bool {
+        use crate::message::Method;
+        match question {
+            Method::CreateMessage => self.sampling,
+            Method::Elicit => {
+                if crate::message::text_member(params, "mode").as_deref() == Some("url") {
+                    self.elicitation_url
+                } else {
+                    self.elicitation
+                }
+            }
+            Method::RootsList => self.roots,
+            _ => true,
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub revision: Revision,
+    pub capabilities: std::sync::Arc<ClientCapabilities>,
+    pub client_info: Option<Box<str>>,
+    pub log_level: Option<LogLevel>,
+}
+
+impl Caller {
+    pub fn at(revision: Revision) -> Self {
+        Self {
+            revision,
+            capabilities: std::sync::Arc::new(ClientCapabilities::none()),
+            client_info: None,
+            log_level: None,
+        }
+    }
+
+    pub fn of_initialize(params: &str) -> Self {
+        let requested = crate::message::text_member(params, "protocolVersion").unwrap_or_default();
+        let capabilities = crate::message::member(params, "capabilities").unwrap_or("{}");
+        Self {
+            revision: Revision::negotiate(&requested),
+            capabilities: std::sync::Arc::new(ClientCapabilities::read(capabilities)),
+            client_info: crate::message::member(params, "clientInfo").map(Into::into),
+            log_level: None,
+        }
+    }
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self::at(Revision::LATEST_LEGACY)
+    }
+}
+
+/// The result of `roots/list`.
+pub fn roots(roots: &[crate::config::Root]) -> String {
+    let roots: Vec<Value> = roots
+        .iter()
+        .map(|root| match &root.name {
+            Some(name) => serde_json::json!({"uri": root.uri, "name": name}),
+            None => serde_json::json!({"uri": root.uri}),
+        })
+        .collect();
+    serde_json::json!({ "roots": roots }).to_string()
 }
 
 /// RFC 5424 severities, most verbose first (specification, "Logging").

@@ -80,7 +80,6 @@ const LATER: &[&str] = &[
     "oauth",
     "sandbox",
     "sandboxEnabled",
-    "serverRequests",
 ];
 
 pub(super) fn read<'e>(

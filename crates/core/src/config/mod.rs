@@ -29,7 +29,7 @@ mod syntax;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use crate::{ids::ServerName, lifecycle::Policy};
+use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
@@ -171,6 +171,11 @@ pub struct ServerConfig {
     pub max_sessions: usize,
     /// `isolation`; `None` leaves it to the door (design section 9).
     pub isolation: Option<Isolation>,
+    /// Which revision is spoken with the server (`protocol`).
+    pub protocol: Protocol,
+    /// What becomes of requests that the server makes of its clients (`serverRequests`, E14, Y8);
+    /// `None` forwards them where a session has one client, and declares nothing where it has many.
+    pub server_requests: Option<ServerRequests>,
     /// What answers `roots/list` outside any call (`roots`).
     pub roots: Vec<Root>,
     /// `healthCheckUrl`, checked like `url`. May hold a secret in its query.
@@ -200,6 +205,8 @@ impl ServerConfig {
             disabled_tools: Vec::new(),
             max_sessions,
             isolation: None,
+            protocol: Protocol::default(),
+            server_requests: None,
             roots: Vec::new(),
             health_check_url: None,
         }
@@ -208,6 +215,11 @@ impl ServerConfig {
     /// Whether the server is connected without being asked for (A21).
     pub fn connects_at_start(&self) -> bool {
         self.enabled && self.auto_start
+    }
+
+    /// Whether a session opened by this entry is no session of the other.
+    pub fn is_reached_otherwise(&self, other: &Self) -> bool {
+        self.launch != other.launch || self.protocol != other.protocol
     }
 
     /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].
@@ -318,6 +330,27 @@ pub enum Isolation {
     Shared,
     /// One upstream session per client session.
     Session,
+}
+
+/// Which protocol revision is spoken with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// Whatever the server turns out to speak.
+    #[default]
+    Auto,
+    /// This one, without asking first.
+    At(Revision),
+}
+
+/// What becomes of a request that a server makes of its client: sampling, elicitation, roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerRequests {
+    /// It goes to the client whose call caused it.
+    Forward,
+    /// The same, and what no client can take waits to be answered by hand.
+    Queue,
+    /// It is refused, and no capability that invites it is declared.
+    Reject,
 }
 
 /// A root offered to the server.

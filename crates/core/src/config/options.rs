@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::lifecycle::Preset;
+use crate::{era::Revision, lifecycle::Preset};
 
 use super::{
-    Isolation, ListChanged, Root, Secret, ServerConfig, defaults, entry::Entry, fields::Fields,
-    node::Node, policies::Policies,
+    Isolation, ListChanged, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry,
+    fields::Fields, node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -14,6 +14,7 @@ impl<'e> Entry<'e, '_, '_> {
         let desktop = policies.preset == Preset::Desktop;
         server.policy = policies.policy;
         server.call_retry = policies.call_retry;
+        server.server_requests = policies.server_requests;
         server.health_interval_stated = policies.health_interval_stated;
         self.switches(server);
         self.times(server, desktop);
@@ -71,6 +72,17 @@ impl<'e> Entry<'e, '_, '_> {
                 ("session", Isolation::Session),
             ];
             server.isolation = node.word(self.report, &words);
+        }
+        if let Some(node) = self.fields.take("protocol") {
+            let revisions =
+                Revision::ALL.map(|revision| (revision.as_str(), Protocol::At(revision)));
+            let mut words = vec![
+                ("auto", Protocol::Auto),
+                ("legacy", Protocol::At(Revision::LATEST_LEGACY)),
+                ("modern", Protocol::At(Revision::LATEST)),
+            ];
+            words.extend(revisions);
+            server.protocol = node.word(self.report, &words).unwrap_or_default();
         }
     }
 

@@ -58,7 +58,6 @@ const LATER: &[&str] = &[
     "metrics",
     "perChatMCP",
     "profiles",
-    "serverRequests",
     "strictToolNames",
     "telemetry",
     "tokens",

@@ -136,7 +136,7 @@ impl ServerChange {
             (false, true) => Action::Started,
             // One that runs is left alone when it is only not to be started by itself any more.
             (true, false) if !new.enabled => Action::Stopped,
-            _ if old.launch != new.launch && new.enabled => Action::Relaunched,
+            _ if old.is_reached_otherwise(new) && new.enabled => Action::Relaunched,
             _ if keys.is_empty() => Action::Unchanged,
             _ => Action::Changed,
         };
@@ -173,6 +173,8 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         disabled_tools,
         max_sessions,
         isolation,
+        protocol,
+        server_requests,
         roots,
         health_check_url,
     } = new;
@@ -211,6 +213,8 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         ("disabledTools", old.disabled_tools != *disabled_tools),
         ("maxSessions", old.max_sessions != *max_sessions),
         ("isolation", old.isolation != *isolation),
+        ("protocol", old.protocol != *protocol),
+        ("serverRequests", old.server_requests != *server_requests),
         ("roots", old.roots != *roots),
         ("healthCheckUrl", old.health_check_url != *health_check_url),
     ]));

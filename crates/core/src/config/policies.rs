@@ -12,6 +12,7 @@ use crate::{
 };
 
 use super::{
+    ServerRequests,
     fields::Fields,
     node::Node,
     report::{Place, Report},
@@ -26,6 +27,7 @@ pub(super) struct Policies {
     pub preset: Preset,
     pub policy: Policy,
     pub call_retry: bool,
+    pub server_requests: Option<ServerRequests>,
     /// Whether the file says how often a server is asked.
     pub health_interval_stated: bool,
 }
@@ -42,6 +44,7 @@ impl Policies {
                 preset,
                 policy: preset.policy(),
                 call_retry: above.call_retry,
+                server_requests: above.server_requests,
                 health_interval_stated: false,
             },
             None => above.clone(),
@@ -53,6 +56,14 @@ impl Policies {
         let call_retry = fields.take("callRetry");
         if let Some(call_retry) = call_retry.and_then(|node| node.boolean(report)) {
             this.call_retry = call_retry;
+        }
+        if let Some(node) = fields.take("serverRequests") {
+            let words = [
+                ("forward", ServerRequests::Forward),
+                ("queue", ServerRequests::Queue),
+                ("reject", ServerRequests::Reject),
+            ];
+            this.server_requests = node.word(report, &words).or(this.server_requests);
         }
         reconnect(&mut this.policy.reconnect, fields, report);
         restart(&mut this.policy.restart, fields, report);

@@ -3,6 +3,7 @@
 //! A call is one future. It never passes through a supervisor's task; what the server says about it
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
+mod client;
 mod outlet;
 mod repeat;
 
@@ -14,17 +15,24 @@ use std::{
 };
 
 use mainstay_core::{
-    era::LogLevel,
+    config::ServerRequests,
+    era::{self, LogLevel},
     failure::{Failure, FailureKind},
     message::{self, Kind, Method, Span},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
-pub use self::outlet::{Messages, Outlet};
+pub use self::{
+    client::{Client, Questions},
+    outlet::{Messages, Outlet},
+};
 use crate::{
     supervisor::{Private, Server},
-    transport::{CallState, Exchange, Frame, Interruption, InterruptionKind, Session},
+    transport::{
+        CallState, Exchange, Frame, Interruption, InterruptionKind, Patience, Question, Said,
+        Session,
+    },
 };
 
 /// How a request's text is changed on its way to the server.
@@ -254,17 +262,24 @@ impl Call<'_> {
         };
         let mut exchange = tokio::select! {
             biased;
-            exchange = session.call(self.deadline, |id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
+            exchange = session.call(self.outlet.client.asker, self.deadline, |id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        let mut patience = None;
         let mut timer = pin!(tokio::time::sleep_until(self.deadline));
         loop {
             tokio::select! {
                 biased;
-                frame = exchange.next() => {
-                    let frame = frame.map_err(|why| self.interrupted(why))?;
+                said = exchange.next() => {
+                    let frame = match said.map_err(|why| self.interrupted(why))? {
+                        Said::Message(frame) => frame,
+                        Said::Question(question) => {
+                            self.ask(question, patience.get_or_insert_default());
+                            continue;
+                        }
+                    };
                     let Some(method) = frame.method() else {
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
@@ -276,6 +291,11 @@ impl Call<'_> {
                     self.relay(method, &frame);
                 }
                 () = &mut timer => {
+                    if let Some(later) = patience.as_deref().and_then(|patience| self.waits_for_people(patience)) {
+                        self.deadline = later;
+                        timer.as_mut().reset(later);
+                        continue;
+                    }
                     self.doubt();
                     self.calls.cancel(&session, exchange, format!("timeout after {}", seconds(self.limit)));
                     return Err(Attempt::Final(self.timed_out()));
@@ -289,10 +309,37 @@ impl Call<'_> {
         }
     }
 
+    /// Passes a server's question on to the client, unless the server is not to ask (E14, Y8).
+    fn ask(&self, mut question: Question, patience: &Arc<Patience>) {
+        let config = self.upstream.server().config();
+        if config.server_requests == Some(ServerRequests::Reject) {
+            return;
+        }
+        question.keep_waiting(Arc::clone(patience));
+        if let Err(question) = self.outlet.ask(question)
+            && question.method() == Method::RootsList
+            && !config.roots.is_empty()
+        {
+            question.result(&era::roots(&config.roots));
+        }
+    }
+
+    /// While a person thinks, the call's time stands still (design section 9): until when it goes on,
+    /// if that is later than now.
+    fn waits_for_people(&self, patience: &Patience) -> Option<Instant> {
+        let now = Instant::now();
+        match patience.last_answer() {
+            None => Some(now + self.limit),
+            Some(answered) => answered
+                .map(|at| at + self.limit)
+                .filter(|until| *until > now),
+        }
+    }
+
     fn relay(&self, method: Method, frame: &Frame) {
         let message = match (method, self.request.progress_token) {
             (Method::Progress, Some(token)) => {
-                frame.with_progress_token(self.request.frame.get(token))
+                frame.with_param("progressToken", self.request.frame.get(token))
             }
             // Not asked for.
             (Method::Progress, None) => return,

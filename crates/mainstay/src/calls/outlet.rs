@@ -13,6 +13,9 @@ use std::{
 
 use mainstay_core::era::LogLevel;
 
+use super::Client;
+use crate::transport::Question;
+
 /// Progress and log messages that may wait for a client that reads slowly; more are dropped.
 const MAX_UNREAD: usize = 256;
 
@@ -38,6 +41,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,
+    pub client: Arc<Client>,
     /// Log messages below this level are left out; `None` lets all pass.
     log_level: Option<LogLevel>,
 }
@@ -47,11 +51,16 @@ pub struct Outlet {
 pub struct Messages(Arc<Shared>);
 
 impl Outlet {
-    pub fn new(log_level: Option<LogLevel>) -> (Self, Messages) {
+    pub fn new(client: Arc<Client>, log_level: Option<LogLevel>) -> (Self, Messages) {
         let shared = Arc::new(Shared::default());
         shared.state().outlets = 1;
         let messages = Messages(Arc::clone(&shared));
-        (Self { shared, log_level }, messages)
+        let outlet = Self {
+            shared,
+            client,
+            log_level,
+        };
+        (outlet, messages)
     }
 
     /// Whether the client wants a log message of this level. Without a wish it sees all
@@ -64,18 +73,40 @@ impl Outlet {
     }
 
     pub(super) fn put(&self, message: String) {
+        if self.has_room() {
+            self.push(message);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let mut state = self.shared.state();
+        if state.unread.len() < MAX_UNREAD {
+            return true;
+        }
+        state.dropped += 1;
+        let dropped = state.dropped;
+        drop(state);
+        if dropped.is_power_of_two() {
+            tracing::warn!(
+                dropped,
+                "progress or log messages were dropped: their client reads too slowly"
+            );
+        }
+        false
+    }
+
+    /// Asks the client; a question that it cannot be asked is given back.
+    pub(super) fn ask(&self, question: Question) -> Result<(), Question> {
+        // A request is not dropped for a slow reader; how many there can be is bounded elsewhere.
+        if let Some(request) = self.client.ask(question)? {
+            self.push(request);
+        }
+        Ok(())
+    }
+
+    fn push(&self, message: String) {
         let reader = {
             let mut state = self.shared.state();
-            if state.unread.len() >= MAX_UNREAD {
-                state.dropped += 1;
-                if state.dropped.is_power_of_two() {
-                    tracing::warn!(
-                        dropped = state.dropped,
-                        "progress or log messages were dropped: their client reads too slowly"
-                    );
-                }
-                return;
-            }
             state.unread.push_back(message);
             state.reader.take()
         };
@@ -90,6 +121,7 @@ impl Clone for Outlet {
         self.shared.state().outlets += 1;
         Self {
             shared: Arc::clone(&self.shared),
+            client: Arc::clone(&self.client),
             log_level: self.log_level,
         }
     }
@@ -147,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_end_when_the_last_outlet_has_gone() {
-        let (outlet, mut messages) = Outlet::new(None);
+        let (outlet, mut messages) = Outlet::new(Client::nobody(), None);
         let other = outlet.clone();
         outlet.put("a".to_owned());
         drop(outlet);
@@ -158,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_costs_a_bounded_queue() {
-        let (outlet, mut messages) = Outlet::new(None);
+        let (outlet, mut messages) = Outlet::new(Client::nobody(), None);
         for number in 0..MAX_UNREAD * 2 {
             outlet.put(number.to_string());
         }
@@ -173,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_log_level_leaves_out_what_is_below_it() {
-        let (outlet, _messages) = Outlet::new(Some(LogLevel::Warning));
+        let (outlet, _messages) = Outlet::new(Client::nobody(), Some(LogLevel::Warning));
         assert!(!outlet.wants(Some(LogLevel::Info)));
         assert!(outlet.wants(Some(LogLevel::Error)) && outlet.wants(None));
     }

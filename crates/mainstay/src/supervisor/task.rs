@@ -9,12 +9,13 @@ use std::{
 
 use mainstay_core::{
     catalog::ListKind,
-    config::{Launch, ServerConfig},
+    config::{Launch, ServerConfig, ServerRequests},
+    era::{self, ClientCapabilities, Revision},
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
-    message,
+    message::{self, Method},
 };
 use serde_json::Value;
 use tokio::{
@@ -37,8 +38,11 @@ use super::{
 };
 use crate::{
     logs::ServerLog,
-    transport::{self, HealthUrl, Listener, Notice, Opening, Session},
+    transport::{self, HealthUrl, Listener, Notice, Opening, Question, Session},
 };
+
+/// Internal error: the protocol has no code for it.
+const NOBODY_TO_ASK: i64 = -32603;
 
 /// Notifications of a server that may wait to be handled.
 const MAX_NOTICES: usize = 1024;
@@ -56,7 +60,7 @@ enum Happening {
     Ended(Which, Epoch, Loss),
     Probed(Which, Epoch, Outcome),
     Listed(Option<Done>),
-    Notice(Notice),
+    Unasked(Unasked),
     Deadline,
 }
 
@@ -64,15 +68,28 @@ enum Happening {
 #[derive(Debug)]
 struct Inbox {
     server: ServerName,
-    notices: mpsc::Sender<Notice>,
+    unasked: mpsc::Sender<Unasked>,
+}
+
+/// What a server says outside of calls.
+enum Unasked {
+    Notice(Notice),
+    Question(Question),
 }
 
 impl Listener for Inbox {
     /// A full queue drops the notice: a server must not be held up by its readers.
     fn hear(&self, notice: Notice) {
-        if let Err(TrySendError::Full(notice)) = self.notices.try_send(notice) {
+        if let Err(TrySendError::Full(Unasked::Notice(notice))) =
+            self.unasked.try_send(Unasked::Notice(notice))
+        {
             tracing::warn!(server = %self.server, method = notice.method.name(), "a notification was dropped: too many are waiting");
         }
+    }
+
+    /// One that finds the queue full is refused: it is dropped.
+    fn ask(&self, question: Question) {
+        self.unasked.try_send(Unasked::Question(question)).ok();
     }
 }
 
@@ -91,7 +108,7 @@ pub struct Task {
     carries: HashMap<task::Id, (Which, Epoch)>,
     progress: Channel<(Which, Epoch, Progress)>,
     probes: JoinSet<(Which, Epoch, Outcome)>,
-    notices: Channel<Notice>,
+    unasked: Channel<Unasked>,
     pub(super) listings: Listings,
     pub(super) kept: Option<Kept>,
     observer: Observer,
@@ -104,12 +121,12 @@ impl Task {
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>) {
-        let notices = mpsc::channel(MAX_NOTICES);
+        let unasked = mpsc::channel(MAX_NOTICES);
         let inbox = Arc::new(Inbox {
             server: config.name.clone(),
-            notices: notices.0.clone(),
+            unasked: unasked.0.clone(),
         });
-        let shared = Upkeep::new(policy(&config), transport::own_initialize(), inbox);
+        let shared = Upkeep::new(policy(&config), initialize(&config), inbox);
         let kept = kept(&fleet, &config);
         let catalog = kept.as_ref().and_then(Kept::load).map(Arc::new);
         let wanted = config.connects_at_start();
@@ -136,7 +153,7 @@ impl Task {
             carries: HashMap::new(),
             progress: mpsc::channel(16),
             probes: JoinSet::new(),
-            notices,
+            unasked,
             listings: Listings::default(),
             kept,
             observer: Observer::default(),
@@ -197,7 +214,7 @@ impl Task {
             }
             Some(Ok((which, epoch, outcome))) = self.probes.join_next() => Happening::Probed(which, epoch, outcome),
             done = self.listings.done() => Happening::Listed(done),
-            Some(notice) = self.notices.1.recv() => Happening::Notice(notice),
+            Some(unasked) = self.unasked.1.recv() => Happening::Unasked(unasked),
             () = &mut sleep => Happening::Deadline,
         }
     }
@@ -219,7 +236,8 @@ impl Task {
             }
             Happening::Listed(Some(done)) => self.listed(done).await,
             Happening::Listed(None) => {}
-            Happening::Notice(notice) => self.notice(notice).await,
+            Happening::Unasked(Unasked::Notice(notice)) => self.notice(notice).await,
+            Happening::Unasked(Unasked::Question(question)) => self.question(question),
             Happening::Deadline => {
                 self.look(Which::Shared);
                 for id in self.privates.ids() {
@@ -229,6 +247,20 @@ impl Task {
                     self.list(kinds, announced);
                 }
             }
+        }
+    }
+
+    /// A question of the shared session that belongs to no call.
+    fn question(&self, question: Question) {
+        let name = question.frame().method_name();
+        if question.method() == Method::RootsList && !self.config.roots.is_empty() {
+            question.result(&era::roots(&self.config.roots));
+        } else if is_forwarded(&self.config) {
+            tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
+            let reason = format!(
+                "no single client's call can have caused {name}; set isolation: \"session\" for this server"
+            );
+            question.refuse(NOBODY_TO_ASK, &reason);
         }
     }
 
@@ -293,7 +325,9 @@ impl Task {
         let before = std::mem::replace(&mut self.config, config);
         self.kept = kept(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
-        let relaunch = before.launch != self.config.launch;
+        // From the next session on.
+        self.shared.initialize = initialize(&self.config);
+        let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
             self.close_privates();
         }
@@ -519,6 +553,24 @@ fn policy(config: &ServerConfig) -> Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
     }
+}
+
+/// What the shared session declares: it may ask where its operator wants that, or has answered already.
+fn initialize(config: &ServerConfig) -> Arc<str> {
+    let capabilities = match (is_forwarded(config), config.roots.is_empty()) {
+        (true, _) => ClientCapabilities::all(),
+        (false, true) => ClientCapabilities::none(),
+        (false, false) => ClientCapabilities::roots_only(),
+    };
+    transport::own_initialize(Revision::LATEST_LEGACY, &capabilities)
+}
+
+/// Whether what the shared session asks goes to the clients that share it.
+fn is_forwarded(config: &ServerConfig) -> bool {
+    matches!(
+        config.server_requests,
+        Some(ServerRequests::Forward | ServerRequests::Queue)
+    )
 }
 
 /// Spreads the retries of servers that are lost together.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{ids::ServerName, message};
 
 use super::{
-    Frame,
+    Frame, Said,
     http_exchange::HttpExchange,
     lines::{LineWriter, Mark},
     pending::{Broken, Ticket},
@@ -106,7 +106,7 @@ pub(super) enum Way {
 
 impl Exchange {
     /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Frame, Interruption> {
+    pub async fn next(&mut self) -> Result<Said, Interruption> {
         match &mut self.way {
             Way::Piped {
                 ticket,
@@ -140,8 +140,10 @@ impl Exchange {
     /// The response, where nothing but the response is of interest.
     pub async fn response(mut self) -> Result<Frame, Interruption> {
         loop {
-            let frame = self.next().await?;
-            if frame.method().is_none() {
+            // A question is refused: it is dropped.
+            if let Said::Message(frame) = self.next().await?
+                && frame.method().is_none()
+            {
                 return Ok(frame);
             }
         }

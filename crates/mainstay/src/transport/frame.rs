@@ -91,18 +91,11 @@ impl Frame {
         message::one_line(&self.text).into_owned()
     }
 
-    /// This progress notification under another token (JSON text).
-    pub fn with_progress_token(&self, token: &str) -> String {
-        match self.param_span(&["progressToken"]) {
-            Some(span) => message::splice(&self.text, &mut [(span, token)]),
-            None => self.one_line(),
-        }
-    }
-
-    /// This `resources/updated` about another URI.
-    pub fn with_uri(&self, uri: &str) -> String {
-        match self.param_span(&["uri"]) {
-            Some(span) => message::splice(&self.text, &mut [(span, &message::quote(uri))]),
+    /// This message with another value (JSON text) of one of its parameters, on one line; as it is
+    /// where it has none of that name.
+    pub fn with_param(&self, name: &str, value: &str) -> String {
+        match self.param_span(&[name]) {
+            Some(span) => message::splice(&self.text, &mut [(span, value)]),
             None => self.one_line(),
         }
     }

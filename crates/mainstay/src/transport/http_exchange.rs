@@ -9,10 +9,11 @@ use mainstay_core::{
 };
 
 use super::{
-    Frame, Interruption, InterruptionKind,
+    Frame, Interruption, InterruptionKind, Question, Said,
     events::{Events, StreamBroken},
     http_client,
     http1::{CollectError, Responding, Response},
+    session::Link,
     streamable_http::HttpLink,
 };
 
@@ -20,6 +21,8 @@ use super::{
 pub struct HttpExchange {
     link: Arc<HttpLink>,
     id: u64,
+    /// Whether a client makes the request, whom the server may ask.
+    is_call: bool,
     state: State,
     stream: bool,
 }
@@ -41,10 +44,11 @@ impl std::fmt::Debug for HttpExchange {
 }
 
 impl HttpExchange {
-    pub fn new(link: Arc<HttpLink>, id: u64, response: Responding) -> Self {
+    pub fn new(link: Arc<HttpLink>, id: u64, is_call: bool, response: Responding) -> Self {
         Self {
             link,
             id,
+            is_call,
             state: State::Head(response),
             stream: false,
         }
@@ -55,6 +59,7 @@ impl HttpExchange {
         let mut exchange = Self {
             link,
             id,
+            is_call: false,
             state: State::Done,
             stream: false,
         };
@@ -67,7 +72,7 @@ impl HttpExchange {
     }
 
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
-    pub async fn next(&mut self) -> Result<Frame, Interruption> {
+    pub async fn next(&mut self) -> Result<Said, Interruption> {
         loop {
             match &mut self.state {
                 State::Head(response) => match response.await {
@@ -94,7 +99,7 @@ impl HttpExchange {
                         }
                         CollectError::Broken(error) => http_client::interruption(&error),
                     });
-                    return self.body(status, &whole?);
+                    return self.body(status, &whole?).map(Said::Message);
                 }
                 State::Events(events) => {
                     let event = events.next().await;
@@ -114,8 +119,8 @@ impl HttpExchange {
                             return Err(Interruption::sent(InterruptionKind::Lost));
                         }
                         Some(Ok(event)) => {
-                            if let Some(frame) = event.data.and_then(|data| self.event(data)) {
-                                return Ok(frame);
+                            if let Some(said) = event.data.and_then(|data| self.event(data)) {
+                                return Ok(said);
                             }
                         }
                     }
@@ -168,7 +173,7 @@ impl HttpExchange {
     }
 
     /// One event of the stream; only what belongs to this call is given on.
-    fn event(&mut self, data: Bytes) -> Option<Frame> {
+    fn event(&mut self, data: Bytes) -> Option<Said> {
         // An empty event primes the stream for resumption (2025-11-25).
         if data.is_empty() {
             return None;
@@ -189,7 +194,7 @@ impl HttpExchange {
                 if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
                     events.finish();
                 }
-                Some(frame)
+                Some(Said::Message(frame))
             }
             Kind::Response { .. } => {
                 tracing::warn!("received a JSON-RPC response with an unknown id");
@@ -197,15 +202,18 @@ impl HttpExchange {
             }
             Kind::Notification {
                 method: Method::Progress | Method::LogMessage,
-            } => Some(frame),
+            } => Some(Said::Message(frame)),
             Kind::Notification { method } => {
                 self.link.unasked.notice(method, frame);
                 None
             }
             Kind::Request { .. } => {
-                if let Some(answer) = self.link.unasked.answer(&frame) {
-                    self.link.send_later(answer);
+                let link = Link::Http(Arc::clone(&self.link));
+                let question = Question::read(frame, &link)?;
+                if self.is_call {
+                    return Some(Said::Question(question));
                 }
+                self.link.unasked.ask(question);
                 None
             }
         }

@@ -26,6 +26,7 @@ pub mod process;
 #[cfg(windows)]
 #[path = "process_windows.rs"]
 pub mod process;
+mod question;
 mod session;
 mod sse;
 mod stdio;
@@ -39,7 +40,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{HttpTransport, Launch},
-    era::{Greeting, Revision},
+    era::{ClientCapabilities, Greeting, Revision},
     ids::ServerName,
     lifecycle::Loss,
 };
@@ -55,6 +56,8 @@ pub use self::{
     frame::{Frame, Unreadable},
     health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
+    pending::Asker,
+    question::{Patience, Question, Said},
     session::Session,
     turns::Turns,
     unasked::{Listener, Notice},
@@ -94,17 +97,11 @@ pub struct Stop {
     pub kill: CancellationToken,
 }
 
-/// `params` of our own `initialize`. Nothing that asks a person is declared: a shared session cannot
-/// know whom to ask (design section 9).
-pub fn own_initialize() -> Arc<str> {
-    initialize_at(Revision::LATEST)
-}
-
-/// The same at another revision.
-pub fn initialize_at(revision: Revision) -> Arc<str> {
+/// `params` of an `initialize` of our own.
+pub fn own_initialize(revision: Revision, capabilities: &ClientCapabilities) -> Arc<str> {
     format!(
-        r#"{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"mainstay","version":"{}"}}}}"#,
-        revision,
+        r#"{{"protocolVersion":"{revision}","capabilities":{},"clientInfo":{{"name":"mainstay","version":"{}"}}}}"#,
+        capabilities.raw(),
         env!("CARGO_PKG_VERSION"),
     )
     .into()

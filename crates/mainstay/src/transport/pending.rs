@@ -10,21 +10,46 @@ use std::{
     task::{Poll, Waker},
 };
 
-use super::Frame;
+use super::{Frame, Question, Said};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.
 const MAX_UNREAD: usize = 1024;
 
+/// Calls of other clients that may be given up before their answers come; with more, a server that
+/// answers none is not told apart from one that is slow.
+const MAX_ABANDONED: usize = 256;
+
+/// Tells apart who makes calls on a shared connection: a server's question goes to the only one who
+/// can have caused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(u64);
+
+impl Asker {
+    /// Another than all before.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Default for Asker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// What has arrived for one call, in the order in which the server wrote it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inbox {
+    /// `None` for requests of our own, which cause no questions.
+    asker: Option<Asker>,
     state: Mutex<InboxState>,
 }
 
 #[derive(Debug, Default)]
 struct InboxState {
-    unread: VecDeque<Frame>,
+    unread: VecDeque<Said>,
     /// Set once nothing more can come.
     broken: Option<Broken>,
     dropped: u64,
@@ -44,15 +69,24 @@ impl Inbox {
     }
 
     fn push_answer(&self, frame: Frame) {
-        self.update(|state| state.unread.push_back(frame));
+        self.update(|state| state.unread.push_back(Said::Message(frame)));
     }
 
     fn push_notification(&self, frame: Frame) {
         self.update(|state| {
             if state.unread.len() < MAX_UNREAD {
-                state.unread.push_back(frame);
+                state.unread.push_back(Said::Message(frame));
             } else {
                 state.dropped += 1;
+            }
+        });
+    }
+
+    fn push_question(&self, question: Question) {
+        // A full inbox drops it, which refuses it.
+        self.update(|state| {
+            if state.unread.len() < MAX_UNREAD {
+                state.unread.push_back(Said::Question(question));
             }
         });
     }
@@ -81,6 +115,8 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Calls {
     by_id: HashMap<u64, Arc<Inbox>>,
+    /// Given up here and not answered there: they may still cause questions (design section 9).
+    abandoned: HashMap<u64, Asker>,
     ended: bool,
 }
 
@@ -95,9 +131,12 @@ impl Pending {
     }
 
     /// Registers a call before it is sent, so that no answer can come too early.
-    pub fn register(self: &Arc<Self>) -> Result<Ticket, Broken> {
+    pub fn register(self: &Arc<Self>, asker: Option<Asker>) -> Result<Ticket, Broken> {
         let id = self.next_id();
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(Inbox {
+            asker,
+            state: Mutex::default(),
+        });
         let mut calls = self.calls();
         if calls.ended {
             return Err(Broken::Ended);
@@ -115,8 +154,13 @@ impl Pending {
         let Ok(id) = id.parse::<u64>() else {
             return false;
         };
-        let inbox = self.calls().by_id.remove(&id);
-        inbox.inspect(|inbox| inbox.push_answer(frame)).is_some()
+        let mut calls = self.calls();
+        let Some(inbox) = calls.by_id.remove(&id) else {
+            return calls.abandoned.remove(&id).is_some();
+        };
+        drop(calls);
+        inbox.push_answer(frame);
+        true
     }
 
     /// Hands a notification to the call whose progress token it carries.
@@ -142,6 +186,30 @@ impl Pending {
             }
             _ => Some(frame),
         }
+    }
+
+    /// Hands a question that names no call to the only client that can have caused it; gives it back
+    /// when there is none, or more than one.
+    pub fn ask(&self, question: Question) -> Result<(), Question> {
+        let calls = self.calls();
+        let live = calls.by_id.iter();
+        let live = live.filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
+        let mut askers = live.clone().map(|(_, asker, _)| asker);
+        let Some(asker) = askers.next() else {
+            return Err(question);
+        };
+        if askers
+            .chain(calls.abandoned.values().copied())
+            .any(|other| other != asker)
+        {
+            return Err(question);
+        }
+        // Of one client's calls the latest is as good as any.
+        let Some((_, _, latest)) = live.max_by_key(|(id, ..)| **id) else {
+            return Err(question);
+        };
+        latest.push_question(question);
+        Ok(())
     }
 
     /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
@@ -180,15 +248,15 @@ pub struct Ticket {
 
 impl Ticket {
     /// The next message for this call. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Frame, Broken> {
+    pub async fn next(&mut self) -> Result<Said, Broken> {
         poll_fn(|context| {
             let mut state = self
                 .inbox
                 .state
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Some(frame) = state.unread.pop_front() {
-                return Poll::Ready(Ok(frame));
+            if let Some(said) = state.unread.pop_front() {
+                return Poll::Ready(Ok(said));
             }
             if let Some(why) = state.broken {
                 return Poll::Ready(Err(why));
@@ -208,7 +276,14 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.pending.calls().by_id.remove(&self.id);
+        let mut calls = self.pending.calls();
+        let unanswered = calls.by_id.remove(&self.id).is_some();
+        if let (true, Some(asker)) = (unanswered, self.inbox.asker)
+            && calls.abandoned.len() < MAX_ABANDONED
+        {
+            calls.abandoned.insert(self.id, asker);
+        }
+        drop(calls);
         let dropped = self
             .inbox
             .state

@@ -13,7 +13,7 @@ use super::{
     Exchange, Frame, Interruption, InterruptionKind,
     exchange::{Way, cancelled},
     lines::LineWriter,
-    pending::Pending,
+    pending::{Asker, Pending},
     sse::SseLink,
     streamable_http::HttpLink,
     vitals::Vitals,
@@ -33,7 +33,8 @@ pub struct Session {
     pub(super) link: Link,
 }
 
-#[derive(Debug)]
+/// Cloning shares it.
+#[derive(Clone, Debug)]
 pub(super) enum Link {
     Piped {
         pending: Arc<Pending>,
@@ -47,12 +48,13 @@ impl Link {
     /// Sends the request that `render` writes for the id given to it.
     pub(super) async fn start(
         &self,
+        asker: Option<Asker>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let lost = |_| Interruption::not_sent(InterruptionKind::Lost);
         match self {
             Self::Piped { pending, writer } => {
-                let ticket = pending.register().map_err(lost)?;
+                let ticket = pending.register(asker).map_err(lost)?;
                 let id = ticket.id;
                 let text = render(&id.to_string());
                 let mark = writer
@@ -69,8 +71,8 @@ impl Link {
                     },
                 })
             }
-            Self::Http(link) => Ok(link.start(render)),
-            Self::Sse(link) => link.start(render).map_err(lost),
+            Self::Http(link) => Ok(link.start(asker, render)),
+            Self::Sse(link) => link.start(asker, render).map_err(lost),
         }
     }
 
@@ -85,6 +87,18 @@ impl Link {
             }
             Self::Http(link) => link.send(text).await,
             Self::Sse(link) => link.send(text).await,
+        }
+    }
+
+    /// Sends an answer without waiting: whoever reads what a server says must not be held up.
+    pub(super) fn reply(&self, text: String) {
+        let taken = match self {
+            Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
+            Self::Http(link) => link.send_later(text),
+            Self::Sse(link) => link.send_later(text),
+        };
+        if !taken {
+            tracing::warn!("an answer to the server was dropped: it does not read");
         }
     }
 }
@@ -102,21 +116,25 @@ fn request(id: &str, method: Method, params: Option<&str>) -> String {
 
 impl Session {
     /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
-    /// work on it until `deadline`.
+    /// work on it until `deadline`, and ask the client who makes it.
     pub async fn call(
         &self,
+        asker: Asker,
         deadline: Instant,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let in_flight = self.vitals.call(deadline);
-        let mut exchange = self.link.start(render).await?;
+        let mut exchange = self.link.start(Some(asker), render).await?;
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
     }
 
     /// A request of our own.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
-        let exchange = self.link.start(|id| request(id, method, params)).await?;
+        let exchange = self
+            .link
+            .start(None, |id| request(id, method, params))
+            .await?;
         exchange.response().await
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session,
+    Asker, Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Said, Session,
     events::{Events, StreamBroken},
     exchange::Way,
     greet,
@@ -30,6 +30,7 @@ pub struct SseLink {
     endpoint: Target,
     post: Template,
     pending: Arc<Pending>,
+    outgoing: mpsc::Sender<String>,
 }
 
 impl std::fmt::Debug for SseLink {
@@ -57,10 +58,12 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let post = endpoint.template("POST", &[("content-type", "application/json")]);
     let pending = Arc::new(Pending::default());
     let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
     let link = Arc::new(SseLink {
         endpoint,
         post,
         pending: Arc::clone(&pending),
+        outgoing,
     });
     let stream = Stream {
         events,
@@ -70,7 +73,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     };
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
     let close = opening.stop.close.child_token();
-    let running = tokio::spawn(stream.run(close.clone()));
+    let running = tokio::spawn(stream.run(answers, close.clone()));
     let ended = async move {
         running
             .await
@@ -105,7 +108,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
 async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
     let exchange = link
-        .start(|id| {
+        .start(None, |id| {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
         })
         .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
@@ -151,9 +154,10 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
 impl SseLink {
     pub fn start(
         self: &Arc<Self>,
+        asker: Option<Asker>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Broken> {
-        let ticket = self.pending.register()?;
+        let ticket = self.pending.register(asker)?;
         let id = ticket.id;
         let post = self
             .endpoint
@@ -170,6 +174,11 @@ impl SseLink {
 
     pub async fn send(&self, text: String) {
         http_client::deliver(&self.endpoint, &self.post, &text).await;
+    }
+
+    /// Has a message posted by the stream's own task; `false` if too many wait already.
+    pub fn send_later(&self, text: String) -> bool {
+        self.outgoing.try_send(text).is_ok()
     }
 
     pub fn is_over(&self) -> bool {
@@ -194,7 +203,7 @@ impl std::fmt::Debug for Posted {
 
 impl Posted {
     /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Frame, Interruption> {
+    pub async fn next(&mut self) -> Result<Said, Interruption> {
         loop {
             let Some(post) = &mut self.post else {
                 return self.heard().await;
@@ -209,7 +218,7 @@ impl Posted {
         }
     }
 
-    async fn heard(&mut self) -> Result<Frame, Interruption> {
+    async fn heard(&mut self) -> Result<Said, Interruption> {
         self.ticket
             .next()
             .await
@@ -241,8 +250,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn run(mut self, close: CancellationToken) -> Loss {
-        let (outgoing, mut answers) = mpsc::channel::<String>(MAX_OUTGOING);
+    async fn run(mut self, mut answers: mpsc::Receiver<String>, close: CancellationToken) -> Loss {
         let link = Arc::clone(&self.link);
         let posting = async {
             while let Some(text) = answers.recv().await {
@@ -251,14 +259,15 @@ impl Stream {
         };
         let loss = tokio::select! {
             () = close.cancelled() => Loss::Disconnected("stopped".to_owned()),
-            loss = self.read(outgoing) => loss,
+            loss = self.read() => loss,
             () = posting => Loss::Disconnected("its task ended".to_owned()),
         };
         link.pending.end();
         loss
     }
 
-    async fn read(&mut self, outgoing: mpsc::Sender<String>) -> Loss {
+    async fn read(&mut self) -> Loss {
+        let link = Link::Sse(Arc::clone(&self.link));
         loop {
             let event = self.events.next().await;
             self.vitals.hear();
@@ -278,13 +287,7 @@ impl Stream {
                 continue;
             };
             match Frame::read(data) {
-                Ok(frame) => {
-                    if let Some(answer) = self.unasked.sort(frame, &self.link.pending)
-                        && outgoing.try_send(answer).is_err()
-                    {
-                        tracing::warn!("an answer to the server was dropped: too many are waiting");
-                    }
-                }
+                Ok(frame) => self.unasked.sort(frame, &self.link.pending, &link),
                 Err(error) => {
                     tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
                 }

@@ -48,10 +48,14 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     let writer = Arc::new(LineWriter::default());
     let pending = Arc::new(Pending::default());
     let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let link = Link::Piped {
+        pending: Arc::clone(&pending),
+        writer: Arc::clone(&writer),
+    };
     let stop = opening.stop.clone();
     let reader = Reader {
         server: opening.server.clone(),
-        writer: Arc::clone(&writer),
+        link: link.clone(),
         pending: Arc::clone(&pending),
         unasked: Unasked::new(opening.server.clone(), opening.listener),
         max_message_bytes: opening.max_message_bytes,
@@ -64,7 +68,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         return Err(Loss::CannotSpawn("its pipes are missing".to_owned()));
     };
     let pipes = Pipes {
-        pending: Arc::clone(&pending),
+        pending,
         writer: Arc::clone(&writer),
         write: tokio::spawn({
             let writer = Arc::clone(&writer);
@@ -80,7 +84,6 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
             .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
-    let link = Link::Piped { pending, writer };
     let greeted = match handshake(&link, &opening.initialize).await {
         // The process is on its way out, and its end says more than the pipe's.
         None => return Err(ended.await),
@@ -108,7 +111,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
 }
 
 async fn handshake(link: &Link, params: &str) -> Option<Frame> {
-    let exchange = link.start(|id| {
+    let exchange = link.start(None, |id| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
     });
     exchange.await.ok()?.response().await.ok()
@@ -234,7 +237,7 @@ async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
 
 struct Reader {
     server: ServerName,
-    writer: Arc<LineWriter>,
+    link: Link,
     pending: Arc<Pending>,
     unasked: Unasked,
     max_message_bytes: usize,
@@ -275,9 +278,7 @@ impl Reader {
     }
 
     fn frame(&mut self, frame: Frame) {
-        if let Some(answer) = self.unasked.sort(frame, &self.pending) {
-            self.send(&answer);
-        }
+        self.unasked.sort(frame, &self.pending, &self.link);
     }
 
     /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
@@ -307,12 +308,5 @@ impl Reader {
         self.log.oversized(&format!(
             "a message on stdout exceeds {limit} bytes (maxMessageBytes)"
         ));
-    }
-
-    fn send(&self, answer: &str) {
-        // Never waits: a server that does not read its stdin must still be read.
-        if !matches!(self.writer.try_send(answer), Ok(Some(_))) {
-            tracing::warn!(server = %self.server, "an answer to the server was dropped: it does not read its stdin");
-        }
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Exchange, Frame, Opening, Running, Session,
+    Asker, Exchange, Frame, Opening, Running, Said, Session,
     events::{Events, StreamBroken},
     exchange::Way,
     greet,
@@ -203,8 +203,9 @@ async fn greet_server(
 impl HttpExchange {
     async fn response(mut self) -> Result<Frame, super::Interruption> {
         loop {
-            let frame = self.next().await?;
-            if frame.method().is_none() {
+            if let Said::Message(frame) = self.next().await?
+                && frame.method().is_none()
+            {
                 return Ok(frame);
             }
         }
@@ -250,25 +251,35 @@ impl HttpLink {
             .is_some_and(|greeted| greeted.session_id.is_some())
     }
 
-    pub fn start(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
-        self.post_by(Target::send_body, render)
+    pub fn start(
+        self: &Arc<Self>,
+        asker: Option<Asker>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Exchange {
+        self.post_by(Target::send_body, asker.is_some(), render)
     }
 
     /// Over a connection of its own.
     pub fn start_afresh(self: &Arc<Self>, render: impl FnOnce(&str) -> String) -> Exchange {
-        self.post_by(Target::send_body_afresh, render)
+        self.post_by(Target::send_body_afresh, false, render)
     }
 
     fn post_by(
         self: &Arc<Self>,
         send: impl FnOnce(&Target, &Template, &str) -> Responding,
+        is_call: bool,
         render: impl FnOnce(&str) -> String,
     ) -> Exchange {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let response = send(&self.target, &self.post(), &render(&id.to_string()));
         Exchange {
             id,
-            way: Way::Http(Box::new(HttpExchange::new(Arc::clone(self), id, response))),
+            way: Way::Http(Box::new(HttpExchange::new(
+                Arc::clone(self),
+                id,
+                is_call,
+                response,
+            ))),
             in_flight: None,
         }
     }
@@ -284,11 +295,9 @@ impl HttpLink {
         http_client::deliver(&self.target, &self.post(), &text).await;
     }
 
-    /// Has a message posted by the session's own task.
-    pub fn send_later(&self, text: String) {
-        if self.outgoing.try_send(text).is_err() {
-            tracing::warn!("an answer to the server was dropped: too many are waiting");
-        }
+    /// Has a message posted by the session's own task; `false` if too many wait already.
+    pub fn send_later(&self, text: String) -> bool {
+        self.outgoing.try_send(text).is_ok()
     }
 
     /// The session is lost; the first reason counts.
@@ -314,7 +323,7 @@ impl HttpLink {
     }
 
     /// Listens to what the server says unasked, as long as it offers a stream for it.
-    async fn listen(&self) {
+    async fn listen(self: &Arc<Self>) {
         let nobody = Pending::default();
         let mut last_event = None::<String>;
         let mut wait = FIRST_RETRY;
@@ -378,12 +387,11 @@ impl HttpLink {
         }
     }
 
-    fn heard(&self, data: Bytes, nobody: &Pending) {
+    fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) {
         match Frame::read(data) {
             Ok(frame) => {
-                if let Some(answer) = self.unasked.sort(frame, nobody) {
-                    self.send_later(answer);
-                }
+                self.unasked
+                    .sort(frame, nobody, &Link::Http(Arc::clone(self)));
             }
             Err(error) => {
                 tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")

@@ -4,10 +4,10 @@ use std::{fmt::Debug, sync::Arc};
 
 use mainstay_core::{
     ids::ServerName,
-    message::{self, Kind, Method},
+    message::{Kind, Method},
 };
 
-use super::{Frame, pending::Pending};
+use super::{Frame, Question, pending::Pending, session::Link};
 
 /// A notification of a server that belongs to no call.
 #[derive(Clone, Debug)]
@@ -16,9 +16,13 @@ pub struct Notice {
     pub frame: Frame,
 }
 
-/// Hears the notices of one connection. Must not wait: it is called by the connection's reader.
+/// Hears what one connection brings outside of calls. Must not wait: it is called by the connection's
+/// reader.
 pub trait Listener: Debug + Send + Sync {
     fn hear(&self, notice: Notice);
+
+    /// A question that belongs to no call. Dropping it refuses it.
+    fn ask(&self, question: Question);
 }
 
 /// Sorts a server's messages on a connection that carries more than one call.
@@ -33,9 +37,9 @@ impl Unasked {
         Self { server, listener }
     }
 
-    /// Takes any message: answers reach their calls, notices their readers. Returns what must be
-    /// sent back, if anything.
-    pub fn sort(&self, frame: Frame, pending: &Pending) -> Option<String> {
+    /// Takes any message: answers and questions reach their calls, notices their readers. What must be
+    /// said back goes by `link`.
+    pub fn sort(&self, frame: Frame, pending: &Pending, link: &Link) {
         match frame.envelope().kind {
             Kind::Response { id, .. } => {
                 let id = frame.get(id).to_owned();
@@ -43,7 +47,6 @@ impl Unasked {
                     // E16, K7: late, doubled or invented.
                     tracing::warn!(server = %self.server, id, "received a JSON-RPC response with an unknown id");
                 }
-                None
             }
             Kind::Notification {
                 method: Method::Progress,
@@ -52,7 +55,6 @@ impl Unasked {
                 if !pending.progress(&token, frame) {
                     tracing::debug!(server = %self.server, token, "progress of no call in flight");
                 }
-                None
             }
             // Attributed where there is no doubt, so that it stays in order with the result.
             Kind::Notification {
@@ -61,13 +63,15 @@ impl Unasked {
                 if let Some(frame) = pending.to_only_call(frame) {
                     self.notice(Method::LogMessage, frame);
                 }
-                None
             }
-            Kind::Notification { method } => {
-                self.notice(method, frame);
-                None
+            Kind::Notification { method } => self.notice(method, frame),
+            Kind::Request { .. } => {
+                if let Some(question) = Question::read(frame, link)
+                    && let Err(question) = pending.ask(question)
+                {
+                    self.ask(question);
+                }
             }
-            Kind::Request { .. } => self.answer(&frame),
         }
     }
 
@@ -75,25 +79,8 @@ impl Unasked {
         self.listener.hear(Notice { method, frame });
     }
 
-    /// The answer to a request of the server. Only `ping` can be answered here; everything else would
-    /// need a client, and is refused so that the connection stays usable (E14).
-    pub fn answer(&self, frame: &Frame) -> Option<String> {
-        let Kind::Request { id, method } = frame.envelope().kind else {
-            return None;
-        };
-        let id = frame.get(id);
-        Some(match method {
-            Method::Ping => message::response(id, "{}"),
-            _ => {
-                let name = frame.method_name();
-                tracing::debug!(server = %self.server, method = name, "refused a request of the server");
-                message::error_response(
-                    Some(id),
-                    -32601,
-                    &format!("{name} is not supported by this client"),
-                    None,
-                )
-            }
-        })
+    /// A question that belongs to no call.
+    pub fn ask(&self, question: Question) {
+        self.listener.ask(question);
     }
 }

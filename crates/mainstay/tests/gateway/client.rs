@@ -153,7 +153,20 @@ impl Http {
 
     /// Greets, and keeps the session; returns the result.
     pub async fn initialize(&mut self, revision: &str) -> Value {
-        let response = self.post(initialize(revision)).await;
+        self.greet(&initialize(revision)).await
+    }
+
+    /// The same, declaring these capabilities.
+    pub async fn initialize_with(&mut self, capabilities: &Value) -> Value {
+        let empty = r#""capabilities":{}"#;
+        let declared = format!(r#""capabilities":{capabilities}"#);
+        let text = initialize(LATEST);
+        assert!(text.contains(empty), "{text}");
+        self.greet(&text.replace(empty, &declared)).await
+    }
+
+    async fn greet(&mut self, initialize: &str) -> Value {
+        let response = self.post(initialize.to_owned()).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
         let session = response
             .headers

@@ -55,6 +55,7 @@ mod operations;
 mod pass_through;
 mod probes;
 mod progress;
+mod questions;
 mod recovery;
 mod reloading;
 mod requests;

@@ -199,6 +199,26 @@ over_every_transport! {
     }
 }
 
+/// What a server asks comes on the stream, and is answered by a POST.
+#[tokio::test]
+async fn a_server_may_ask() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut client = Sse::open(&gateway, "/servers/x/sse").await;
+    let greeting =
+        initialize(LATEST).replace(r#""capabilities":{}"#, r#""capabilities":{"sampling":{}}"#);
+    client.accepted(greeting).await;
+    client.stream.message().await;
+    let arguments = json!({"method": "sampling/createMessage"});
+    let id = client.begin("ask", json!({"arguments": arguments})).await;
+    let question = client.stream.message().await;
+    assert_eq!(question["method"], "sampling/createMessage");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"model": "m"}});
+    client.accepted(answer.to_string()).await;
+    let answers = client.until_answered(&id).await;
+    assert!(answers[0].to_string().contains("model"), "{answers:?}");
+}
+
 /// Answers find their questions, whatever order they come in.
 #[tokio::test]
 async fn many_calls_share_the_stream() {

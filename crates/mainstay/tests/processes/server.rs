@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use mainstay::{
     lineage::Lineage,
     logs::Logs,
-    transport::{self, Listener, Notice, Opening, Stop, Turns},
+    transport::{self, Listener, Notice, Opening, Question, Stop, Turns},
 };
 use mainstay_core::{
     config::{Launch, Secret, StdioLaunch},
+    era::{ClientCapabilities, Revision},
     ids::{Epoch, ServerName},
     lifecycle::Loss,
 };
@@ -46,6 +47,7 @@ struct Nobody;
 
 impl Listener for Nobody {
     fn hear(&self, _: Notice) {}
+    fn ask(&self, _: Question) {}
 }
 
 /// W1, invariant 9: the end of an opening is told when nobody of it is left, so that two processes of
@@ -80,7 +82,10 @@ async fn twenty_rapid_restarts_never_overlap() {
             lineage: lineage.clone(),
             tag: format!("it:{epoch}"),
             launch: Launch::Stdio(launch.clone()),
-            initialize: transport::own_initialize(),
+            initialize: transport::own_initialize(
+                Revision::LATEST_LEGACY,
+                &ClientCapabilities::none(),
+            ),
             max_message_bytes: 1024 * 1024,
             hang_after: Duration::from_secs(120),
             listener: Arc::new(Nobody),

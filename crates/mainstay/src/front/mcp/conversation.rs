@@ -14,7 +14,7 @@ use super::{
     session::{Busy, ClientSession, Scope},
 };
 use crate::{
-    calls::{Messages, Outlet},
+    calls::Messages,
     transport::{Frame, LineWriter},
 };
 
@@ -130,7 +130,7 @@ impl Conversation {
         match (self.session(), frame.envelope().kind) {
             (Some(session), Kind::Request { id, .. }) => {
                 let id = frame.get(id).to_owned();
-                let (outlet, messages) = Outlet::new(session.log_level());
+                let (outlet, messages) = session.outlet();
                 self.answer(Some(&id), messages, || {
                     let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
                     // Who cancelled expects no answer (specification, "Cancellation").
@@ -173,7 +173,7 @@ impl Conversation {
                 None,
             )));
         };
-        let (outlet, messages) = Outlet::new(session.log_level());
+        let (outlet, messages) = session.outlet();
         self.answer(None, messages, || {
             batch::answer(Arc::clone(&self.hub), session, text, outlet)
         })

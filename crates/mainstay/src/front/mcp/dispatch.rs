@@ -107,7 +107,12 @@ pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
                 "a notification was not passed on"
             ),
         },
-        // No request of a server is forwarded yet, so nothing can be answered.
-        None => tracing::debug!("a response to no request was dropped"),
+        None => {
+            if let Kind::Response { id, .. } = frame.envelope().kind
+                && !session.questions.answer(frame.get(id), &frame)
+            {
+                tracing::debug!("a response to no request was dropped");
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
-use crate::{calls::Outlet, lineage::CHAIN_HEADER, transport::Frame};
+use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -312,7 +312,7 @@ async fn answer(
     frame: Frame,
     accepts: Accepts,
 ) -> Answer {
-    let (outlet, mut messages) = Outlet::new(session.log_level());
+    let (outlet, mut messages) = session.outlet();
     let mut call = hub
         .calls
         .detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
@@ -345,7 +345,7 @@ async fn answer_batch(
             &format!("revision {} knows no batches", session.revision),
         ));
     }
-    let (outlet, messages) = Outlet::new(session.log_level());
+    let (outlet, messages) = session.outlet();
     // A batch is answered in one piece; what is said before goes nowhere.
     drop(messages);
     let call = hub

@@ -8,7 +8,8 @@ use std::{
 
 use mainstay_core::{
     catalog::{ListKind, Target},
-    era::{LogLevel, Revision},
+    config::ServerRequests,
+    era::{Caller, LogLevel, Revision},
     failure::Failure,
     ids::ServerName,
     message::{self, Method},
@@ -17,7 +18,7 @@ use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    outbox::Outbox,
+    ears::Ears,
     reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
@@ -30,7 +31,7 @@ use crate::{
     lineage::Lineage,
     registry::{Announcement, Registry},
     supervisor::{Private, Server},
-    transport::{self, Frame, Notice, Session},
+    transport::{self, Frame, Listener, Notice, Session},
 };
 
 /// Idle sessions end after this time, their upstream sessions sooner (design sections 9 and 12).
@@ -129,34 +130,31 @@ impl Hub {
         {
             return Err(NoSession::TooMany);
         }
-        let outbox = Arc::new(Outbox::default());
-        let (backend, revision, result) = match &scope {
+        let ears = Ears::default();
+        let mut caller = Caller::of_initialize(params);
+        let (backend, result) = match &scope {
             Scope::All => {
                 // Whose instructions are to be joined must have been heard first.
                 self.registry.settled().await;
-                let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
-                let revision = Revision::negotiate(&requested);
-                (Backend::Aggregate, revision, self.greeting(revision))
+                (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let (private, upstream) = self.open_private(server, params, &outbox).await?;
+                let listener = ears.of(server, &caller.capabilities);
+                let (private, upstream) = self.open_private(server, params, listener).await?;
+                caller.revision = upstream.greeting.revision;
                 let result = upstream
                     .initialize_answer
                     .result()
                     .unwrap_or("{}")
                     .to_owned();
-                (
-                    Backend::Transparent(private),
-                    upstream.greeting.revision,
-                    result,
-                )
+                (Backend::Transparent(private), result)
             }
         };
         let id = self
             .seal
-            .id(scope.server_name(), revision)
+            .id(scope.server_name(), caller.revision)
             .map_err(|_| NoSession::Random)?;
-        let session = Arc::new(ClientSession::new(id, revision, scope, backend, outbox));
+        let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
         let mut sessions = self
             .sessions
             .write()
@@ -174,10 +172,13 @@ impl Hub {
         &self,
         server: &Arc<Server>,
         params: &str,
-        outbox: &Arc<Outbox>,
+        listener: Arc<dyn Listener>,
     ) -> Result<(Arc<Private>, Arc<Session>), Failure> {
-        let initialize = transparent::initialize_params(params);
-        let private = Arc::new(server.private(initialize.into(), Arc::clone(outbox) as _));
+        let initialize = match server.config().server_requests {
+            Some(ServerRequests::Reject) => transparent::unasked(params),
+            _ => message::one_line(params).into_owned(),
+        };
+        let private = Arc::new(server.private(initialize.into(), listener));
         let upstream = private
             .session(Instant::now() + server.config().policy.connect_timeout)
             .await?;
@@ -232,23 +233,22 @@ impl Hub {
         if unsealed.server != scope.server_name() || ended() {
             return None;
         }
-        let outbox = Arc::new(Outbox::default());
+        let (ears, caller) = (Ears::default(), Caller::at(unsealed.revision));
         let backend = match scope {
             Scope::All => {
                 for kind in ListKind::ALL {
-                    outbox.push(message::request(None, kind.changed().name(), None));
+                    ears.outbox
+                        .push(message::request(None, kind.changed().name(), None));
                 }
                 Backend::Aggregate
             }
             Scope::One(server) => {
-                let initialize = transport::initialize_at(unsealed.revision);
-                Backend::Transparent(Arc::new(
-                    server.private(initialize, Arc::clone(&outbox) as _),
-                ))
+                let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
+                let listener = ears.of(server, &caller.capabilities);
+                Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let revived =
-            ClientSession::new(id.into(), unsealed.revision, scope.clone(), backend, outbox);
+        let revived = ClientSession::new(id.into(), caller, scope.clone(), backend, ears);
         let mut sessions = self
             .sessions
             .write()
@@ -474,13 +474,16 @@ impl Hub {
         };
         for (session, used) in self.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&session) {
-                session.outbox.push(frame.with_uri(&used));
+                session
+                    .outbox
+                    .push(frame.with_param("uri", &message::quote(&used)));
             }
         }
     }
 
     fn sweep(&self) {
         for session in self.all() {
+            session.questions.expire();
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");

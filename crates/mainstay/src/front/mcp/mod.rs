@@ -5,6 +5,7 @@ mod aggregate;
 mod batch;
 mod conversation;
 mod dispatch;
+mod ears;
 pub mod http;
 mod hub;
 mod outbox;

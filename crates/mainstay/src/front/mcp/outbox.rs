@@ -7,8 +7,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::transport::{Listener, Notice};
-
 /// Messages that wait for a client that does not read; more are dropped and counted.
 const MAX_WAITING: usize = 256;
 
@@ -90,13 +88,6 @@ impl Outbox {
 
     pub async fn next(&self) -> Option<String> {
         poll_fn(|context| self.poll_next(context)).await
-    }
-}
-
-impl Listener for Outbox {
-    /// An isolated session's notices go to its client as they are.
-    fn hear(&self, notice: Notice) {
-        self.push(notice.frame.one_line());
     }
 }
 

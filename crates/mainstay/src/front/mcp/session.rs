@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::era::{LogLevel, Revision};
+use mainstay_core::era::{Caller, LogLevel, Revision};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::outbox::Outbox;
+use super::{ears::Ears, outbox::Outbox};
 use crate::{
-    calls::Cancel,
+    calls::{Cancel, Client, Messages, Outlet, Questions},
     supervisor::{Private, Server},
 };
 
@@ -68,6 +68,10 @@ pub struct ClientSession {
     pub scope: Scope,
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
+    /// Who it is to the servers.
+    pub client: Arc<Client>,
+    /// What servers have asked it.
+    pub questions: Arc<Questions>,
     log_level: Mutex<Option<LogLevel>>,
     in_flight: Mutex<InFlight>,
     /// Calls and streams that are open.
@@ -78,19 +82,16 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    pub fn new(
-        id: Box<str>,
-        revision: Revision,
-        scope: Scope,
-        backend: Backend,
-        outbox: Arc<Outbox>,
-    ) -> Self {
+    pub fn new(id: Box<str>, caller: Caller, scope: Scope, backend: Backend, ears: Ears) -> Self {
+        let questions = ears.questions;
         Self {
             id,
-            revision,
+            revision: caller.revision,
             scope,
             backend,
-            outbox,
+            outbox: ears.outbox,
+            client: Arc::new(Client::of_session(caller, Arc::clone(&questions))),
+            questions,
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
             busy: AtomicUsize::new(0),
@@ -115,6 +116,11 @@ impl ClientSession {
             .log_level
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// Where what is said of one of its calls goes.
+    pub fn outlet(&self) -> (Outlet, Messages) {
+        Outlet::new(Arc::clone(&self.client), self.log_level())
     }
 
     fn in_flight(&self) -> std::sync::MutexGuard<'_, InFlight> {
@@ -164,6 +170,7 @@ impl ClientSession {
             drop(cancel.send(reason.to_owned()));
         }
         self.outbox.close();
+        self.questions.close();
         if let Backend::Transparent(private) = &self.backend {
             private.close();
         }

@@ -15,12 +15,12 @@ use crate::{
     transport::Frame,
 };
 
-/// Client capabilities that invite requests from the server. They are not forwarded yet, so they are
-/// not declared either: a server must not wait for an answer that cannot come.
+/// Client capabilities that invite requests from the server.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The client's own `initialize` params, less the capabilities that Mainstay cannot honour.
-pub fn initialize_params(params: &str) -> String {
+/// The client's own `initialize` params for a server that is not to ask (E14): it must not wait for an
+/// answer that cannot come.
+pub fn unasked(params: &str) -> String {
     let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
     let capabilities =
         declared.and_then(|span| serde_json::from_str::<Map<String, Value>>(span.get(params)).ok());
@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capabilities_that_cannot_be_honoured_are_not_declared() {
+    fn a_server_that_is_not_to_ask_is_not_invited() {
         let params = r#"{"protocolVersion":"2025-11-25","capabilities":{"sampling":{},"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#;
         assert_eq!(
-            initialize_params(params),
+            unasked(params),
             r#"{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"x":1}},"clientInfo":{"name":"c","version":"1"}}"#
         );
-        assert_eq!(initialize_params(r#"{"x":1}"#), r#"{"x":1}"#);
+        assert_eq!(unasked(r#"{"x":1}"#), r#"{"x":1}"#);
     }
 }

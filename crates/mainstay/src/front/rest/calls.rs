@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::{Door, body::Body, lists, refusal::Refusal};
 use crate::{
     api::{self, Raw},
-    calls::{Outlet, Request, Upstream},
+    calls::{Client, Outlet, Request, Upstream},
     front::mcp::Hub,
     supervisor::Server,
     transport::Frame,
@@ -266,7 +266,7 @@ async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Ra
     let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
     let request =
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (outlet, _) = Outlet::new(None);
+    let (outlet, _) = Outlet::new(Client::nobody(), None);
     let (_, never) = oneshot::channel();
     let (calls, upstream) = (hub.calls.clone(), Upstream::Shared(Arc::clone(&server)));
     let call = async move { calls.call(upstream, request, outlet, never).await };

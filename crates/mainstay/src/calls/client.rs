@@ -1,0 +1,171 @@
+//! Who makes calls: what it speaks, and how a server's questions reach it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::era::Caller;
+use tokio::{sync::mpsc, time::Instant};
+
+use crate::transport::{Asker, Frame, Question};
+
+/// Questions that may wait for one client. A person answers one after the other; a server that asks
+/// for more is refused.
+const MAX_QUESTIONS: usize = 64;
+
+/// How long a question waits for its answer (Y8).
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// One client, for as long as its session or, where it has none, its request.
+#[derive(Debug)]
+pub struct Client {
+    pub caller: Caller,
+    /// By which a server's questions are told to be this client's.
+    pub asker: Asker,
+    asks: Asks,
+}
+
+#[derive(Debug)]
+enum Asks {
+    Nobody,
+    /// By requests among what is said of a call; the answers come by the session's id.
+    Session(Arc<Questions>),
+    /// By the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
+    Rounds(mpsc::Sender<Question>),
+}
+
+impl Client {
+    /// One that cannot be asked: REST, and what we do by ourselves.
+    pub fn nobody() -> Arc<Self> {
+        Arc::new(Self {
+            caller: Caller::default(),
+            asker: Asker::new(),
+            asks: Asks::Nobody,
+        })
+    }
+
+    /// One with a session, by which it answers.
+    pub fn of_session(caller: Caller, questions: Arc<Questions>) -> Self {
+        Self {
+            caller,
+            asker: Asker::new(),
+            asks: Asks::Session(questions),
+        }
+    }
+
+    /// One that is asked by the result of its request, and answers by the next.
+    pub fn in_rounds(caller: Caller, questions: mpsc::Sender<Question>) -> Self {
+        Self {
+            caller,
+            asker: Asker::new(),
+            asks: Asks::Rounds(questions),
+        }
+    }
+
+    /// Asks the client. `Ok` may hold a request that must now be sent to it; a question that it cannot
+    /// be asked is given back.
+    pub(super) fn ask(&self, question: Question) -> Result<Option<String>, Question> {
+        let params = question.frame().params().unwrap_or("{}");
+        if !self.caller.capabilities.allows(question.method(), params) {
+            return Err(question);
+        }
+        match &self.asks {
+            Asks::Nobody => Err(question),
+            Asks::Session(questions) => questions.enter(question).map(Some),
+            Asks::Rounds(rounds) => {
+                rounds
+                    .try_send(question)
+                    .map(|()| None)
+                    .map_err(|error| match error {
+                        mpsc::error::TrySendError::Full(question)
+                        | mpsc::error::TrySendError::Closed(question) => question,
+                    })
+            }
+        }
+    }
+}
+
+/// What waits for the answers of one client, by the ids that the questions have on its side.
+#[derive(Debug, Default)]
+pub struct Questions {
+    next_id: AtomicU64,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    question: Question,
+    since: Instant,
+}
+
+impl Questions {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+        // Held for a map operation, never across an await.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a question; returns it as a request under an id of ours.
+    pub fn enter(&self, question: Question) -> Result<String, Question> {
+        let mut waiting = self.waiting();
+        if waiting.len() >= MAX_QUESTIONS {
+            return Err(question);
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let text = question.frame().with_id(&id.to_string());
+        let since = Instant::now();
+        waiting.insert(id, Waiting { question, since });
+        Ok(text)
+    }
+
+    /// Takes a client's response; `false` if it answers nothing that waits.
+    pub fn answer(&self, id: &str, response: &Frame) -> bool {
+        let Ok(id) = id.parse() else { return false };
+        let waiting = self.waiting().remove(&id);
+        waiting
+            .map(|waiting| waiting.question.answer(response))
+            .is_some()
+    }
+
+    /// The server has taken its question back: returns what tells the client so.
+    pub fn withdraw(&self, cancelled: &Frame) -> Option<String> {
+        let asked = cancelled.param("requestId")?;
+        let mut waiting = self.waiting();
+        let id = *waiting
+            .iter()
+            .find(|(_, waiting)| waiting.question.id() == asked)?
+            .0;
+        waiting.remove(&id)?.question.forget();
+        Some(cancelled.with_param("requestId", &id.to_string()))
+    }
+
+    /// Refuses what has waited for too long.
+    pub fn expire(&self) {
+        let expired: Vec<_> = {
+            let mut waiting = self.waiting();
+            let old = waiting.extract_if(|_, waiting| waiting.since.elapsed() >= PATIENCE);
+            old.collect()
+        };
+        for (_, waiting) in expired {
+            waiting
+                .question
+                .refuse(INTERNAL_ERROR, "the client did not answer in time");
+        }
+    }
+
+    /// Refuses everything: the client has gone.
+    pub fn close(&self) {
+        let all = std::mem::take(&mut *self.waiting());
+        for waiting in all.into_values() {
+            waiting
+                .question
+                .refuse(INTERNAL_ERROR, "the client has gone");
+        }
+    }
+}
+
+const INTERNAL_ERROR: i64 = -32603;

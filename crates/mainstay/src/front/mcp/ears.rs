@@ -1,0 +1,75 @@
+//! What a client's own upstream session says outside of calls, on its way to that client.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::ServerRequests,
+    era::{self, ClientCapabilities},
+    message::Method,
+};
+
+use super::outbox::Outbox;
+use crate::{
+    calls::Questions,
+    supervisor::Server,
+    transport::{Listener, Notice, Question},
+};
+
+/// Where a client hears what belongs to no call; cloning shares it.
+#[derive(Clone, Debug, Default)]
+pub struct Ears {
+    pub outbox: Arc<Outbox>,
+    pub questions: Arc<Questions>,
+}
+
+impl Ears {
+    /// For an isolated session of this server.
+    pub fn of(
+        &self,
+        server: &Arc<Server>,
+        capabilities: &Arc<ClientCapabilities>,
+    ) -> Arc<dyn Listener> {
+        Arc::new(Isolated {
+            ears: self.clone(),
+            server: Arc::clone(server),
+            capabilities: Arc::clone(capabilities),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Isolated {
+    ears: Ears,
+    server: Arc<Server>,
+    capabilities: Arc<ClientCapabilities>,
+}
+
+impl Listener for Isolated {
+    /// Notices go to the client as they are.
+    fn hear(&self, notice: Notice) {
+        let text = match notice.method {
+            Method::Cancelled => self.ears.questions.withdraw(&notice.frame),
+            _ => Some(notice.frame.one_line()),
+        };
+        if let Some(text) = text {
+            self.ears.outbox.push(text);
+        }
+    }
+
+    /// There is only one client whom the server can mean.
+    fn ask(&self, question: Question) {
+        let config = self.server.config();
+        if config.server_requests == Some(ServerRequests::Reject) {
+            return;
+        }
+        let params = question.frame().params().unwrap_or("{}");
+        if self.capabilities.allows(question.method(), params) {
+            // One too many is refused: it is dropped.
+            if let Ok(request) = self.ears.questions.enter(question) {
+                self.ears.outbox.push(request);
+            }
+        } else if question.method() == Method::RootsList && !config.roots.is_empty() {
+            question.result(&era::roots(&config.roots));
+        }
+    }
+}

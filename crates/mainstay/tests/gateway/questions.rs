@@ -1,0 +1,184 @@
+//! Requests that servers make of clients, where both speak a revision that opens with `initialize`
+//! (design section 9; E14, Y8).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, Stream, failure, text},
+    gateway::{Gateway, soon},
+};
+
+const SAMPLING: &str = "sampling/createMessage";
+
+/// A client that can be asked everything.
+async fn willing(gateway: &Gateway, path: &str) -> Http {
+    let mut client = gateway.stranger(path);
+    let everything = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
+    client.initialize_with(&everything).await;
+    client
+}
+
+/// Calls the server's `ask`, and returns what it asks.
+async fn asked(client: &Http, tool: &str, method: &str) -> (Stream, Value) {
+    let params = json!({"name": tool, "arguments": {"method": method}}).to_string();
+    let mut stream = client
+        .begin(client.request_text("tools/call", &params))
+        .await;
+    let question = stream.message().await;
+    assert_eq!(question["method"], method, "{question}");
+    (stream, question)
+}
+
+async fn reply(client: &Http, question: &Value, result: Value) {
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    assert_eq!(
+        client.post(response.to_string()).await.status,
+        StatusCode::ACCEPTED
+    );
+}
+
+over_every_transport! {
+    /// One client, one upstream session: whatever the server asks, that client is asked.
+    async fn the_client_of_an_isolated_session_is_asked(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, "/servers/x/mcp").await;
+        for method in [SAMPLING, "elicitation/create", "roots/list"] {
+            let (mut stream, question) = asked(&client, "ask", method).await;
+            reply(&client, &question, json!({"answer": method})).await;
+            let answer = stream.message().await;
+            assert!(text(&answer["result"]).contains(method), "{answer}");
+        }
+        let declared = &backend.of_method("initialize").pop().expect("a greeting")["params"]["capabilities"];
+        assert!(declared["sampling"].is_object(), "{declared}");
+    }
+
+    /// A client that refuses is heard in its own words, and one that is asked by two calls at once
+    /// answers each.
+    async fn answers_reach_the_call_that_asked(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, "/servers/x/mcp").await;
+        let (mut first, one) = asked(&client, "ask", SAMPLING).await;
+        let refusal = json!({"jsonrpc": "2.0", "id": one["id"], "error": {"code": -1, "message": "not today"}});
+        client.post(refusal.to_string()).await;
+        let answer = first.message().await;
+        assert!(text(&answer["result"]).contains("not today"), "{answer}");
+        if kind == Kind::Http {
+            let (mut first, one) = asked(&client, "ask", SAMPLING).await;
+            let (mut second, two) = asked(&client, "ask", "roots/list").await;
+            assert_ne!(one["id"], two["id"]);
+            reply(&client, &two, json!({"roots": []})).await;
+            reply(&client, &one, json!({"model": "m"})).await;
+            assert!(text(&second.message().await["result"]).contains("roots"));
+            assert!(text(&first.message().await["result"]).contains("model"));
+        }
+    }
+
+    /// A shared session asks nobody unless its operator wants that.
+    async fn a_shared_session_asks_where_it_is_told_to(kind) {
+        let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, mute) = (willing(&gateway, "/mcp").await, gateway.client().await);
+        client.hears("x__echo").await;
+        let declared = &backend.of_method("initialize")[0]["params"]["capabilities"];
+        assert!(declared["sampling"].is_object(), "{declared}");
+        let (mut stream, question) = asked(&client, "x__ask", SAMPLING).await;
+        reply(&client, &question, json!({"model": "m"})).await;
+        assert!(text(&stream.message().await["result"]).contains("model"));
+        let answer = mute.say("x__ask", json!({"method": SAMPLING})).await;
+        assert!(answer.contains("-32601"), "{answer}");
+        let mut pipe = gateway.pipe().await;
+        let answer = pipe.call("x__ask", json!({"method": SAMPLING})).await;
+        assert!(text(&answer).contains("-32601"), "{answer}");
+    }
+
+    /// E14: `serverRequests: "reject"`, as [002] has it.
+    async fn a_server_that_is_not_to_ask_is_refused(kind) {
+        let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, "/servers/x/mcp").await;
+        for method in [SAMPLING, "elicitation/create", "roots/list"] {
+            let answer = client.say("ask", json!({"method": method})).await;
+            assert!(answer.contains("-32601"), "{answer}");
+        }
+        let declared = &backend.of_method("initialize").pop().expect("a greeting")["params"]["capabilities"];
+        assert_eq!(*declared, json!({}));
+        client.hears("echo").await;
+    }
+
+    /// While a person thinks, the call's time stands still.
+    async fn a_pending_question_stops_the_calls_deadline(kind) {
+        let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, "/servers/x/mcp").await;
+        let (mut stream, question) = asked(&client, "ask", SAMPLING).await;
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        reply(&client, &question, json!({"model": "patient"})).await;
+        let answer = stream.message().await;
+        assert!(text(&answer["result"]).contains("patient"), "{answer}");
+        // Without a question it goes on as ever.
+        let result = client.call("sleep", json!({"ms": 60_000})).await;
+        assert_eq!(failure(&result)["kind"], "call_timeout", "{result}");
+    }
+
+    /// A server does not wait for a client that has gone.
+    async fn a_client_that_goes_refuses_what_it_was_asked(kind) {
+        let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, "/mcp").await;
+        let (_stream, question) = asked(&client, "x__ask", SAMPLING).await;
+        client.delete().await;
+        let told = || backend.received().iter().any(|it| it["error"]["message"] == "the client has gone");
+        soon("a refusal", async { while !told() { tokio::task::yield_now().await } }).await;
+        // What comes after that answers nothing.
+        let late = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
+        let other = willing(&gateway, "/mcp").await;
+        assert_eq!(other.post(late.to_string()).await.status, StatusCode::ACCEPTED);
+        other.hears("x__echo").await;
+    }
+
+    /// A client that cannot say its roots is spoken for by the configuration.
+    async fn configured_roots_answer_for_clients_without(kind) {
+        let roots = json!([{"uri": "file:///srv/data", "name": "data"}]);
+        let backend = Backend::start(kind, &[]).await.option("roots", roots);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let answer = client.say("x__ask", json!({"method": "roots/list"})).await;
+        assert!(answer.contains("file:///srv/data"), "{answer}");
+    }
+}
+
+/// On one pipe for many clients a question is asked only where there is no doubt whom it is for.
+#[tokio::test]
+async fn a_question_that_two_clients_may_have_caused_is_refused() {
+    let backend = Backend::stdio().await.option("serverRequests", "forward");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (one, other) = (
+        willing(&gateway, "/mcp").await,
+        willing(&gateway, "/mcp").await,
+    );
+    let (answer, result) = tokio::join!(
+        async {
+            backend.until_called("sleep").await;
+            one.say("x__ask", json!({"method": SAMPLING})).await
+        },
+        other.say("x__sleep", json!({"ms": 1500}))
+    );
+    assert!(answer.contains("isolation"), "{answer}");
+    assert_eq!(result, "slept 1500 ms");
+    // A call that was given up here, but not there, may still be asking.
+    let hang = one.begin(one.request_text("tools/call", r#"{"name":"x__hang"}"#));
+    tokio::select! {
+        _ = hang => panic!("it hangs"),
+        _ = backend.until_called("hang") => {}
+    }
+    one.delete().await;
+    let third = willing(&gateway, "/mcp").await;
+    let answer = third.say("x__ask", json!({"method": SAMPLING})).await;
+    assert!(answer.contains("isolation"), "{answer}");
+}
