@@ -35,12 +35,18 @@ fn is_stale(binary: &Path) -> bool {
     let Some(built) = modified(binary) else {
         return true;
     };
-    let sources = Path::new(PACKAGE).join("src").read_dir();
-    sources
-        .into_iter()
-        .flatten()
-        .filter_map(|file| modified(&file.ok()?.path()))
-        .any(|edited| edited > built)
+    has_newer(&Path::new(PACKAGE).join("src"), built)
+}
+
+fn has_newer(folder: &Path, built: SystemTime) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| {
+        if path.is_dir() {
+            has_newer(&path, built)
+        } else {
+            modified(&path).is_some_and(|edited| edited > built)
+        }
+    })
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

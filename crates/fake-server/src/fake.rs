@@ -78,7 +78,20 @@ impl Fake {
         shared.runs.get(tool).copied().unwrap_or_default()
     }
 
-    /// Raw ids of the requests for which `notifications/cancelled` came.
+    /// How often this tool, prompt or resource (by its URI) came to its end: a call
+    /// that asks its client and is retried ends once, whatever it ran.
+    pub fn finished(&self, subject: &str) -> u64 {
+        let shared = self.service.shared();
+        shared.ends.get(subject).copied().unwrap_or_default()
+    }
+
+    /// Modern subscriptions that are open now.
+    pub fn listens(&self) -> usize {
+        let shared = self.service.shared();
+        shared.listens.iter().filter(|it| it.is_open()).count()
+    }
+
+    /// Raw ids of the requests that were cancelled: by a notification, or by closing their stream.
     pub fn cancelled(&self) -> Vec<String> {
         self.service.shared().cancelled.clone()
     }
@@ -153,7 +166,7 @@ impl Fake {
     }
 
     fn end(&self) {
-        self.service.close_sessions();
+        self.service.forget();
         // It may have stopped by an error of its own, which `stop` reports.
         let _ = self.commands.send(Command::Stop);
     }

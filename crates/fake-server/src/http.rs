@@ -7,8 +7,10 @@ use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
 use crate::events::Events;
+use crate::legacy;
 use crate::listener::{Reply, broken, header, json, not_allowed, plain, stream};
 use crate::message::{self, Invalid, Message, RpcError};
+use crate::modern;
 use crate::script::{AnswerForm, Script};
 use crate::service::{Received, Service, Turn};
 use crate::session::{Outgoing, Session};
@@ -57,8 +59,9 @@ pub(crate) async fn answer(
     }
     let outcome = match received.verb.as_str() {
         "POST" => post(service, script, received, turn).await,
-        "GET" if !script.no_get => get(service, script, received),
-        "DELETE" if !script.stateless => delete(service, script, received),
+        "GET" if script.is_legacy() && !script.no_get => get(service, script, received),
+        "DELETE" if script.is_legacy() && !script.stateless => delete(service, script, received),
+        _ if !script.is_legacy() => Err(Refusal::Method("POST")),
         _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
         _ => Err(Refusal::Method("GET, POST, DELETE")),
     };
@@ -81,6 +84,9 @@ async fn post(
         ));
     }
     let message = Message::parse(received.body.as_bytes()).map_err(Refusal::Message)?;
+    if modern::http::claims(script, &message, &received.headers) {
+        return Ok(modern::http::post(service, script, message, &received.headers, turn).await);
+    }
 
     let opens = matches!(&message, Message::Request { method, .. } if method == "initialize");
     let session = match opens {
@@ -92,11 +98,11 @@ async fn post(
         count(service, script, &session)?;
     }
     let Message::Request { id, .. } = message else {
-        let actions = service.receive(&session, message);
+        let actions = legacy::receive(service, &session, message);
         session.run(service, None, actions, None, turn);
         return Ok(plain(StatusCode::ACCEPTED, ""));
     };
-    let actions = service.receive(&session, message);
+    let actions = legacy::receive(service, &session, message);
     let (outlet, answers) = mpsc::unbounded_channel();
     service.track(&outlet);
     session.run(service, Some(id), actions, Some(outlet), turn);
@@ -109,7 +115,7 @@ async fn post(
 }
 
 /// Decides the form of an answer, as late as the script allows.
-async fn respond(
+pub(crate) async fn respond(
     script: &Script,
     session: &Session,
     mut answers: mpsc::UnboundedReceiver<Outgoing>,

@@ -4,7 +4,11 @@
 //! ```text
 //! stdio · http · sse   framing, sessions of the transport      (stdio, http, sse, listener, events)
 //!        │
-//!     Service          message in, actions out; no await        (service, tools, catalog, script)
+//!  legacy · modern     message in, actions out; no await        (legacy, modern, revision)
+//!        │
+//!     Request          what both eras offer                     (request, methods, tools, questions, catalog)
+//!        │
+//!     Service          what all sessions share                  (service, script)
 //!        │
 //!     Session          carries actions out: waits, asks, sends  (session)
 //! ```
@@ -21,19 +25,27 @@ mod fake;
 mod fleet;
 pub mod gate;
 mod http;
+mod legacy;
 mod listener;
 mod message;
+mod methods;
+mod modern;
 pub mod process;
+mod questions;
+mod request;
+mod revision;
 mod script;
 mod service;
 mod session;
 mod sse;
 mod stdio;
 mod tools;
+mod tools_of_eras;
 
 pub use binary::binary;
-pub use catalog::{REVISIONS, WEIRD_RESULT, WEIRD_TOOL};
+pub use catalog::{WEIRD_RESULT, WEIRD_TOOL};
 pub use fake::Fake;
 pub use fleet::Fleet;
-pub use script::{AnswerForm, Header, HeaderError, Script};
+pub use revision::{REVISIONS, Revision};
+pub use script::{AnswerForm, Header, HeaderError, Probed, Script};
 pub use service::Received;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
+use crate::revision::{Era, Revision};
+
 /// Everything that can be told to a fake. The default behaves well.
 ///
 /// Fields marked *process* are carried out by the program only.
@@ -20,6 +22,23 @@ pub struct Script {
     /// Answers initialize with this revision, whatever was asked for
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
+    /// Speaks these revisions only, of either era, and offers what differs between them on top:
+    /// tools `ask_…`, `routed`, `audio` and others, prompt `ask_name`, resource `fake://asked`.
+    /// Without it the legacy ones are spoken
+    #[arg(long, value_name = "REVISION,…", value_delimiter = ',')]
+    pub revisions: Vec<Revision>,
+    /// 2026-07-28: the tasks extension, and tool `task`, which becomes one
+    #[arg(long)]
+    pub tasks: bool,
+    /// 2026-07-28: tool `misrouted`, whose definition is invalid over HTTP
+    #[arg(long)]
+    pub bad_tool: bool,
+    /// 2026-07-28: how long answers may be cached
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub ttl: u64,
+    /// 2026-07-28: nothing may be cached for others
+    #[arg(long)]
+    pub private_cache: bool,
     /// Adds tools `tool_1` … `tool_N`, each of which returns its name
     #[arg(long, value_name = "N", default_value_t)]
     pub tools: usize,
@@ -60,10 +79,10 @@ pub struct Script {
     /// *process*: sleeps before it reads or binds
     #[arg(long, value_name = "MS", default_value_t)]
     pub slow_start: u64,
-    /// Never answers initialize
+    /// Never answers initialize (and server/discover)
     #[arg(long)]
     pub hang_at_start: bool,
-    /// Answers initialize after a while
+    /// Answers initialize (and server/discover) after a while
     #[arg(long, value_name = "MS", default_value_t)]
     pub handshake_delay: u64,
     /// Hears nothing any more after N tools/call, which are still answered
@@ -78,7 +97,10 @@ pub struct Script {
     /// Never answers ping
     #[arg(long)]
     pub ignore_ping: bool,
-    /// Answers initialize with an error
+    /// What a legacy fake does when it is asked server/discover; by default it answers −32601
+    #[arg(long, value_name = "WHAT")]
+    pub on_discover: Option<Probed>,
+    /// Answers initialize (and server/discover) with an error
     #[arg(long)]
     pub initialize_error: bool,
     /// Exits with code 1 once notifications/initialized has come
@@ -163,6 +185,43 @@ pub struct Script {
     /// http: 400 if MCP-Protocol-Version is wrong after initialize, or missing where the revision asks for it
     #[arg(long)]
     pub check_protocol_header: bool,
+}
+
+impl Script {
+    pub(crate) fn is_pinned(&self) -> bool {
+        !self.revisions.is_empty()
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.speaks(Era::Modern)
+    }
+
+    /// An unpinned fake is legacy.
+    pub(crate) fn is_legacy(&self) -> bool {
+        !self.is_pinned() || self.speaks(Era::Legacy)
+    }
+
+    fn speaks(&self, era: Era) -> bool {
+        self.revisions.iter().any(|it| it.era() == era)
+    }
+
+    /// Those it is pinned to, oldest first.
+    pub(crate) fn pinned(&self) -> Vec<Revision> {
+        let mut pinned = self.revisions.clone();
+        pinned.sort_unstable();
+        pinned
+    }
+}
+
+/// What a server of the legacy era may make of a method it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Probed {
+    /// It answers with an empty result.
+    Empty,
+    /// It never answers.
+    Silence,
+    /// It exits with code 1.
+    Exit,
 }
 
 /// How a POST of Streamable HTTP is answered.

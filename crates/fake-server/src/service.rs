@@ -1,25 +1,22 @@
-//! The server itself, apart from any transport: a message comes in, actions go
-//! out, and nothing here waits. Owns what all sessions share.
+//! The server itself, apart from any transport and era: owns what all sessions
+//! share, and whether anything is answered at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hyper::header::HeaderMap;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot, watch};
 
-use crate::catalog::{self, LEVELS, REVISIONS};
 use crate::listener::Command;
-use crate::message::{self, Message, RpcError};
+use crate::message::Message;
+use crate::modern::{listen::Listen, rounds::Pending, tasks::Task};
 use crate::script::Script;
-use crate::session::{Action, Outgoing, Outlet, Session};
-use crate::tools;
+use crate::session::{Outgoing, Outlet, Session};
 
 /// One thing a client sent, as it came.
 #[derive(Debug, Clone)]
@@ -84,10 +81,18 @@ pub(crate) struct Service {
 #[derive(Default)]
 pub(crate) struct Shared {
     pub runs: BTreeMap<String, u64>,
+    /// How often each tool, prompt and resource came to its end.
+    pub ends: BTreeMap<String, u64>,
     /// Raw ids.
     pub cancelled: Vec<String>,
     pub extra_tool: bool,
     pub parked: Option<oneshot::Sender<()>>,
+    /// Open `subscriptions/listen`.
+    pub listens: Vec<Listen>,
+    /// What each `requestState` that was given out stands for.
+    pub pending: HashMap<String, Pending>,
+    /// By their ids.
+    pub tasks: BTreeMap<String, Task>,
 }
 
 impl Shared {
@@ -96,26 +101,10 @@ impl Shared {
         *self.runs.entry(tool.to_owned()).or_default() += 1;
         self.runs.values().sum()
     }
-}
 
-/// Methods refused before `initialize`, so that a skipped handshake shows.
-const AFTER_INITIALIZE: [&str; 11] = [
-    "tools/list",
-    "tools/call",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "logging/setLevel",
-];
-
-#[derive(Deserialize)]
-struct ListParams {
-    cursor: Option<String>,
+    pub fn finished(&mut self, subject: &str) {
+        *self.ends.entry(subject.to_owned()).or_default() += 1;
+    }
 }
 
 impl Service {
@@ -214,7 +203,7 @@ impl Service {
         match &self.host {
             Host::Process => std::process::exit(code),
             Host::Test(listener) => {
-                self.close_sessions();
+                self.forget();
                 // Without a listener there is nothing left to cut.
                 let _ = listener.send(Command::Cut);
             }
@@ -261,6 +250,17 @@ impl Service {
         }
     }
 
+    /// Ends the sessions, the subscriptions and the tasks, and no longer knows what it asked.
+    pub fn forget(&self) {
+        self.close_sessions();
+        let mut shared = self.shared();
+        shared.listens.clear();
+        shared.pending.clear();
+        for task in std::mem::take(&mut shared.tasks).into_values() {
+            task.stop();
+        }
+    }
+
     /// Lets `cut_streams` reach the stream.
     pub fn track(&self, outlet: &Outlet) {
         let mut streams = lock(&self.streams);
@@ -276,169 +276,6 @@ impl Service {
             }
         }
     }
-
-    /// Decides what one message leads to.
-    pub fn receive(self: &Arc<Self>, session: &Arc<Session>, message: Message) -> Vec<Action> {
-        match message {
-            Message::Request { id, method, params } => {
-                let script = self.script();
-                match self.request(session, &script, id, &method, params) {
-                    Ok(actions) => actions,
-                    Err(error) => vec![Action::Send(message::error(id, &error))],
-                }
-            }
-            Message::Notification { method, params } => self.notified(session, &method, params),
-            Message::Response { id, answer } => {
-                session.answered(id, answer);
-                Vec::new()
-            }
-        }
-    }
-
-    fn notified(&self, session: &Session, method: &str, params: &str) -> Vec<Action> {
-        match method {
-            "notifications/initialized" if self.script().exit_after_initialize => {
-                return vec![Action::Exit(1)];
-            }
-            "notifications/cancelled" => {
-                let params: Value = serde_json::from_str(params).unwrap_or_default();
-                let id = params["requestId"].to_string();
-                if !self.script().ignore_cancel {
-                    session.cancel(&id);
-                }
-                self.shared().cancelled.push(id);
-            }
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    fn request(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        script: &Script,
-        id: &str,
-        method: &str,
-        params: &str,
-    ) -> Result<Vec<Action>, RpcError> {
-        let absent = (script.no_tools && method.starts_with("tools/"))
-            || (script.no_resources && method.starts_with("resources/"))
-            || (script.no_prompts && method.starts_with("prompts/"));
-        if absent {
-            return Err(RpcError::method_not_found(method));
-        }
-        let early = session.state().revision.is_none() && !script.stateless;
-        if early && AFTER_INITIALIZE.contains(&method) {
-            return Err(RpcError::new(-32600, "not initialized"));
-        }
-        let list = |key: &str, items: &[String]| {
-            let ListParams { cursor } = read(params)?;
-            catalog::page(key, items, cursor.as_deref(), script)
-        };
-        let value = || read::<Value>(params);
-        let result = match method {
-            "initialize" if script.hang_at_start => return Ok(vec![Action::Hang]),
-            "initialize" if script.initialize_error => {
-                return Err(RpcError::new(-32603, "the fake refuses to initialize"));
-            }
-            "initialize" => {
-                let result = initialize(session, script, params)?.to_string();
-                let answer = Action::Send(message::result(id, &result));
-                return Ok(match script.handshake_delay {
-                    0 => vec![answer],
-                    ms => vec![Action::Wait(Duration::from_millis(ms)), answer],
-                });
-            }
-            "ping" if script.no_ping => return Err(RpcError::method_not_found(method)),
-            "ping" if script.ignore_ping => return Ok(vec![Action::Hang]),
-            "ping" => "{}".to_owned(),
-            "tools/list" => list("tools", &catalog::tools(script, self.shared().extra_tool))?,
-            "tools/call" => return tools::call(self, session, script, id, read(params)?),
-            "resources/list" => list("resources", &catalog::resources())?,
-            "resources/templates/list" => list("resourceTemplates", &catalog::templates())?,
-            "resources/read" => catalog::read(string(&value()?, "uri")?)?.to_string(),
-            "resources/subscribe" => {
-                let params = value()?;
-                let uri = string(&params, "uri")?;
-                catalog::read(uri)?;
-                let mut state = session.state();
-                *state.subscriptions.entry(uri.to_owned()).or_default() += 1;
-                "{}".to_owned()
-            }
-            "resources/unsubscribe" => {
-                let params = value()?;
-                session
-                    .state()
-                    .subscriptions
-                    .remove(string(&params, "uri")?);
-                "{}".to_owned()
-            }
-            "prompts/list" => list("prompts", &catalog::prompts())?,
-            "prompts/get" => {
-                let params = value()?;
-                catalog::prompt(string(&params, "name")?, &params["arguments"])?.to_string()
-            }
-            "completion/complete" => catalog::complete(&value()?)?.to_string(),
-            "logging/setLevel" => {
-                let params = value()?;
-                let level = string(&params, "level")?;
-                session.state().level = level_index(level)?;
-                "{}".to_owned()
-            }
-            _ => return Err(RpcError::method_not_found(method)),
-        };
-        Ok(vec![Action::Send(message::result(id, &result))])
-    }
-}
-
-/// The revision asked for where it is known, else the newest; `--revision` wins.
-fn initialize(session: &Session, script: &Script, params: &str) -> Result<Value, RpcError> {
-    let asked: Value = read(params)?;
-    let asked = string(&asked, "protocolVersion")?;
-    let negotiated = REVISIONS.iter().copied().find(|known| *known == asked);
-    let revision = script
-        .revision
-        .as_deref()
-        .or(negotiated)
-        .unwrap_or(REVISIONS[REVISIONS.len() - 1]);
-    {
-        let mut state = session.state();
-        state.revision = Some(revision.to_owned());
-        state.client = Some(params.to_owned());
-    }
-    let mut capabilities = json!({"logging": {}});
-    let mut declare = |absent: bool, name: &str, value: Value| {
-        if !absent {
-            capabilities[name] = value;
-        }
-    };
-    declare(script.no_tools, "tools", json!({"listChanged": true}));
-    declare(
-        script.no_resources,
-        "resources",
-        json!({"subscribe": true, "listChanged": true}),
-    );
-    declare(script.no_prompts, "prompts", json!({"listChanged": true}));
-    declare(revision < "2025-03-26", "completions", json!({}));
-    let mut result = json!({
-        "protocolVersion": revision,
-        "capabilities": capabilities,
-        "serverInfo": {
-            "name": script.name.as_deref().unwrap_or("fake-server"),
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-    });
-    if let Some(instructions) = &script.instructions {
-        result["instructions"] = json!(instructions);
-    }
-    Ok(result)
-}
-
-pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
-    LEVELS
-        .iter()
-        .position(|known| *known == level)
-        .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
 }
 
 /// Adds a line to a file that a test reads; a path that cannot be written is the test's error.
@@ -449,16 +286,6 @@ pub(crate) fn append(path: &Path, line: &str) {
         .open(path)
         .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
         .expect("the file given to the fake can be written");
-}
-
-fn read<'a, T: Deserialize<'a>>(params: &'a str) -> Result<T, RpcError> {
-    serde_json::from_str(params).map_err(|error| RpcError::invalid_params(error.to_string()))
-}
-
-fn string<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
-    params[name]
-        .as_str()
-        .ok_or_else(|| RpcError::invalid_params(format!("missing member: {name}")))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

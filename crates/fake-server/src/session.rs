@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::message;
+use crate::modern::tasks;
 use crate::process::{self, Flood};
 use crate::service::{Service, Turn};
 
@@ -24,12 +24,17 @@ pub(crate) enum Action {
     /// Keeps the only thread, and with it the whole fake, from anything else.
     Burn(Duration),
     Flood(Flood),
-    /// Sends a request to the client; its answer becomes the result of the call.
+    /// Sends requests to the client, round by round; the answers lead to the last messages.
     Ask {
-        call: String,
-        request: String,
-        answer: oneshot::Receiver<String>,
+        rounds: Vec<Vec<Asked>>,
+        then: Conclusion,
     },
+    /// Sends what a subscription hears; ends with this response once nobody tells it more.
+    Listen(mpsc::UnboundedReceiver<Heard>, String),
+    /// Counts a tool that came to its end.
+    Finish(String),
+    /// Takes a task on to its next state.
+    Advance(String),
     /// Goes on when the other call is done, or will never be.
     Park(oneshot::Receiver<()>),
     Release(oneshot::Sender<()>),
@@ -37,6 +42,23 @@ pub(crate) enum Action {
     BreakOff(String),
     Hang,
     Exit(i32),
+}
+
+/// A request to the client, and where its answer arrives: `{"result":…}` or `{"error":…}`.
+pub(crate) struct Asked {
+    pub request: String,
+    pub answer: oneshot::Receiver<String>,
+}
+
+/// What to send once all answers are there, in the order of the requests.
+pub(crate) type Conclusion = Box<dyn FnOnce(Vec<String>) -> Vec<String> + Send>;
+
+/// What a subscription hears.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Message(String),
+    /// Its stream breaks.
+    Cut,
 }
 
 /// What a stream carries to the client.
@@ -58,6 +80,8 @@ pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 #[derive(Default)]
 pub(crate) struct Session {
     pub id: String,
+    /// One modern request over HTTP: who closes its stream cancels it.
+    ends_with_stream: bool,
     // Held only to look up or change a field, never across an await.
     state: Mutex<State>,
 }
@@ -70,6 +94,8 @@ pub(crate) struct State {
     pub client: Option<String>,
     /// Index into [`crate::catalog::LEVELS`].
     pub level: usize,
+    /// Once -32042 has been answered.
+    pub sent_to_url: bool,
     /// How often each URI was subscribed to since it was last unsubscribed.
     pub subscriptions: BTreeMap<String, u64>,
     /// Messages received beyond `initialize`.
@@ -86,7 +112,15 @@ impl Session {
     pub fn new(id: String) -> Arc<Self> {
         Arc::new(Self {
             id,
-            state: Mutex::default(),
+            ..Self::default()
+        })
+    }
+
+    /// For one modern request over HTTP.
+    pub fn of_request() -> Arc<Self> {
+        Arc::new(Self {
+            ends_with_stream: true,
+            ..Self::default()
         })
     }
 
@@ -169,7 +203,9 @@ impl Session {
         outlet: Option<Outlet>,
         turn: Turn,
     ) {
+        let stream = outlet.clone().filter(|_| self.ends_with_stream);
         let work = perform(Arc::clone(service), Arc::clone(self), actions, outlet, turn);
+        let work = unless_closed(Arc::clone(service), call.map(str::to_owned), stream, work);
         let mut work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
         let mut nobody = Context::from_waker(Waker::noop());
         if work.as_mut().poll(&mut nobody).is_ready() {
@@ -192,13 +228,34 @@ impl Session {
     }
 }
 
+/// Gives the work up when the client closes the stream, which cancels the call.
+async fn unless_closed(
+    service: Arc<Service>,
+    call: Option<String>,
+    stream: Option<Outlet>,
+    work: impl Future<Output = ()>,
+) {
+    let Some(stream) = stream else {
+        return work.await;
+    };
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        () = &mut work => return,
+        () = stream.closed() => service.shared().cancelled.extend(call),
+    }
+    if service.script().ignore_cancel {
+        work.await;
+    }
+}
+
 async fn perform(
     service: Arc<Service>,
     session: Arc<Session>,
     actions: Vec<Action>,
     outlet: Option<Outlet>,
-    // Held until all is done.
-    _turn: Turn,
+    // Held until all is done, or nothing is left but to listen.
+    mut turn: Turn,
 ) {
     let send = |text, last| match &outlet {
         // The client may have left; its call runs on all the same.
@@ -215,15 +272,42 @@ async fn perform(
             Action::Wait(time) => tokio::time::sleep(time).await,
             Action::Burn(time) => burn(time),
             Action::Flood(flood) => process::pour(flood).await,
-            Action::Ask {
-                call,
-                request,
-                answer,
-            } => {
-                send(request, false);
-                let Ok(answer) = answer.await else { return };
-                send(message::result(&call, &message::text(&answer)), last);
+            Action::Ask { rounds, then } => {
+                let mut answers = Vec::new();
+                for round in rounds {
+                    let mut asked = Vec::new();
+                    for Asked { request, answer } in round {
+                        send(request, false);
+                        asked.push(answer);
+                    }
+                    for answer in asked {
+                        let Ok(answer) = answer.await else { return };
+                        answers.push(answer);
+                    }
+                }
+                let mut messages = then(answers).into_iter().peekable();
+                while let Some(text) = messages.next() {
+                    send(text, last && messages.peek().is_none());
+                }
             }
+            Action::Listen(mut events, end) => {
+                drop(turn.take());
+                while let Some(heard) = events.recv().await {
+                    match (heard, &outlet) {
+                        (Heard::Message(text), _) => send(text, false),
+                        (Heard::Cut, Some(outlet)) => {
+                            // Nobody reads it any more: cut already.
+                            let _ = outlet.send(Outgoing::Cut);
+                            return;
+                        }
+                        // A pipe has one stream for all.
+                        (Heard::Cut, None) => {}
+                    }
+                }
+                send(end, last);
+            }
+            Action::Finish(subject) => service.shared().finished(&subject),
+            Action::Advance(task) => tasks::advance(&service, &task),
             // An error means that the other call is gone: nothing to wait for.
             Action::Park(other) => drop(other.await),
             Action::Release(other) => drop(other.send(())),

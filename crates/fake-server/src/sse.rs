@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use tokio::sync::mpsc;
 
 use crate::events::Events;
+use crate::legacy;
 use crate::listener::{Reply, json, not_allowed, plain, stream};
 use crate::message::{self, Message, RpcError};
 use crate::service::{Received, Service, Turn};
@@ -50,7 +51,7 @@ fn post(service: &Arc<Service>, id: &str, received: &Received, turn: Turn) -> Re
         Message::Request { id, .. } => Some(id),
         Message::Notification { .. } | Message::Response { .. } => None,
     };
-    let actions = service.receive(&session, message);
+    let actions = legacy::receive(service, &session, message);
     session.run(service, call, actions, None, turn);
     plain(StatusCode::ACCEPTED, "Accepted")
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use crate::legacy;
 use crate::message::{self, Message, RpcError};
+use crate::modern;
 use crate::script::Script;
 use crate::service::{Received, Service};
-use crate::session::Outgoing;
+use crate::session::{Action, Outgoing, Session};
 
 /// What `--noise` prints before each message: garbage, half a message, bytes
 /// that are no UTF-8, JSON that is no JSON-RPC, blank lines.
@@ -48,7 +50,7 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
                     Message::Request { id, .. } => Some(id),
                     Message::Notification { .. } | Message::Response { .. } => None,
                 };
-                let actions = service.receive(&session, message);
+                let actions = receive(&service, &session, message);
                 session.run(&service, call, actions, None, turn);
             }
             Err(invalid) => session.publish(message::error("null", &RpcError::from(invalid))),
@@ -62,6 +64,16 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     match writer.join() {
         Ok(outcome) => outcome,
         Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// A pipe serves both eras at once.
+fn receive(service: &Arc<Service>, session: &Arc<Session>, message: Message) -> Vec<Action> {
+    match message {
+        Message::Request { id, method, params } if modern::claims(&service.script(), params) => {
+            modern::receive(service, session, id, &method, params)
+        }
+        message => legacy::receive(service, session, message),
     }
 }
 

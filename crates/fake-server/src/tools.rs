@@ -10,10 +10,14 @@ use tokio::sync::oneshot;
 
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::message::{self, RpcError};
+use crate::modern::listen;
 use crate::process::{Flood, Pipe};
-use crate::script::Script;
-use crate::service::{Service, append, level_index};
-use crate::session::{Action, Outgoing, Session};
+use crate::questions::{self, Question, Subject};
+use crate::request::Request;
+use crate::revision::Era;
+use crate::service::{Service, append};
+use crate::session::{Action, Outgoing};
+use crate::tools_of_eras;
 
 #[derive(Deserialize)]
 pub(crate) struct CallParams<'a> {
@@ -43,17 +47,20 @@ struct AskArguments<'a> {
     params: Option<&'a RawValue>,
 }
 
-const SAMPLING: &str = r#"{"messages":[{"role":"user","content":{"type":"text","text":"Who are you?"}}],"maxTokens":100}"#;
-
-pub(crate) fn call(
-    service: &Arc<Service>,
-    session: &Arc<Session>,
-    script: &Script,
-    id: &str,
-    params: CallParams,
-) -> Result<Vec<Action>, RpcError> {
+/// Runs a tool, and counts that it ran.
+pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
+    let params: CallParams = request.read()?;
+    let Request {
+        service,
+        session,
+        script,
+        id,
+        client,
+        ..
+    } = *request;
     let name = params.name.as_str();
-    if !catalog::has_tool(name, script, service.shared().extra_tool) {
+    let extra = service.shared().extra_tool;
+    if !catalog::has_tool(name, script, extra, &client.revision) {
         return Err(RpcError::invalid_params(format!("unknown tool: {name}")));
     }
     let raw = params.arguments.map_or("{}", RawValue::get);
@@ -70,10 +77,13 @@ pub(crate) fn call(
     }
     let number = |key: &str| arguments[key].as_u64().unwrap_or_default();
     let word = |key: &str| arguments[key].as_str().unwrap_or_default();
-    let answer = |result: &str| Action::Send(message::result(id, result));
+    let answer = |result: &str| request.answer(result);
     let say = |text: &str| vec![answer(&message::text(text))];
 
-    Ok(match name {
+    if let Some(actions) = tools_of_eras::run(request, name, &arguments)? {
+        return Ok(actions);
+    }
+    let actions = match name {
         "echo" => vec![answer(&echo(raw)?)],
         "add" => say(&sum(&arguments["a"], &arguments["b"]).to_string()),
         "sleep" => {
@@ -91,7 +101,7 @@ pub(crate) fn call(
             for step in 1..=steps {
                 actions.push(Action::Wait(pause));
                 if let Some(token) = token {
-                    actions.push(Action::Send(progress(session, token.get(), step, steps)));
+                    actions.push(Action::Send(progress(request, token.get(), step, steps)));
                 }
             }
             actions.push(answer(&message::text(&format!("{steps} steps done"))));
@@ -99,7 +109,8 @@ pub(crate) fn call(
         }
         "log" => {
             let level = arguments["level"].as_str().unwrap_or("info");
-            let wanted = level_index(level)? >= session.state().level;
+            let severity = catalog::level_index(level)?;
+            let wanted = client.level.is_some_and(|least| severity >= least);
             let count = if wanted { number("n").max(1) } else { 0 };
             let mut actions: Vec<Action> = (1..=count)
                 .map(|n| {
@@ -107,7 +118,7 @@ pub(crate) fn call(
                         "notifications/message",
                         &format!(r#"{{"level":"{level}","logger":"fake","data":"line {n}"}}"#),
                     );
-                    if arguments["outside"] == json!(true) {
+                    if arguments["outside"] == json!(true) && !request.is_modern() {
                         Action::Publish(Arc::clone(session), text)
                     } else {
                         Action::Send(text)
@@ -122,9 +133,14 @@ pub(crate) fn call(
             r#"{"content":[{"type":"text","text":"the tool failed"}],"isError":true}"#,
         )],
         "rpc_error" => {
+            // 2026-07-28 reserves what the legacy era leaves to servers.
+            let code = match client.era {
+                Era::Legacy => -32050,
+                Era::Modern => -31050,
+            };
             let error = RpcError {
                 data: Some(json!({"reason": "asked for"})),
-                ..RpcError::new(-32050, "the request failed")
+                ..RpcError::new(code, "the request failed")
             };
             vec![Action::Send(message::error(id, &error))]
         }
@@ -163,14 +179,12 @@ pub(crate) fn call(
             };
             vec![Action::Flood(flood), answer(&message::text("flooded"))]
         }
-        "break_off" => vec![Action::BreakOff(message::result(
-            id,
-            &message::text("half"),
-        ))],
+        "break_off" => vec![Action::BreakOff(request.response(&message::text("half")))],
         "drop_streams" => {
             for session in service.sessions() {
                 session.break_stream(Outgoing::Cut);
             }
+            listen::cut(&mut service.shared().listens);
             say("streams dropped")
         }
         "forget_sessions" => {
@@ -202,43 +216,39 @@ pub(crate) fn call(
         "ask" => {
             let AskArguments { method, params } = serde_json::from_str(raw)
                 .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-            match method.as_deref() {
-                None => vec![ask(
-                    service,
-                    session,
-                    id,
-                    "sampling/createMessage",
-                    SAMPLING,
-                )],
-                Some(method) => {
-                    let params = params.map_or("{}", RawValue::get);
-                    vec![ask(service, session, id, method, params)]
-                }
+            let question = match method {
+                None => Question::sampling(),
+                Some(method) => Question {
+                    key: "ask",
+                    method,
+                    params: params.map_or("{}", RawValue::get).to_owned(),
+                },
+            };
+            if request.is_modern() {
+                let subject = Subject::Tool(name.to_owned());
+                return questions::interview(request, subject, vec![vec![question]]);
             }
+            vec![ask(request, &question.method, &question.params)]
         }
-        "ping_client" => vec![ask(service, session, id, "ping", "{}")],
+        // Modern servers must not; this one sends it all the same.
+        "ping_client" => vec![ask(request, "ping", "{}")],
         "change_tools" => {
             service.shared().extra_tool = arguments["remove"] != json!(true);
-            changed(service, "tools", say("tools changed"))
+            changed(service, "tools");
+            say("tools changed")
         }
-        "change_resources" => changed(service, "resources", say("resources changed")),
-        "change_prompts" => changed(service, "prompts", say("prompts changed")),
+        "change_resources" => {
+            changed(service, "resources");
+            say("resources changed")
+        }
+        "change_prompts" => {
+            changed(service, "prompts");
+            say("prompts changed")
+        }
         "touch" => {
             let uri = word("uri");
-            let text = message::notification(
-                "notifications/resources/updated",
-                &json!({"uri": uri}).to_string(),
-            );
-            let told = service
-                .sessions()
-                .into_iter()
-                .filter(|session| session.state().subscriptions.contains_key(uri));
-            let mut actions: Vec<Action> = told
-                .map(|session| Action::Publish(session, text.clone()))
-                .collect();
-            let count = actions.len();
-            actions.extend(say(&format!("{count} sessions told")));
-            actions
+            let count = touch(service, uri);
+            say(&format!("{count} sessions told"))
         }
         "subscriptions" => {
             let mut counts = Map::new();
@@ -248,13 +258,17 @@ pub(crate) fn call(
                     counts.insert(uri.clone(), json!(total + count));
                 }
             }
+            for uri in listen::resources(&service.shared().listens) {
+                let total = counts.get(&uri).and_then(Value::as_u64).unwrap_or_default();
+                counts.insert(uri, json!(total + 1));
+            }
             vec![answer(&message::structured(&Value::Object(counts)))]
         }
         "cancelled" => {
             let ids = service.shared().cancelled.join(",");
             say(&format!("[{ids}]"))
         }
-        "client" => say(session.state().client.as_deref().unwrap_or_default()),
+        "client" => say(&client.words),
         "out_of_order" => {
             let mut shared = service.shared();
             if let Some(first) = shared.parked.take().filter(|it| !it.is_closed()) {
@@ -275,7 +289,16 @@ pub(crate) fn call(
         "weird" => vec![answer(WEIRD_RESULT)],
         // `extra` and the numbered tools.
         _ => say(name),
-    })
+    };
+    Ok(finishing(name, actions))
+}
+
+/// What ends in an answer, and counts as finished just before.
+pub(crate) fn finishing(tool: &str, mut actions: Vec<Action>) -> Vec<Action> {
+    if let Some(answer) = actions.pop_if(|it| matches!(it, Action::Send(_))) {
+        actions.extend([Action::Finish(tool.to_owned()), answer]);
+    }
+    actions
 }
 
 /// The text and the arguments as the bytes that came.
@@ -297,9 +320,8 @@ fn sum(a: &Value, b: &Value) -> Value {
     }
 }
 
-fn progress(session: &Session, token: &str, step: u64, steps: u64) -> String {
-    let explains = session.state().revision.as_deref() >= Some("2025-03-26");
-    let message = if explains {
+fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {
+    let message = if request.client.revision.as_str() >= "2025-03-26" {
         format!(r#","message":"step {step}""#)
     } else {
         String::new()
@@ -310,26 +332,41 @@ fn progress(session: &Session, token: &str, step: u64, steps: u64) -> String {
     )
 }
 
-fn ask(service: &Service, session: &Session, call: &str, method: &str, params: &str) -> Action {
-    let id = format!(r#""fake-{}""#, service.serial());
+/// Asks the client, unconcerned with what it declared; its answer is the text of the result.
+fn ask(request: &Request, method: &str, params: &str) -> Action {
+    let id = request.id.to_owned();
     Action::Ask {
-        call: call.to_owned(),
-        request: message::request(&id, method, params),
-        answer: session.expect_answer(&id),
+        rounds: vec![vec![questions::asked(request, method, params)]],
+        then: Box::new(move |answers| vec![message::result(&id, &message::text(&answers[0]))]),
     }
 }
 
-/// Tells every session that a list has changed, then answers.
-fn changed(service: &Service, list: &str, answer: Vec<Action>) -> Vec<Action> {
+/// Tells every session, and every subscription to it, that a list has changed.
+fn changed(service: &Service, list: &str) {
     let method = format!("notifications/{list}/list_changed");
     let text = message::notification(&method, "{}");
-    let mut actions: Vec<Action> = service
-        .sessions()
-        .into_iter()
-        .map(|session| Action::Publish(session, text.clone()))
-        .collect();
-    actions.extend(answer);
-    actions
+    for session in service.sessions() {
+        // A modern client may share the pipe, and asks for what it wants to hear.
+        let is_legacy = session.state().revision.is_some() || !service.script().is_modern();
+        if is_legacy {
+            session.publish(text.clone());
+        }
+    }
+    listen::list_changed(&service.shared().listens, list);
+}
+
+/// Tells who subscribed to the resource; returns how many those are.
+fn touch(service: &Service, uri: &str) -> usize {
+    let text = message::notification(
+        "notifications/resources/updated",
+        &json!({"uri": uri}).to_string(),
+    );
+    let mut sessions = service.sessions();
+    sessions.retain(|session| session.state().subscriptions.contains_key(uri));
+    for session in &sessions {
+        session.publish(text.clone());
+    }
+    sessions.len() + listen::updated(&service.shared().listens, uri)
 }
 
 fn counts(service: &Service) -> Value {

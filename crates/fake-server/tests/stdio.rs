@@ -2,76 +2,10 @@
 
 mod common;
 
-use std::process::{ExitStatus, Stdio};
-
-use common::{call, initialize, notification, parse, request, text, within};
+use common::peer::Peer;
+use common::{call, initialize, notification, request, text, within};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-
-struct Peer {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Peer {
-    fn spawn(flags: &[&str]) -> Self {
-        let mut child = Command::new(fake_server::binary())
-            .args(flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("starts");
-        Self {
-            stdin: child.stdin.take(),
-            stdout: BufReader::new(child.stdout.take().expect("piped")),
-            child,
-        }
-    }
-
-    async fn open(flags: &[&str]) -> Self {
-        let mut peer = Self::spawn(flags);
-        let answer = peer.ask(initialize("2025-06-18")).await;
-        assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
-        peer.send(notification("notifications/initialized", &json!({})))
-            .await;
-        peer
-    }
-
-    async fn send(&mut self, message: String) {
-        let stdin = self.stdin.as_mut().expect("open");
-        stdin
-            .write_all(format!("{message}\n").as_bytes())
-            .await
-            .expect("written");
-    }
-
-    async fn line(&mut self) -> Vec<u8> {
-        let mut line = Vec::new();
-        self.stdout
-            .read_until(b'\n', &mut line)
-            .await
-            .expect("read");
-        line
-    }
-
-    async fn next(&mut self) -> Value {
-        parse(std::str::from_utf8(&self.line().await).expect("UTF-8"))
-    }
-
-    async fn ask(&mut self, message: String) -> Value {
-        self.send(message).await;
-        self.next().await
-    }
-
-    async fn exit(mut self) -> ExitStatus {
-        drop(self.stdin.take());
-        self.child.wait().await.expect("ends")
-    }
-}
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn pages_a_list_and_loops_when_told() {

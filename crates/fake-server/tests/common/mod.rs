@@ -2,6 +2,9 @@
 //! small HTTP client.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod modern;
+pub mod peer;
+
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};

@@ -71,7 +71,7 @@ impl Client {
     /// be asked is given back.
     pub(super) fn ask(&self, question: Question) -> Result<Option<String>, Question> {
         let params = question.frame().params().unwrap_or("{}");
-        if !self.caller.capabilities.allows(question.method(), params) {
+        if !self.caller.takes(question.method(), params) {
             return Err(question);
         }
         match &self.asks {

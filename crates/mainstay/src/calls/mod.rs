@@ -3,9 +3,12 @@
 //! A call is one future. It never passes through a supervisor's task; what the server says about it
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
+mod attempt;
+mod bridge;
 mod client;
 mod outlet;
 mod repeat;
+mod rounds;
 
 use std::{
     pin::{Pin, pin},
@@ -15,24 +18,21 @@ use std::{
 };
 
 use mainstay_core::{
-    config::ServerRequests,
-    era::{self, LogLevel},
-    failure::{Failure, FailureKind},
-    message::{self, Kind, Method, Span},
+    era::LogLevel,
+    failure::Failure,
+    message::{self, Kind, Span},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
+use self::attempt::{Attempt, Call};
 pub use self::{
     client::{Client, Questions},
     outlet::{Messages, Outlet},
 };
 use crate::{
     supervisor::{Private, Server},
-    transport::{
-        CallState, Exchange, Frame, Interruption, InterruptionKind, Patience, Question, Said,
-        Session,
-    },
+    transport::{Exchange, Frame, Session},
 };
 
 /// How a request's text is changed on its way to the server.
@@ -77,6 +77,14 @@ impl Request {
             // Quoted by us.
             Some((_, original)) => serde_json::from_str(original).ok(),
             None => self.frame.text_param("name"),
+        }
+    }
+
+    /// What the server itself calls the resource that is asked of it.
+    fn original_uri(&self) -> Option<String> {
+        match &self.rename {
+            Some((_, original)) => serde_json::from_str(original).ok(),
+            None => self.frame.text_param("uri"),
         }
     }
 
@@ -223,218 +231,11 @@ impl Calls {
     }
 }
 
-/// How an attempt failed.
-enum Attempt {
-    /// The server cannot have seen it: another attempt is safe.
-    NotSent(Failure),
-    /// It may have run, and nobody will say.
-    Lost(Failure),
-    Final(Failure),
-}
-
-impl Attempt {
-    fn into_failure(self) -> Failure {
-        match self {
-            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
-        }
-    }
-}
-
-struct Call<'a> {
-    calls: &'a Calls,
-    upstream: &'a Upstream,
-    request: &'a Request,
-    outlet: Outlet,
-    deadline: Instant,
-    limit: Duration,
-    hard_deadline: Instant,
-}
-
-impl Call<'_> {
-    async fn attempt(
-        &mut self,
-        mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
-        let session = tokio::select! {
-            biased;
-            session = self.upstream.session(self.deadline) => session.map_err(Attempt::Final)?,
-            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
-        };
-        let mut exchange = tokio::select! {
-            biased;
-            exchange = session.call(self.outlet.client.asker, self.deadline, |id| self.request.render(id)) => exchange.map_err(|why| self.interrupted(why))?,
-            // A full pipe: nothing of the message has been written.
-            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
-            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
-        };
-        let mut patience = None;
-        let mut timer = pin!(tokio::time::sleep_until(self.deadline));
-        loop {
-            tokio::select! {
-                biased;
-                said = exchange.next() => {
-                    let frame = match said.map_err(|why| self.interrupted(why))? {
-                        Said::Message(frame) => frame,
-                        Said::Question(question) => {
-                            self.ask(question, patience.get_or_insert_default());
-                            continue;
-                        }
-                    };
-                    let Some(method) = frame.method() else {
-                        return Ok(Answer { frame, streamed: exchange.is_stream() });
-                    };
-                    // K16: progress extends the deadline, up to the hard limit.
-                    if method == Method::Progress {
-                        self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
-                        timer.as_mut().reset(self.deadline);
-                    }
-                    self.relay(method, &frame);
-                }
-                () = &mut timer => {
-                    if let Some(later) = patience.as_deref().and_then(|patience| self.waits_for_people(patience)) {
-                        self.deadline = later;
-                        timer.as_mut().reset(later);
-                        continue;
-                    }
-                    self.doubt();
-                    self.calls.cancel(&session, exchange, format!("timeout after {}", seconds(self.limit)));
-                    return Err(Attempt::Final(self.timed_out()));
-                }
-                reason = &mut cancel => {
-                    let failure = self.cancelled(&reason);
-                    self.calls.cancel(&session, exchange, reason);
-                    return Err(Attempt::Final(failure));
-                }
-            }
-        }
-    }
-
-    /// Passes a server's question on to the client, unless the server is not to ask (E14, Y8).
-    fn ask(&self, mut question: Question, patience: &Arc<Patience>) {
-        let config = self.upstream.server().config();
-        if config.server_requests == Some(ServerRequests::Reject) {
-            return;
-        }
-        question.keep_waiting(Arc::clone(patience));
-        if let Err(question) = self.outlet.ask(question)
-            && question.method() == Method::RootsList
-            && !config.roots.is_empty()
-        {
-            question.result(&era::roots(&config.roots));
-        }
-    }
-
-    /// While a person thinks, the call's time stands still (design section 9): until when it goes on,
-    /// if that is later than now.
-    fn waits_for_people(&self, patience: &Patience) -> Option<Instant> {
-        let now = Instant::now();
-        match patience.last_answer() {
-            None => Some(now + self.limit),
-            Some(answered) => answered
-                .map(|at| at + self.limit)
-                .filter(|until| *until > now),
-        }
-    }
-
-    fn relay(&self, method: Method, frame: &Frame) {
-        let message = match (method, self.request.progress_token) {
-            (Method::Progress, Some(token)) => {
-                frame.with_param("progressToken", self.request.frame.get(token))
-            }
-            // Not asked for.
-            (Method::Progress, None) => return,
-            (Method::LogMessage, _) if !self.outlet.wants(log_level(frame)) => return,
-            _ => frame.one_line(),
-        };
-        self.outlet.put(message);
-    }
-
-    fn failure(&self, kind: FailureKind, message: String) -> Failure {
-        Failure::new(kind, message).of_server(&self.upstream.server().name)
-    }
-
-    fn timed_out(&self) -> Failure {
-        let message = format!("timeout after {}", seconds(self.limit));
-        self.diagnosed(self.failure(FailureKind::CallTimeout, message))
-    }
-
-    /// Says how the server is, unless it is well: whoever reads the failure asks that next (H9).
-    fn diagnosed(&self, mut failure: Failure) -> Failure {
-        let server = self.upstream.server();
-        let (view, name) = (server.view(), &server.name);
-        let health = view.diagnosis();
-        if health == "healthy" {
-            return failure;
-        }
-        tracing::warn!(server = %name, health, reason = view.status.reason, "a call failed");
-        failure.message = format!("{} (server {name} is {health})", failure.message);
-        view.describe(failure, name)
-    }
-
-    /// Has the server asked whether it is well: an isolated session shows by its next call.
-    fn doubt(&self) {
-        if let Upstream::Shared(server) = self.upstream {
-            server.doubt();
-        }
-    }
-
-    fn cancelled(&self, reason: &str) -> Failure {
-        self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
-    }
-
-    fn interrupted(&self, why: Interruption) -> Attempt {
-        let name = &self.upstream.server().name;
-        let kind = match (&why.kind, why.state) {
-            (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,
-            (InterruptionKind::Lost | InterruptionKind::Unanswered, CallState::Sent) => {
-                FailureKind::OutcomeUnknown
-            }
-            // A proxy says so of a server that may have been at work (invariant 6).
-            (
-                InterruptionKind::Refused {
-                    status: 502..=504, ..
-                },
-                _,
-            ) => FailureKind::OutcomeUnknown,
-            _ => FailureKind::CallFailed,
-        };
-        let message = match kind {
-            FailureKind::OutcomeUnknown => format!(
-                "Server '{name}' was lost during the call: {why}. It may or may not have run; check before you call again"
-            ),
-            _ => format!("Server '{name}' did not answer: {why}"),
-        };
-        let failure = self.diagnosed(self.failure(kind, message));
-        if kind == FailureKind::OutcomeUnknown {
-            self.doubt();
-            return Attempt::Lost(failure);
-        }
-        match (why.state, why.kind) {
-            (
-                CallState::NotSent,
-                InterruptionKind::Lost
-                | InterruptionKind::SessionExpired
-                | InterruptionKind::Unreachable(_),
-            ) => Attempt::NotSent(failure),
-            _ => Attempt::Final(failure),
-        }
-    }
-}
-
 /// The level of a log message, where it is one of the specification's.
 pub fn log_level(frame: &Frame) -> Option<LogLevel> {
     frame
         .text_param("level")
         .and_then(|level| LogLevel::parse(&level))
-}
-
-/// `30s`, as M3 has it.
-fn seconds(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
-    }
 }
 
 /// See [`Calls::detachable`].

@@ -11,7 +11,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use mainstay_core::era::LogLevel;
+use mainstay_core::era::{Caller, LogLevel};
 
 use super::Client;
 use crate::transport::Question;
@@ -63,12 +63,21 @@ impl Outlet {
         (outlet, messages)
     }
 
-    /// Whether the client wants a log message of this level. Without a wish it sees all
-    /// (specification, logging: then the server decides).
+    /// Whether the client wants a log message of this level. A legacy client without a wish sees all
+    /// (specification, logging: then the server decides), a modern one none.
     pub(super) fn wants(&self, level: Option<LogLevel>) -> bool {
         match (self.log_level, level) {
             (Some(wanted), Some(level)) => level >= wanted,
-            _ => true,
+            (Some(_), None) => true,
+            (None, _) => self.client.caller.logs_by_default(),
+        }
+    }
+
+    /// The client, with the level that it wants now.
+    pub(super) fn caller(&self) -> Caller {
+        Caller {
+            log_level: self.log_level,
+            ..self.client.caller.clone()
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use mainstay_core::{
     catalog::ListKind,
     config::{Launch, ServerConfig, ServerRequests},
-    era::{self, ClientCapabilities, Revision},
+    era::{ClientCapabilities, Revision, questions},
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
@@ -254,7 +254,7 @@ impl Task {
     fn question(&self, question: Question) {
         let name = question.frame().method_name();
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {
-            question.result(&era::roots(&self.config.roots));
+            question.result(&questions::roots(&self.config.roots));
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
             let reason = format!(

@@ -87,6 +87,16 @@ impl Frame {
         }
     }
 
+    /// This response with another result or error (JSON text), whichever it has.
+    #[must_use]
+    pub fn with_body(&self, body: &str) -> Self {
+        let Kind::Response { body: span, .. } = self.envelope.kind else {
+            return self.clone();
+        };
+        let text = message::splice(&self.text, &mut [(span, body)]);
+        Self::read(text.into()).unwrap_or_else(|_| self.clone())
+    }
+
     pub fn one_line(&self) -> String {
         message::one_line(&self.text).into_owned()
     }

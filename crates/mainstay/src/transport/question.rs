@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use mainstay_core::message::{self, Kind, Method};
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{Frame, session::Link};
 
@@ -21,12 +21,40 @@ pub struct Question(Box<Asked>);
 #[derive(Debug)]
 struct Asked {
     frame: Frame,
-    /// The way back, until it is answered.
-    link: Option<Link>,
+    /// Until it is answered.
+    way_back: Option<WayBack>,
     patience: Option<Arc<Patience>>,
 }
 
+#[derive(Debug)]
+enum WayBack {
+    Link(Link),
+    Call(oneshot::Sender<Frame>),
+}
+
+impl WayBack {
+    fn send(self, text: String) {
+        match self {
+            Self::Link(link) => link.reply(text),
+            // The call may have ended.
+            Self::Call(call) => drop(Frame::read(text.into()).map(|answer| call.send(answer))),
+        }
+    }
+}
+
 impl Question {
+    /// What a server asks by its answer to a call (2026-07-28), as a request; the call awaits the
+    /// response.
+    pub fn of_round(request: Frame) -> (Self, oneshot::Receiver<Frame>) {
+        let (call, answer) = oneshot::channel();
+        let question = Self(Box::new(Asked {
+            frame: request,
+            way_back: Some(WayBack::Call(call)),
+            patience: None,
+        }));
+        (question, answer)
+    }
+
     /// A request of the server, which came by this link; a `ping` is answered at once.
     pub(super) fn read(frame: Frame, link: &Link) -> Option<Self> {
         let Kind::Request { id, method } = frame.envelope().kind else {
@@ -38,7 +66,7 @@ impl Question {
         }
         Some(Self(Box::new(Asked {
             frame,
-            link: Some(link.clone()),
+            way_back: Some(WayBack::Link(link.clone())),
             patience: None,
         })))
     }
@@ -77,7 +105,7 @@ impl Question {
 
     /// The server does not want an answer any more.
     pub fn forget(mut self) {
-        self.0.link = None;
+        self.0.way_back = None;
     }
 
     /// The server's own id, as JSON text.
@@ -89,15 +117,15 @@ impl Question {
     }
 
     fn send(&mut self, text: String) {
-        if let Some(link) = self.0.link.take() {
-            link.reply(text);
+        if let Some(way_back) = self.0.way_back.take() {
+            way_back.send(text);
         }
     }
 }
 
 impl Drop for Question {
     fn drop(&mut self) {
-        if self.0.link.is_some() {
+        if self.0.way_back.is_some() {
             let name = self.0.frame.method_name();
             tracing::debug!(method = name, "a request of a server was refused");
             let reason = format!("{name} is not supported by this client");

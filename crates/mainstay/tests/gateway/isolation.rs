@@ -157,14 +157,20 @@ async fn a_forgotten_session_is_opened_anew() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// What the client declares is declared upstream, less what cannot be honoured.
+/// What the client declares is declared upstream, less what is not to be asked (E14).
 #[tokio::test]
 async fn capabilities_are_declared_as_far_as_they_are_honoured() {
-    let backend = Backend::http().await;
+    let declared = json!({"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}});
+    declares(Backend::http().await, &declared, &declared).await;
+    let deaf = Backend::http().await.option("serverRequests", "reject");
+    declares(deaf, &declared, &json!({"experimental": {"v": {}}})).await;
+}
+
+async fn declares(backend: Backend, declared: &Value, upstream: &Value) {
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let params = json!({
         "protocolVersion": LATEST,
-        "capabilities": {"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}, "experimental": {"v": {}}},
+        "capabilities": declared,
         "clientInfo": {"name": "declares", "version": "3", "title": "Much"},
     });
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
@@ -174,6 +180,6 @@ async fn capabilities_are_declared_as_far_as_they_are_honoured() {
         .iter()
         .find(|it| it["params"]["clientInfo"]["name"] == "declares");
     let own = &own.expect("an initialize of the client")["params"];
-    assert_eq!(own["capabilities"], json!({"experimental": {"v": {}}}));
+    assert_eq!(own["capabilities"], *upstream);
     assert_eq!(own["clientInfo"], params["clientInfo"]);
 }

@@ -152,7 +152,10 @@ async fn stray_messages_of_a_server_are_harmless() {
                 .into_iter()
                 .find(|it| it["id"] == id && it["method"].is_null())
         };
-        until("the last answer", || answer("s3").is_some()).await;
+        until("all answers", || {
+            ["s1", "s2", "s3"].iter().all(|id| answer(id).is_some())
+        })
+        .await;
         for (id, code) in [
             ("s1", json!(-32601)),
             ("s2", json!(-32601)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{self, ClientCapabilities},
+    era::{Caller, questions},
     message::Method,
 };
 
@@ -24,15 +24,11 @@ pub struct Ears {
 
 impl Ears {
     /// For an isolated session of this server.
-    pub fn of(
-        &self,
-        server: &Arc<Server>,
-        capabilities: &Arc<ClientCapabilities>,
-    ) -> Arc<dyn Listener> {
+    pub fn of(&self, server: &Arc<Server>, caller: &Caller) -> Arc<dyn Listener> {
         Arc::new(Isolated {
             ears: self.clone(),
             server: Arc::clone(server),
-            capabilities: Arc::clone(capabilities),
+            caller: caller.clone(),
         })
     }
 }
@@ -41,7 +37,7 @@ impl Ears {
 struct Isolated {
     ears: Ears,
     server: Arc<Server>,
-    capabilities: Arc<ClientCapabilities>,
+    caller: Caller,
 }
 
 impl Listener for Isolated {
@@ -63,13 +59,13 @@ impl Listener for Isolated {
             return;
         }
         let params = question.frame().params().unwrap_or("{}");
-        if self.capabilities.allows(question.method(), params) {
+        if self.caller.takes(question.method(), params) {
             // One too many is refused: it is dropped.
             if let Ok(request) = self.ears.questions.enter(question) {
                 self.ears.outbox.push(request);
             }
         } else if question.method() == Method::RootsList && !config.roots.is_empty() {
-            question.result(&era::roots(&config.roots));
+            question.result(&questions::roots(&config.roots));
         }
     }
 }

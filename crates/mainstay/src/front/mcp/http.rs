@@ -238,7 +238,11 @@ pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
 /// What is asked of every request in a session.
 pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
-        && version.to_str().ok().and_then(Revision::parse).is_none()
+        && version
+            .to_str()
+            .ok()
+            .and_then(Revision::parse_legacy)
+            .is_none()
     {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,

@@ -139,7 +139,7 @@ impl Hub {
                 (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let listener = ears.of(server, &caller.capabilities);
+                let listener = ears.of(server, &caller);
                 let (private, upstream) = self.open_private(server, params, listener).await?;
                 caller.revision = upstream.greeting.revision;
                 let result = upstream
@@ -244,7 +244,7 @@ impl Hub {
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
-                let listener = ears.of(server, &caller.capabilities);
+                let listener = ears.of(server, &caller);
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };

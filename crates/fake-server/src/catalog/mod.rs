@@ -1,12 +1,13 @@
 //! What the fake offers: tools, resources, prompts, completions, and how lists are paged.
 
+mod eras;
+
 use serde_json::{Value, json};
+
+pub(crate) use eras::{questions_of_prompt, questions_of_resource};
 
 use crate::message::RpcError;
 use crate::script::Script;
-
-/// The legacy revisions, oldest first.
-pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// Log levels, least severe first.
 pub(crate) const LEVELS: [&str; 8] = [
@@ -19,6 +20,13 @@ pub(crate) const LEVELS: [&str; 8] = [
     "alert",
     "emergency",
 ];
+
+pub(crate) fn level_index(level: &str) -> Result<usize, RpcError> {
+    LEVELS
+        .iter()
+        .position(|known| *known == level)
+        .ok_or_else(|| RpcError::invalid_params(format!("unknown level: {level}")))
+}
 
 /// The result of tool `weird`, byte for byte: everything a typed model would lose.
 pub const WEIRD_RESULT: &str = r#"{"zeta":{"b":1,"a":2},"content":[{"type":"hologram","depth":1e3,"shape":"\ud83e\udd80"},{"text":"caf\u00e9 \u002f \ud800 \/","type":"text"}],"tools":[],"structuredContent":{"z":12345678901234567890123,"m":1e3,"a":1.0,"n":-0,"lone":"\udc00","none":null},"_meta":{"example.org/unknown":[null,1E-7]},"alpha":true}"#;
@@ -160,7 +168,8 @@ const TOOLS: [(&str, &str, &str); 34] = [
     ),
 ];
 
-pub(crate) fn tools(script: &Script, extra: bool) -> Vec<String> {
+/// The tools as a client of this revision sees them.
+pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String> {
     let annotations = script.hint.as_ref().map_or_else(String::new, |hint| {
         format!(r#","annotations":{{"{hint}":true}}"#)
     });
@@ -179,10 +188,11 @@ pub(crate) fn tools(script: &Script, extra: bool) -> Vec<String> {
     if extra {
         tools.push(define("extra", "appears when the tools change", "{}"));
     }
+    tools.extend(eras::tools(script, revision).map(str::to_owned));
     tools
 }
 
-pub(crate) fn has_tool(name: &str, script: &Script, extra: bool) -> bool {
+pub(crate) fn has_tool(name: &str, script: &Script, extra: bool, revision: &str) -> bool {
     let numbered = || {
         name.strip_prefix("tool_")
             .and_then(|number| number.parse().ok())
@@ -191,26 +201,34 @@ pub(crate) fn has_tool(name: &str, script: &Script, extra: bool) -> bool {
     match name {
         "weird" => true,
         "extra" => extra,
-        _ => TOOLS.iter().any(|(known, ..)| *known == name) || numbered(),
+        _ => {
+            TOOLS.iter().any(|(known, ..)| *known == name)
+                || eras::tools(script, revision).any(|tool| eras::name(tool) == name)
+                || numbered()
+        }
     }
 }
 
-pub(crate) fn resources() -> Vec<String> {
-    vec![
+pub(crate) fn resources(script: &Script) -> Vec<String> {
+    let mut resources = vec![
         r#"{"uri":"fake://text","name":"text","mimeType":"text/plain"}"#.to_owned(),
         r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
-    ]
+    ];
+    resources.extend(script.is_pinned().then(|| eras::RESOURCE.to_owned()));
+    resources
 }
 
 pub(crate) fn templates() -> Vec<String> {
     vec![r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned()]
 }
 
-pub(crate) fn prompts() -> Vec<String> {
-    vec![
+pub(crate) fn prompts(script: &Script) -> Vec<String> {
+    let mut prompts = vec![
         r#"{"name":"greet","description":"greets somebody","arguments":[{"name":"name","required":true}]}"#.to_owned(),
         r#"{"name":"plain","description":"takes no arguments"}"#.to_owned(),
-    ]
+    ];
+    prompts.extend(script.is_pinned().then(|| eras::PROMPT.to_owned()));
+    prompts
 }
 
 pub(crate) fn read(uri: &str) -> Result<Value, RpcError> {

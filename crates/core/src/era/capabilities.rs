@@ -1,0 +1,311 @@
+//! What the two sides declare that they can do.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Era, Revision};
+use crate::message::{self, Method, Object, meta::SERVER_INFO};
+
+/// The name of the tasks extension.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// What a server declared that a gateway must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    pub tools: bool,
+    pub prompts: bool,
+    pub resources: bool,
+    pub subscribe: bool,
+    pub logging: bool,
+    pub completions: bool,
+    pub tools_changed: bool,
+    pub prompts_changed: bool,
+    pub resources_changed: bool,
+    /// The extension of 2026-07-28 (SEP-2663), not what 2025-11-25 called so.
+    pub tasks: bool,
+}
+
+impl Capabilities {
+    fn read(declared: &Value, revision: Revision) -> Self {
+        let has = |name: &str| declared[name].is_object();
+        let says = |name: &str, flag: &str| declared[name][flag] == Value::Bool(true);
+        Self {
+            tools: has("tools"),
+            prompts: has("prompts"),
+            resources: has("resources"),
+            subscribe: says("resources", "subscribe"),
+            logging: has("logging"),
+            completions: has("completions")
+                || !revision.has_completions_capability() && (has("prompts") || has("resources")),
+            tools_changed: says("tools", "listChanged"),
+            prompts_changed: says("prompts", "listChanged"),
+            resources_changed: says("resources", "listChanged"),
+            tasks: revision.era() == Era::Modern && declared["extensions"][TASKS].is_object(),
+        }
+    }
+}
+
+/// What matters of a server's answer to `initialize` or `server/discover`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// What is spoken from now on: after `initialize` what the server chose, after `server/discover`
+    /// the latest of `supported`. Is that a legacy one, then `initialize` follows.
+    pub revision: Revision,
+    /// What the server is known to speak, as it named them.
+    pub supported: Vec<Revision>,
+    pub capabilities: Capabilities,
+    pub instructions: Option<String>,
+    /// `serverInfo.name` and `serverInfo.version`, for people.
+    pub server_info: Option<(String, String)>,
+}
+
+/// Why an answer to `initialize` or `server/discover` opens nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unwelcome {
+    #[error("the answer to initialize is not an object with \"protocolVersion\"")]
+    Shape,
+    #[error("the answer to server/discover is not an object with \"supportedVersions\"")]
+    NotDiscovered,
+    #[error("the server speaks protocol revision {0:?}, which Mainstay does not know")]
+    Revision(String),
+}
+
+impl Greeting {
+    /// Reads the result of `initialize`.
+    pub fn read(result: &str) -> Result<Self, Unwelcome> {
+        let value: Value = serde_json::from_str(result).map_err(|_| Unwelcome::Shape)?;
+        let version = value["protocolVersion"].as_str().ok_or(Unwelcome::Shape)?;
+        let revision = Revision::parse_legacy(version)
+            .ok_or_else(|| Unwelcome::Revision(version.to_owned()))?;
+        Ok(Self::of(
+            &value,
+            &value["serverInfo"],
+            revision,
+            vec![revision],
+        ))
+    }
+
+    /// Reads the result of `server/discover`. Whatever lacks `supportedVersions` is the answer of a
+    /// legacy server that knows no better.
+    pub fn discovered(result: &str) -> Result<Self, Unwelcome> {
+        let value: Value = serde_json::from_str(result).map_err(|_| Unwelcome::NotDiscovered)?;
+        let versions = value["supportedVersions"].as_array();
+        let versions: Vec<&str> = versions
+            .ok_or(Unwelcome::NotDiscovered)?
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let supported: Vec<Revision> = versions
+            .iter()
+            .copied()
+            .filter_map(Revision::parse)
+            .collect();
+        let revision = supported.iter().copied().max();
+        let revision = revision.ok_or_else(|| Unwelcome::Revision(versions.join(", ")))?;
+        let info = &value["_meta"][SERVER_INFO];
+        Ok(Self::of(&value, info, revision, supported))
+    }
+
+    fn of(result: &Value, info: &Value, revision: Revision, supported: Vec<Revision>) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            revision,
+            supported,
+            capabilities: Capabilities::read(&result["capabilities"], revision),
+            instructions: text(&result["instructions"]),
+            server_info: text(&info["name"])
+                .map(|name| (name, text(&info["version"]).unwrap_or_default())),
+        }
+    }
+}
+
+/// What a client declared that it can be asked, and the text of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCapabilities {
+    raw: Box<str>,
+    pub sampling: bool,
+    /// Tools in `sampling/createMessage`.
+    pub sampling_tools: bool,
+    /// Forms. An empty `elicitation` means them too.
+    pub elicitation: bool,
+    pub elicitation_url: bool,
+    pub roots: bool,
+    /// The extension of 2026-07-28 (SEP-2663), not what 2025-11-25 called so.
+    pub tasks: bool,
+}
+
+impl ClientCapabilities {
+    /// Reads `capabilities` of an `initialize`, or their member in a modern `_meta` (JSON text). What
+    /// is no object declares nothing.
+    pub fn read(raw: &str) -> Self {
+        let Ok(declared @ Value::Object(_)) = serde_json::from_str::<Value>(raw) else {
+            return Self::none();
+        };
+        let elicitation = &declared["elicitation"];
+        let url = elicitation["url"].is_object();
+        Self {
+            raw: message::one_line(raw).into(),
+            sampling: declared["sampling"].is_object(),
+            sampling_tools: declared["sampling"]["tools"].is_object(),
+            elicitation: elicitation.is_object() && (elicitation["form"].is_object() || !url),
+            elicitation_url: url,
+            roots: declared["roots"].is_object(),
+            tasks: declared["extensions"][TASKS].is_object(),
+        }
+    }
+
+    pub fn none() -> Self {
+        Self {
+            raw: "{}".into(),
+            sampling: false,
+            sampling_tools: false,
+            elicitation: false,
+            elicitation_url: false,
+            roots: false,
+            tasks: false,
+        }
+    }
+
+    /// A client that takes every question there is.
+    pub fn all() -> Self {
+        Self::read(r#"{"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"roots":{}}"#)
+    }
+
+    pub fn roots_only() -> Self {
+        Self::read(r#"{"roots":{}}"#)
+    }
+
+    /// The object as it was declared.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Whether the client declared that it takes a question with these params (JSON text). What its
+    /// revision knows is [`Caller::takes`](super::Caller::takes).
+    pub fn allows(&self, question: Method, params: &str) -> bool {
+        match Need::of(question, params) {
+            Some(Need::Sampling) => self.sampling,
+            Some(Need::SamplingTools) => self.sampling && self.sampling_tools,
+            Some(Need::Form) => self.elicitation,
+            Some(Need::Url) => self.elicitation_url,
+            Some(Need::Roots) => self.roots,
+            None => false,
+        }
+    }
+
+    /// The object as a server of this era is to read it: without what only the other era means.
+    pub fn for_era(&self, era: Era) -> Cow<'_, str> {
+        let Some(mut declared) = Object::read(&self.raw) else {
+            return Cow::Borrowed(&self.raw);
+        };
+        let mut changed = false;
+        if self.roots && declared.get("roots") != Some("{}") {
+            // `listChanged`: no notification crosses the eras.
+            declared.set("roots", "{}");
+            changed = true;
+        }
+        match era {
+            Era::Modern => changed |= declared.remove("tasks"),
+            Era::Legacy if self.tasks => {
+                let extensions = declared.get("extensions").and_then(Object::read);
+                if let Some(mut extensions) = extensions {
+                    extensions.remove(TASKS);
+                    let extensions = extensions.to_string();
+                    declared.set("extensions", &extensions);
+                    changed = true;
+                }
+            }
+            Era::Legacy => {}
+        }
+        if changed {
+            Cow::Owned(declared.to_string())
+        } else {
+            Cow::Borrowed(&self.raw)
+        }
+    }
+}
+
+/// What a question takes of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Sampling,
+    SamplingTools,
+    Form,
+    Url,
+    Roots,
+}
+
+impl Need {
+    pub(super) fn of(question: Method, params: &str) -> Option<Self> {
+        match question {
+            Method::CreateMessage
+                if ["tools", "toolChoice"]
+                    .iter()
+                    .any(|name| message::member(params, name).is_some()) =>
+            {
+                Some(Self::SamplingTools)
+            }
+            Method::CreateMessage => Some(Self::Sampling),
+            Method::Elicit if message::text_member(params, "mode").as_deref() == Some("url") => {
+                Some(Self::Url)
+            }
+            Method::Elicit => Some(Self::Form),
+            Method::RootsList => Some(Self::Roots),
+            _ => None,
+        }
+    }
+
+    /// Since when there is such a thing.
+    pub(super) fn known_to(self, revision: Revision) -> bool {
+        match self {
+            Self::Sampling | Self::Roots => true,
+            Self::SamplingTools => revision.has_sampling_tools(),
+            Self::Form => revision.has_elicitation(),
+            Self::Url => revision.has_url_elicitation(),
+        }
+    }
+
+    /// The capabilities a client must declare for it, as `requiredCapabilities` lists them.
+    pub(super) fn capabilities(self) -> Value {
+        match self {
+            Self::Sampling => json!({"sampling": {}}),
+            Self::SamplingTools => json!({"sampling": {"tools": {}}}),
+            Self::Form => json!({"elicitation": {"form": {}}}),
+            Self::Url => json!({"elicitation": {"url": {}}}),
+            Self::Roots => json!({"roots": {}}),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_greeting_says_what_the_server_offers() {
+        let greeting = Greeting::read(
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"resources":{"subscribe":true}},
+                "serverInfo":{"name":"x","version":"1"},"instructions":"be kind"}"#,
+        )
+        .expect("a greeting");
+        assert_eq!(greeting.revision, Revision::V2025_06_18);
+        assert!(
+            greeting.capabilities.tools
+                && greeting.capabilities.subscribe
+                && !greeting.capabilities.prompts
+        );
+        assert_eq!(greeting.instructions.as_deref(), Some("be kind"));
+    }
+
+    #[test]
+    fn an_unknown_revision_and_a_foreign_answer_are_told_apart() {
+        assert_eq!(Greeting::read("{}"), Err(Unwelcome::Shape));
+        assert_eq!(
+            Greeting::read(r#"{"protocolVersion":"1.0"}"#),
+            Err(Unwelcome::Revision("1.0".to_owned()))
+        );
+    }
+}

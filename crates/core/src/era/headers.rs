@@ -1,0 +1,173 @@
+//! Headers that repeat a request's body, so that whoever stands between can route without reading it
+//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Since we do read the
+//! body, inbound ones are compared with it, and outbound ones are made from it.
+
+mod param;
+mod value;
+
+use std::borrow::Cow;
+
+pub use self::{
+    param::{InvalidHeader, ParamHeader, param_headers, values},
+    value::{BadEncoding, decode, encode},
+};
+use super::code;
+use crate::message::{self, Method};
+
+pub const VERSION: &str = "mcp-protocol-version";
+pub const METHOD: &str = "mcp-method";
+pub const NAME: &str = "mcp-name";
+/// What a parameter's name is appended to.
+pub const PARAM_PREFIX: &str = "mcp-param-";
+
+/// The member of `params` that `Mcp-Name` repeats.
+fn name_member(method: Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => Some("taskId"),
+        _ => None,
+    }
+}
+
+/// The standard headers of a request to a modern server; those of a tool's parameters are
+/// [`values`].
+pub fn standard(method: &str, params: Option<&str>, version: &str) -> Vec<(&'static str, String)> {
+    let mut headers = vec![
+        (VERSION, version.to_owned()),
+        (METHOD, encode(method).into_owned()),
+    ];
+    let name = name_member(Method::of(method))
+        .and_then(|member| message::text_member(params.unwrap_or("{}"), member));
+    headers.extend(name.map(|name| (NAME, encode(&name).into_owned())));
+    headers
+}
+
+/// Headers and body tell different things.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderMismatch {
+    #[error("header mismatch: {0} is missing")]
+    Missing(Cow<'static, str>),
+    #[error("header mismatch: {0} occurs twice")]
+    Twice(Cow<'static, str>),
+    #[error("header mismatch: {0} has a value that is no header value")]
+    Malformed(Cow<'static, str>),
+    #[error("header mismatch: {0} does not match the body")]
+    Differs(Cow<'static, str>),
+}
+
+impl HeaderMismatch {
+    #[expect(
+        clippy::unused_self,
+        reason = "as BadMeta: one code for each of today's"
+    )]
+    pub fn code(&self) -> i64 {
+        code::HEADER_MISMATCH
+    }
+
+    #[expect(
+        clippy::unused_self,
+        reason = "as BadMeta: one status for each of today's"
+    )]
+    pub fn http_status(&self) -> u16 {
+        400
+    }
+}
+
+/// The headers of one request that repeat its body, as they came.
+#[derive(Clone, Debug, Default)]
+pub struct Inbound<'a> {
+    /// Names in lower case.
+    headers: Vec<(Cow<'a, str>, &'a [u8])>,
+}
+
+impl<'a> Inbound<'a> {
+    /// Picks them out of all headers of a request.
+    pub fn of(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let lower = |name: &'a str| match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(name.to_ascii_lowercase()),
+            false => Cow::Borrowed(name),
+        };
+        Self {
+            headers: headers
+                .into_iter()
+                .map(|(name, value)| (lower(name), value.trim_ascii()))
+                .filter(|(name, _)| {
+                    [VERSION, METHOD, NAME].contains(&&**name) || name.starts_with(PARAM_PREFIX)
+                })
+                .collect(),
+        }
+    }
+
+    /// The value of a header: text, but not decoded.
+    fn get(&self, name: &Cow<'static, str>) -> Result<Option<&'a str>, HeaderMismatch> {
+        let mut named = self.headers.iter().filter(|(known, _)| known == name);
+        let Some((_, value)) = named.next() else {
+            return Ok(None);
+        };
+        if named.next().is_some() {
+            return Err(HeaderMismatch::Twice(name.clone()));
+        }
+        std::str::from_utf8(value)
+            .ok()
+            .filter(|value| value::is_plain(value))
+            .map(Some)
+            .ok_or_else(|| HeaderMismatch::Malformed(name.clone()))
+    }
+
+    fn decoded(&self, name: &Cow<'static, str>) -> Result<Option<Cow<'a, str>>, HeaderMismatch> {
+        self.get(name)?
+            .map(|value| decode(value).map_err(|_| HeaderMismatch::Malformed(name.clone())))
+            .transpose()
+    }
+
+    /// Compares the standard headers with a request's body; `version` is what its `_meta` says.
+    pub fn check(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        version: &str,
+    ) -> Result<(), HeaderMismatch> {
+        for (name, expected) in [(VERSION, version), (METHOD, method)] {
+            let name = Cow::Borrowed(name);
+            match self.get(&name)? {
+                None => return Err(HeaderMismatch::Missing(name)),
+                Some(value) if value != expected => return Err(HeaderMismatch::Differs(name)),
+                Some(_) => {}
+            }
+        }
+        let method = Method::of(method);
+        let Some(member) = name_member(method) else {
+            return Ok(());
+        };
+        let name = Cow::Borrowed(NAME);
+        let header = self.decoded(&name)?;
+        let body = message::text_member(params.unwrap_or("{}"), member);
+        match (header, body) {
+            (None, None) => Ok(()),
+            // The extension asks clients for it, the core does not know of it.
+            (None, Some(_)) if member == "taskId" => Ok(()),
+            (None, Some(_)) => Err(HeaderMismatch::Missing(name)),
+            (Some(header), Some(body)) if header == body => Ok(()),
+            (Some(_), _) => Err(HeaderMismatch::Differs(name)),
+        }
+    }
+
+    /// Compares the headers of a tool's parameters with the `arguments` (JSON text) of a call.
+    pub fn check_params(
+        &self,
+        params: &[ParamHeader],
+        arguments: Option<&str>,
+    ) -> Result<(), HeaderMismatch> {
+        params.iter().try_for_each(|param| {
+            let name = Cow::Owned(param.header.to_ascii_lowercase());
+            let header = self.decoded(&name)?;
+            match (header, param.value(arguments.unwrap_or("{}"))) {
+                (None, None) => Ok(()),
+                (None, Some(_)) => Err(HeaderMismatch::Missing(name)),
+                (Some(header), Some(body)) if body.equals(&header) => Ok(()),
+                (Some(_), _) => Err(HeaderMismatch::Differs(name)),
+            }
+        })
+    }
+}

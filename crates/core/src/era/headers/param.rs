@@ -1,0 +1,213 @@
+//! `x-mcp-header`: parameters of a tool that are repeated in headers.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::value::encode;
+use crate::message;
+
+const ANNOTATION: &str = "x-mcp-header";
+/// Keywords whose values are data, in which nothing is an annotation.
+const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
+
+/// A parameter that is repeated in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamHeader {
+    /// The whole name: `Mcp-Param-Region`.
+    pub header: String,
+    /// Where the parameter lies in the arguments.
+    pub path: Vec<String>,
+}
+
+/// Why a tool's schema is invalid, and with it the tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidHeader {
+    #[error("x-mcp-header is not a header name at {0:?}")]
+    Name(String),
+    #[error("x-mcp-header occurs twice as {0:?}")]
+    Twice(String),
+    #[error("x-mcp-header is allowed for integer, string and boolean alone, not at {0:?}")]
+    Type(String),
+    #[error("x-mcp-header stands where no chain of properties leads, at {0:?}")]
+    Unreachable(String),
+}
+
+/// The annotated parameters of an `inputSchema` (JSON text), in its order.
+pub fn param_headers(input_schema: &str) -> Result<Vec<ParamHeader>, InvalidHeader> {
+    // Nearly every schema has none; an escape could hide one.
+    if !input_schema.contains(ANNOTATION) && !input_schema.contains("\\u") {
+        return Ok(Vec::new());
+    }
+    let schema: Value = serde_json::from_str(input_schema).unwrap_or_default();
+    let mut found = Found::default();
+    found.walk(&schema, true)?;
+    Ok(found.headers)
+}
+
+#[derive(Default)]
+struct Found {
+    headers: Vec<ParamHeader>,
+    /// The chain of properties to the schema that is looked at.
+    path: Vec<String>,
+}
+
+impl Found {
+    fn walk(&mut self, schema: &Value, reachable: bool) -> Result<(), InvalidHeader> {
+        match schema {
+            Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, value)| {
+                match (keyword.as_str(), value) {
+                    (ANNOTATION, name) if reachable => self.annotated(keywords, name),
+                    (ANNOTATION, _) => Err(InvalidHeader::Unreachable(self.place())),
+                    ("properties", Value::Object(properties)) => {
+                        self.properties(properties, reachable)
+                    }
+                    // What lies in these are schemas by names of their own.
+                    (
+                        "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                        Value::Object(schemas),
+                    ) => schemas
+                        .values()
+                        .try_for_each(|schema| self.walk(schema, false)),
+                    (keyword, _) if DATA.contains(&keyword) => Ok(()),
+                    _ => self.walk(value, false),
+                }
+            }),
+            Value::Array(schemas) => schemas
+                .iter()
+                .try_for_each(|schema| self.walk(schema, false)),
+            _ => Ok(()),
+        }
+    }
+
+    fn properties(
+        &mut self,
+        properties: &Map<String, Value>,
+        reachable: bool,
+    ) -> Result<(), InvalidHeader> {
+        for (name, schema) in properties {
+            self.path.push(name.clone());
+            self.walk(schema, reachable)?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn annotated(
+        &mut self,
+        schema: &Map<String, Value>,
+        name: &Value,
+    ) -> Result<(), InvalidHeader> {
+        if self.path.is_empty() {
+            return Err(InvalidHeader::Unreachable(self.place()));
+        }
+        let name = name.as_str().filter(|name| is_token(name));
+        let name = name.ok_or_else(|| InvalidHeader::Name(self.place()))?;
+        if !is_mirrored(schema.get("type")) {
+            return Err(InvalidHeader::Type(self.place()));
+        }
+        let header = format!("Mcp-Param-{name}");
+        if self
+            .headers
+            .iter()
+            .any(|known| known.header.eq_ignore_ascii_case(&header))
+        {
+            return Err(InvalidHeader::Twice(name.to_owned()));
+        }
+        self.headers.push(ParamHeader {
+            header,
+            path: self.path.clone(),
+        });
+        Ok(())
+    }
+
+    fn place(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// One of the three types, `null` beside it allowed: a parameter that is null has no header.
+fn is_mirrored(kind: Option<&Value>) -> bool {
+    let one = |kind: &Value| matches!(kind.as_str(), Some("integer" | "string" | "boolean"));
+    match kind {
+        Some(Value::Array(kinds)) => {
+            let mut kinds = kinds.iter().filter(|kind| *kind != "null");
+            kinds.next().is_some_and(one) && kinds.next().is_none()
+        }
+        kind => kind.is_some_and(one),
+    }
+}
+
+/// RFC 9110, 5.6.2: `1*tchar`.
+fn is_token(name: &str) -> bool {
+    let tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(tchar)
+}
+
+/// The value of an annotated parameter that a call gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Primitive<'a> {
+    /// As it is spelled.
+    Number(&'a str),
+    Text(Cow<'a, str>),
+    Boolean(&'static str),
+}
+
+impl Primitive<'_> {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Number(number) => decimal(number),
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Boolean(word) => Cow::Borrowed(word),
+        }
+    }
+
+    /// Numbers compare as numbers, all else as text.
+    pub(super) fn equals(&self, header: &str) -> bool {
+        self.text() == header
+            || matches!(self, Self::Number(number) if decimal(number) == decimal(header))
+    }
+}
+
+/// A whole number without fraction and exponent (`42.0`, `4.2e1`); what is none, or is too large to be
+/// exact in double precision, as it is spelled.
+fn decimal(number: &str) -> Cow<'_, str> {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    match serde_json::from_str::<f64>(number) {
+        Ok(value) if value.fract() == 0.0 && value.abs() <= SAFE => {
+            // Adding zero takes the sign from a negative one.
+            Cow::Owned(format!("{:.0}", value + 0.0))
+        }
+        _ => Cow::Borrowed(number),
+    }
+}
+
+impl ParamHeader {
+    /// The parameter in these arguments (JSON text); none where it is absent, null, or not primitive.
+    pub(super) fn value<'a>(&self, arguments: &'a str) -> Option<Primitive<'a>> {
+        let found = self
+            .path
+            .iter()
+            .try_fold(arguments, |within, name| message::member(within, name))?;
+        match found.as_bytes().first()? {
+            b'"' => serde_json::from_str(found)
+                .ok()
+                .map(|text: String| Primitive::Text(text.into())),
+            b't' => Some(Primitive::Boolean("true")),
+            b'f' => Some(Primitive::Boolean("false")),
+            b'-' | b'0'..=b'9' => Some(Primitive::Number(found)),
+            _ => None,
+        }
+    }
+}
+
+/// The headers of a call with these `arguments` (JSON text), encoded.
+pub fn values(params: &[ParamHeader], arguments: &str) -> Vec<(String, String)> {
+    params
+        .iter()
+        .filter_map(|param| {
+            let value = param.value(arguments)?;
+            Some((param.header.clone(), encode(&value.text()).into_owned()))
+        })
+        .collect()
+}

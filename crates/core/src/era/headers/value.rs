@@ -1,0 +1,55 @@
+//! How a text becomes a header's value and comes back.
+
+use std::borrow::Cow;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+const PREFIX: &str = "=?base64?";
+const SUFFIX: &str = "?=";
+
+/// A value that is no text in the sentinel's clothes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEncoding {
+    #[error("not a header value: only visible ASCII, spaces and tabs")]
+    Characters,
+    #[error("between the markers stands no base64")]
+    Base64,
+    #[error("between the markers stands no UTF-8")]
+    Utf8,
+}
+
+/// What may stand in a header: visible ASCII, spaces, tabs.
+pub(super) fn is_plain(value: &str) -> bool {
+    value
+        .bytes()
+        .all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
+}
+
+/// The value as a header carries it: itself where that is safe, else base64 between markers.
+pub fn encode(value: &str) -> Cow<'_, str> {
+    let safe = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && value.trim_ascii().len() == value.len()
+        && !(value.starts_with(PREFIX) && value.ends_with(SUFFIX));
+    if safe {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(value)))
+}
+
+/// The text that a header's value stands for. Base64 is read strictly: padded, and with nothing left
+/// over, so that one text has one spelling.
+pub fn decode(value: &str) -> Result<Cow<'_, str>, BadEncoding> {
+    if !is_plain(value) {
+        return Err(BadEncoding::Characters);
+    }
+    let marked = value.strip_prefix(PREFIX);
+    let Some(encoded) = marked.and_then(|rest| rest.strip_suffix(SUFFIX)) else {
+        return Ok(Cow::Borrowed(value));
+    };
+    let bytes = BASE64_STANDARD
+        .decode(encoded)
+        .map_err(|_| BadEncoding::Base64)?;
+    String::from_utf8(bytes)
+        .map(Cow::Owned)
+        .map_err(|_| BadEncoding::Utf8)
+}

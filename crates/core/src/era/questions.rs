@@ -1,0 +1,333 @@
+//! What a server asks its client while it works on a call: as requests of its own (legacy), or as a
+//! result that wants an answer and a second attempt (modern: "Multi Round-Trip Requests", SEP-2322).
+
+use serde_json::{Value, json};
+
+use super::{
+    Revision, code,
+    result::{RESULT_TYPE, error_code},
+};
+use crate::{
+    config::Root,
+    message::{self, Method, Object, array, items, quote},
+};
+
+const INPUT_REQUIRED: &str = "input_required";
+const REQUESTS: &str = "inputRequests";
+const RESPONSES: &str = "inputResponses";
+const STATE: &str = "requestState";
+
+/// Whether a server may answer this method with questions.
+pub fn may_ask(method: Method) -> bool {
+    matches!(
+        method,
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
+    )
+}
+
+/// `sampling/createMessage`, `elicitation/create` or `roots/list`, as modern revisions write them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub method: Method,
+    /// JSON text.
+    pub params: Box<str>,
+}
+
+impl Question {
+    /// A legacy server's request (JSON text); `None` where it is not one of the three.
+    pub fn from_request(request: &str) -> Option<Self> {
+        let mut question = Self::read(request)?;
+        if let Some(mut params) = Object::read(&question.params) {
+            // The id of an elicitation is for a notification, a progress token for another; neither
+            // reaches a modern client.
+            let mut any = params.remove("elicitationId");
+            if let Some(mut meta) = params.get("_meta").and_then(Object::read)
+                && meta.remove("progressToken")
+            {
+                any = true;
+                let meta = meta.to_string();
+                params.set("_meta", &meta);
+            }
+            if any {
+                question.params = params.to_string().into();
+            }
+        }
+        Some(question)
+    }
+
+    /// An object with `method` and `params`.
+    fn read(text: &str) -> Option<Self> {
+        let method = Method::of(&message::text_member(text, "method")?);
+        let params = message::member(text, "params").unwrap_or("{}");
+        let known = matches!(
+            method,
+            Method::CreateMessage | Method::Elicit | Method::RootsList
+        );
+        (known && params.starts_with('{')).then(|| Self {
+            method,
+            params: message::one_line(params).into(),
+        })
+    }
+
+    /// Whether it sends a person to a URL.
+    pub fn is_url(&self) -> bool {
+        self.method == Method::Elicit
+            && message::text_member(&self.params, "mode").as_deref() == Some("url")
+    }
+
+    /// The request for a legacy client. `id` is JSON text; `elicitation_id` names the elicitation
+    /// where a URL is opened.
+    pub fn to_request(&self, id: &str, revision: Revision, elicitation_id: &str) -> String {
+        let params = self.legacy_params(revision, elicitation_id);
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#,
+            quote(self.method.name())
+        )
+    }
+
+    fn legacy_params(&self, revision: Revision, elicitation_id: &str) -> String {
+        let Some(mut params) = Object::read(&self.params) else {
+            return self.params.to_string();
+        };
+        match self.method {
+            Method::Elicit if self.is_url() => {
+                if !params.has("elicitationId") {
+                    params.set_text("elicitationId", elicitation_id);
+                }
+            }
+            Method::Elicit if !revision.has_url_elicitation() => drop(params.remove("mode")),
+            Method::CreateMessage if !revision.has_sampling_tools() => {
+                if let Some(messages) = single_blocks(&params) {
+                    params.set("messages", &messages);
+                }
+            }
+            _ => {}
+        }
+        params.to_string()
+    }
+
+    /// What stands for an error of the client in `inputResponses`, which know none. Where there is
+    /// nothing, the call has failed.
+    pub fn unanswered(&self) -> Option<&'static str> {
+        (self.method == Method::Elicit).then_some(r#"{"action":"cancel"}"#)
+    }
+
+    fn entry(&self) -> String {
+        format!(
+            r#"{{"method":{},"params":{}}}"#,
+            quote(self.method.name()),
+            self.params
+        )
+    }
+}
+
+/// Before 2025-11-25 a message holds one block: one of several becomes several.
+fn single_blocks(params: &Object<'_>) -> Option<String> {
+    let messages = params.get("messages").and_then(items)?;
+    let mut single = Vec::new();
+    for text in messages {
+        match message::member(text, "content").and_then(items) {
+            None => single.push(text.to_owned()),
+            Some(blocks) => {
+                for block in blocks {
+                    let mut message = Object::read(text)?;
+                    message.set("content", block);
+                    single.push(message.to_string());
+                }
+            }
+        }
+    }
+    Some(array(&single))
+}
+
+/// A result that is none yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputRequired {
+    /// By the server's keys, in its order.
+    pub requests: Vec<(String, Question)>,
+    /// `requestState` as it is spelled, quotes included: nobody but the server reads it.
+    pub state: Option<Box<str>>,
+}
+
+/// A result that asks for input in a way that the specification does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadInputRequired {
+    #[error("the result has neither inputRequests nor requestState")]
+    Empty,
+    #[error("inputRequests has what is neither sampling, elicitation nor roots")]
+    Question,
+    #[error("requestState is not a string")]
+    State,
+}
+
+impl InputRequired {
+    /// Reads a result (JSON text); `None` where it is of another type.
+    pub fn read(result: &str) -> Result<Option<Self>, BadInputRequired> {
+        if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
+            return Ok(None);
+        }
+        let state = message::member(result, STATE);
+        if state.is_some_and(|state| !state.starts_with('"')) {
+            return Err(BadInputRequired::State);
+        }
+        let requests = message::member(result, REQUESTS);
+        if requests.is_none() && state.is_none() {
+            return Err(BadInputRequired::Empty);
+        }
+        let requests = Object::read(requests.unwrap_or("{}")).ok_or(BadInputRequired::Question)?;
+        let requests = requests
+            .iter()
+            .map(|(key, question)| {
+                let question = Question::read(question).ok_or(BadInputRequired::Question)?;
+                Ok((key.to_owned(), question))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Some(Self {
+            requests,
+            state: state.map(Into::into),
+        }))
+    }
+
+    /// The result (JSON text) that asks for this.
+    pub fn result(&self) -> String {
+        let mut requests = Object::default();
+        for (key, question) in &self.requests {
+            requests.set(key, &question.entry());
+        }
+        let mut result = Object::default();
+        result.set_text(RESULT_TYPE, INPUT_REQUIRED);
+        if !self.requests.is_empty() {
+            result.set(REQUESTS, &requests.to_string());
+        }
+        if let Some(state) = &self.state {
+            result.set(STATE, state);
+        }
+        result.to_string()
+    }
+
+    /// Reads a legacy `error` −32042 (JSON text): URLs to be opened before the call is repeated. An
+    /// elicitation's id becomes its key.
+    pub fn from_error(error: &str) -> Option<Self> {
+        if error_code(error) != Some(code::URL_ELICITATION_REQUIRED) {
+            return None;
+        }
+        let elicitations = message::member(message::member(error, "data")?, "elicitations")?;
+        let mut required = Self::default();
+        for (index, elicitation) in items(elicitations)?.into_iter().enumerate() {
+            let mut params = Object::read(elicitation)?;
+            let key = message::text_member(elicitation, "elicitationId").map_or_else(
+                || format!("elicitation-{index}"),
+                std::borrow::Cow::into_owned,
+            );
+            params.remove("elicitationId");
+            params.set_text("mode", "url");
+            let question = Question {
+                method: Method::Elicit,
+                params: params.to_string().into(),
+            };
+            required.requests.push((key, question));
+        }
+        (!required.requests.is_empty()).then_some(required)
+    }
+
+    /// The same as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`. Only
+    /// where it asks for nothing but URLs and brings no state: such a client repeats the bare call.
+    pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
+        let urls = self.requests.iter().all(|(_, question)| question.is_url());
+        if !urls || self.requests.is_empty() || self.state.is_some() {
+            return None;
+        }
+        let elicitations: Vec<String> = self
+            .requests
+            .iter()
+            .map(|(_, question)| question.legacy_params(Revision::LATEST_LEGACY, &mint()))
+            .collect();
+        Some(format!(
+            r#"{{"code":{},"message":"this request needs a URL to be opened","data":{{"elicitations":{}}}}}"#,
+            code::URL_ELICITATION_REQUIRED,
+            array(&elicitations),
+        ))
+    }
+}
+
+/// The next attempt of a request (JSON text): the same params, with the answers (JSON texts) by their
+/// keys and the state as it is spelled. The id is the sender's to replace.
+pub fn answer(request: &str, responses: &[(String, Box<str>)], state: Option<&str>) -> String {
+    let Some(mut message) = Object::read(request) else {
+        return request.to_owned();
+    };
+    let mut params = message
+        .get("params")
+        .and_then(Object::read)
+        .unwrap_or_default();
+    strip(&mut params);
+    if !responses.is_empty() {
+        let mut answers = Object::default();
+        for (key, answer) in responses {
+            answers.set(key, answer);
+        }
+        params.set(RESPONSES, &answers.to_string());
+    }
+    if let Some(state) = state {
+        params.set(STATE, state);
+    }
+    let params = params.to_string();
+    message.set("params", &params);
+    message.to_string()
+}
+
+/// The result of `roots/list` (JSON text).
+pub fn roots(roots: &[Root]) -> String {
+    let roots: Vec<Value> = roots
+        .iter()
+        .map(|root| match &root.name {
+            Some(name) => json!({"uri": root.uri, "name": name}),
+            None => json!({"uri": root.uri}),
+        })
+        .collect();
+    json!({ "roots": roots }).to_string()
+}
+
+/// What a client's next attempt brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// JSON texts by their keys.
+    pub responses: Vec<(String, Box<str>)>,
+    pub state: Option<String>,
+}
+
+impl Answers {
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let mut named = self.responses.iter().filter(|(known, _)| known == key);
+        named.next_back().map(|(_, answer)| &**answer)
+    }
+}
+
+/// Reads the answers out of a request's `params` (JSON text); `None` where it is a first attempt.
+pub fn answers(params: &str) -> Result<Option<Answers>, message::InvalidParams> {
+    let responses = message::member(params, RESPONSES);
+    let state = message::member(params, STATE);
+    if responses.is_none() && state.is_none() {
+        return Ok(None);
+    }
+    let invalid = || message::InvalidParams("\"inputResponses\" must be an object");
+    let responses = Object::read(responses.unwrap_or("{}")).ok_or_else(invalid)?;
+    let state = state.map(|_| {
+        message::text_member(params, STATE)
+            .map(std::borrow::Cow::into_owned)
+            .ok_or(message::InvalidParams("\"requestState\" must be a string"))
+    });
+    Ok(Some(Answers {
+        responses: responses
+            .iter()
+            .map(|(key, answer)| (key.to_owned(), answer.into()))
+            .collect(),
+        state: state.transpose()?,
+    }))
+}
+
+/// Takes the answers out of a request's params.
+pub(super) fn strip(params: &mut Object<'_>) {
+    params.remove(RESPONSES);
+    params.remove(STATE);
+}

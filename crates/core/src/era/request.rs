@@ -1,0 +1,61 @@
+//! A request on its way to a server of the other era. Its id is the sender's to replace.
+
+use super::{Caller, Era, Revision, questions};
+use crate::message::{self, Method, Object, meta};
+
+/// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
+/// (progress token, trace context) stays.
+pub fn to_modern(request: &str, caller: &Caller) -> String {
+    change(request, |_, of| {
+        of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
+        if let Some(info) = &caller.client_info {
+            of.set(meta::CLIENT_INFO, info);
+        }
+        let capabilities = caller.capabilities.for_era(Era::Modern);
+        of.set(meta::CLIENT_CAPABILITIES, &capabilities);
+        match caller.log_level {
+            Some(level) => of.set_text(meta::LOG_LEVEL, level.as_str()),
+            None => drop(of.remove(meta::LOG_LEVEL)),
+        }
+    })
+}
+
+/// A modern client's request for a legacy server: without what a session has said already. Answers to
+/// questions go to whoever asked, not into a request.
+pub fn to_legacy(request: &str) -> String {
+    let asks = message::text_member(request, "method")
+        .is_some_and(|method| questions::may_ask(Method::of(&method)));
+    change(request, |params, of| {
+        if asks {
+            questions::strip(params);
+        }
+        for key in meta::OF_REQUESTS {
+            of.remove(key);
+        }
+    })
+}
+
+/// The request with other `params` and another `params._meta`.
+fn change(request: &str, edit: impl FnOnce(&mut Object<'_>, &mut Object<'_>)) -> String {
+    let Some(mut message) = Object::read(request) else {
+        return request.to_owned();
+    };
+    let mut params = object(message.get("params"));
+    let of = params.get("_meta").map(str::to_owned);
+    let mut of = object(of.as_deref());
+    edit(&mut params, &mut of);
+    if of.is_empty() {
+        params.remove("_meta");
+    } else {
+        let of = of.to_string();
+        params.set("_meta", &of);
+    }
+    let params = params.to_string();
+    message.set("params", &params);
+    message.to_string()
+}
+
+/// An object, empty where there is none.
+fn object(text: Option<&str>) -> Object<'_> {
+    text.and_then(Object::read).unwrap_or_default()
+}

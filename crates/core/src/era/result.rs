@@ -1,0 +1,224 @@
+//! A server's answer on its way to a client of the other era, or of an older revision.
+
+mod content;
+
+use std::borrow::Cow;
+
+use serde_json::json;
+
+use super::{Revision, code};
+use crate::message::{self, Method, Object, array, items, quote};
+
+/// What a result says of its own kind.
+pub const RESULT_TYPE: &str = "resultType";
+pub const COMPLETE: &str = "complete";
+const CACHE_HINTS: [(&str, &str); 2] = [("ttlMs", "0"), ("cacheScope", r#""private""#)];
+
+/// Whether a result of this method says how long it may be kept (SEP-2549).
+pub fn is_cacheable(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList
+            | Method::ResourcesRead
+    )
+}
+
+/// A modern result (JSON text) for a client of this legacy revision: without what says how to read
+/// and keep it, and with content as the revision knows it.
+pub fn to_legacy(method: Method, result: &str, revision: Revision) -> Cow<'_, str> {
+    let Some(mut changed) = Object::read(result) else {
+        return Cow::Borrowed(result);
+    };
+    let mut any = changed.remove(RESULT_TYPE);
+    if is_cacheable(method) {
+        for (name, _) in CACHE_HINTS {
+            any |= changed.remove(name);
+        }
+    }
+    any |= match method {
+        Method::ToolsCall => {
+            let structured = plain_structure(&mut changed);
+            content::downgrade(&mut changed, "content", revision) || structured
+        }
+        Method::PromptsGet => messages(&mut changed, revision),
+        Method::ToolsList => tools(&mut changed),
+        _ => false,
+    };
+    if any {
+        Cow::Owned(changed.to_string())
+    } else {
+        Cow::Borrowed(result)
+    }
+}
+
+/// Before 2026-07-28 `structuredContent` is an object. What is dropped stays readable as text.
+fn plain_structure(result: &mut Object<'_>) -> bool {
+    let Some(structure) = result.get("structuredContent") else {
+        return false;
+    };
+    if structure.starts_with('{') {
+        return false;
+    }
+    let text = format!(r#"[{{"type":"text","text":{}}}]"#, quote(structure));
+    result.remove("structuredContent");
+    let silent = result
+        .get("content")
+        .and_then(items)
+        .is_none_or(|items| items.is_empty());
+    if silent {
+        result.set("content", &text);
+    }
+    true
+}
+
+/// Before 2026-07-28 an `outputSchema` describes an object; one bad tool would spoil the whole list.
+fn tools(result: &mut Object<'_>) -> bool {
+    let Some(tools) = result.get("tools").and_then(items) else {
+        return false;
+    };
+    let mut any = false;
+    let tools: Vec<Cow<'_, str>> = tools
+        .into_iter()
+        .map(|tool| {
+            let foreign = message::member(tool, "outputSchema").is_some_and(|schema| {
+                message::text_member(schema, "type").as_deref() != Some("object")
+            });
+            let Some(mut changed) = Object::read(tool).filter(|_| foreign) else {
+                return Cow::Borrowed(tool);
+            };
+            any = true;
+            changed.remove("outputSchema");
+            Cow::Owned(changed.to_string())
+        })
+        .collect();
+    let tools = any.then(|| array(&tools));
+    if let Some(tools) = &tools {
+        result.set("tools", tools);
+    }
+    any
+}
+
+/// Each message of a prompt holds one block of content.
+fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
+    let Some(messages) = result.get("messages").and_then(items) else {
+        return false;
+    };
+    let mut any = false;
+    let messages: Vec<Cow<'_, str>> = messages
+        .into_iter()
+        .map(|text| {
+            let Some(mut message) = Object::read(text) else {
+                return Cow::Borrowed(text);
+            };
+            let block = message
+                .get("content")
+                .and_then(|block| content::older(block, revision));
+            let Some(block) = block else {
+                return Cow::Borrowed(text);
+            };
+            any = true;
+            message.set("content", &block);
+            Cow::Owned(message.to_string())
+        })
+        .collect();
+    let messages = any.then(|| array(&messages));
+    if let Some(messages) = &messages {
+        result.set("messages", messages);
+    }
+    any
+}
+
+/// A legacy result (JSON text) for a modern client: it says that it is complete and, where results of
+/// this method say so, that it is not to be kept.
+pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
+    let Some(mut changed) = Object::read(result) else {
+        return Cow::Borrowed(result);
+    };
+    let mut any = !changed.has(RESULT_TYPE);
+    if any {
+        changed.set_text(RESULT_TYPE, COMPLETE);
+    }
+    let complete = message::text_member(result, RESULT_TYPE).is_none_or(|kind| kind == COMPLETE);
+    if complete && is_cacheable(method) {
+        for (name, value) in CACHE_HINTS {
+            if !changed.has(name) {
+                changed.set(name, value);
+                any = true;
+            }
+        }
+    }
+    if any {
+        Cow::Owned(changed.to_string())
+    } else {
+        Cow::Borrowed(result)
+    }
+}
+
+/// A modern `error` (JSON text) for a legacy client. A resource that is not found had a code of its
+/// own: `uri` is the one that was asked for, and without it in `data` nobody knows whether it is meant.
+/// Codes that legacy revisions do not know become an internal error.
+pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
+    match error_code(error) {
+        Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {
+            let data = message::member(error, "data");
+            let missing = data.and_then(|data| message::text_member(data, "uri"));
+            if missing.is_some() && missing.as_deref() == uri {
+                with_code(error, code::RESOURCE_NOT_FOUND)
+            } else {
+                Cow::Borrowed(error)
+            }
+        }
+        Some(code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION) => {
+            with_code(error, code::INTERNAL_ERROR)
+        }
+        _ => Cow::Borrowed(error),
+    }
+}
+
+/// A legacy `error` (JSON text) for a modern client: without the codes that must not be emitted any
+/// more, or that mean something else now. (−32042 is first tried as questions,
+/// [`InputRequired::from_error`](super::questions::InputRequired::from_error).)
+pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
+    match error_code(error) {
+        Some(code::RESOURCE_NOT_FOUND) => {
+            let Some(mut changed) = Object::read(error) else {
+                return Cow::Borrowed(error);
+            };
+            changed.set("code", &code::INVALID_PARAMS.to_string());
+            if let Some(uri) =
+                uri.filter(|_| method == Method::ResourcesRead && !changed.has("data"))
+            {
+                changed.set("data", &json!({ "uri": uri }).to_string());
+            }
+            Cow::Owned(changed.to_string())
+        }
+        Some(code::URL_ELICITATION_REQUIRED) => {
+            let Some(mut changed) = Object::read(error) else {
+                return Cow::Borrowed(error);
+            };
+            let required = json!({ "requiredCapabilities": { "elicitation": { "url": {} } } });
+            changed.set("code", &code::MISSING_CAPABILITY.to_string());
+            changed.set("data", &required.to_string());
+            Cow::Owned(changed.to_string())
+        }
+        // Reserved since 2026-07-28; before, everybody's own.
+        Some(-32099..=code::HEADER_MISMATCH) => with_code(error, code::INTERNAL_ERROR),
+        _ => Cow::Borrowed(error),
+    }
+}
+
+pub(super) fn error_code(error: &str) -> Option<i64> {
+    message::member(error, "code")?.parse().ok()
+}
+
+fn with_code(error: &str, code: i64) -> Cow<'_, str> {
+    let Some(mut changed) = Object::read(error) else {
+        return Cow::Borrowed(error);
+    };
+    changed.set("code", &code.to_string());
+    Cow::Owned(changed.to_string())
+}

@@ -1,0 +1,83 @@
+//! Blocks of content that an older revision does not know, as ones that it does.
+
+use std::borrow::Cow;
+
+use crate::{
+    era::Revision,
+    message::{self, Object, array, items},
+};
+
+/// Replaces what the revision does not know in the array of content blocks at `member`; says whether
+/// there was any.
+pub(super) fn downgrade(result: &mut Object<'_>, member: &str, revision: Revision) -> bool {
+    if revision.has_audio() && revision.has_resource_link() {
+        return false;
+    }
+    let Some(blocks) = result.get(member).and_then(items) else {
+        return false;
+    };
+    let mut any = false;
+    let blocks: Vec<Cow<'_, str>> = blocks
+        .into_iter()
+        .map(|block| match older(block, revision) {
+            Some(older) => {
+                any = true;
+                Cow::Owned(older)
+            }
+            None => Cow::Borrowed(block),
+        })
+        .collect();
+    let blocks = any.then(|| array(&blocks));
+    if let Some(blocks) = &blocks {
+        result.set(member, blocks);
+    }
+    any
+}
+
+/// A block as the revision knows it, where it does not know it as it is.
+pub(super) fn older(block: &str, revision: Revision) -> Option<String> {
+    match &*message::text_member(block, "type")? {
+        "audio" if !revision.has_audio() => audio(block),
+        "resource_link" if !revision.has_resource_link() => Some(link(block)),
+        _ => None,
+    }
+}
+
+/// Audio becomes an embedded resource, which keeps the bytes.
+fn audio(block: &str) -> Option<String> {
+    let mut changed = Object::read(block)?;
+    let mut resource = Object::default();
+    resource.set_text("uri", "audio:embedded");
+    for (from, to) in [("mimeType", "mimeType"), ("data", "blob")] {
+        if let Some(value) = changed.get(from) {
+            resource.set(to, value);
+        }
+        changed.remove(from);
+    }
+    changed.set_text("type", "resource");
+    changed.set("resource", &resource.to_string());
+    Some(changed.to_string())
+}
+
+/// A link becomes a text that says the same; what it has of a block stays.
+fn link(block: &str) -> String {
+    let word = |name| message::text_member(block, name);
+    let uri = word("uri").unwrap_or_default();
+    let mut said = match word("title").or_else(|| word("name")) {
+        Some(name) => format!("{name}: {uri}"),
+        None => uri.into_owned(),
+    };
+    if let Some(description) = word("description") {
+        said.push('\n');
+        said.push_str(&description);
+    }
+    let mut text = Object::default();
+    text.set_text("type", "text");
+    text.set_text("text", &said);
+    for kept in ["annotations", "_meta"] {
+        if let Some(value) = message::member(block, kept) {
+            text.set(kept, value);
+        }
+    }
+    text.to_string()
+}

@@ -1,0 +1,149 @@
+//! The revisions, and what each can do.
+
+/// How a client opens (specification 2026-07-28, "Versioning").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// With `initialize`, which opens a session.
+    Legacy,
+    /// Not at all: every request says in `_meta` who asks.
+    Modern,
+}
+
+/// The revisions, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Revision {
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    #[default]
+    V2025_11_25,
+    V2026_07_28,
+}
+
+impl Revision {
+    pub const ALL: [Self; 5] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+        Self::V2026_07_28,
+    ];
+    /// Those that open with `initialize`.
+    pub const LEGACY: [Self; 4] = [
+        Self::V2024_11_05,
+        Self::V2025_03_26,
+        Self::V2025_06_18,
+        Self::V2025_11_25,
+    ];
+    pub const LATEST: Self = Self::V2026_07_28;
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
+    /// What an HTTP request without `MCP-Protocol-Version` and without a session is taken for.
+    pub const ASSUMED: Self = Self::V2025_03_26;
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.as_str() == text)
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    pub const fn era(self) -> Era {
+        match self {
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => {
+                Era::Legacy
+            }
+            Self::V2026_07_28 => Era::Modern,
+        }
+    }
+
+    /// Like [`parse`](Self::parse), of those that open with `initialize`.
+    pub fn parse_legacy(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|revision| revision.era() == Era::Legacy)
+    }
+
+    /// What a server answers to an `initialize` that asks for `requested`: the same if it opens that
+    /// way, else the latest that does (specification 2025-11-25, "Lifecycle").
+    pub fn negotiate(requested: &str) -> Self {
+        Self::parse_legacy(requested).unwrap_or(Self::LATEST_LEGACY)
+    }
+
+    /// Whether a client of this revision may not understand what a server of the other says.
+    pub fn differs_from(self, server: Self) -> bool {
+        self.era() != server.era() || self < server && !self.has_resource_link()
+    }
+
+    /// JSON-RPC batches: 2025-03-26 must receive them, later revisions removed them.
+    pub const fn accepts_batches(self) -> bool {
+        matches!(self, Self::V2025_03_26)
+    }
+
+    /// Whether HTTP requests carry `MCP-Protocol-Version`.
+    pub fn sends_version_header(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Whether event streams over HTTP begin with an event to resume from, and say when (SEP-1699).
+    pub const fn resumes_streams(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
+    pub fn has_elicitation(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    pub fn has_url_elicitation(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
+    /// Tools in `sampling/createMessage`, and several blocks in one message of it (SEP-1577).
+    pub fn has_sampling_tools(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
+    pub fn has_audio(self) -> bool {
+        self >= Self::V2025_03_26
+    }
+
+    pub fn has_resource_link(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    pub fn has_structured_content(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Before, whoever had prompts or resources could complete.
+    pub fn has_completions_capability(self) -> bool {
+        self >= Self::V2025_03_26
+    }
+}
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_revision_is_mirrored_and_an_unknown_one_gets_the_latest() {
+        for revision in Revision::LEGACY {
+            assert_eq!(Revision::negotiate(revision.as_str()), revision);
+        }
+        for requested in ["1999-01-01", "", Revision::LATEST.as_str()] {
+            assert_eq!(Revision::negotiate(requested), Revision::LATEST_LEGACY);
+        }
+    }
+}

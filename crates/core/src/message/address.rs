@@ -1,0 +1,102 @@
+//! What routing and progress need of a request.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Envelope, Span, is_id, text::Borrowed};
+
+/// A text member found by a peek: what it says, and where it stands (with its quotes).
+#[derive(Clone, Debug)]
+pub struct Text<'a> {
+    pub value: Cow<'a, str>,
+    pub span: Span,
+}
+
+/// What routing and progress need of a request's `params`.
+#[derive(Clone, Debug, Default)]
+pub struct Address<'a> {
+    /// `params.name`: the tool or prompt.
+    pub name: Option<Text<'a>>,
+    /// `params.uri`: the resource.
+    pub uri: Option<Text<'a>>,
+    /// `params._meta.progressToken`, as it stands.
+    pub progress_token: Option<Span>,
+    /// `params.ref.name` and `params.ref.uri` of `completion/complete`.
+    pub reference: Option<Reference<'a>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Reference<'a> {
+    Prompt(Text<'a>),
+    Resource(Text<'a>),
+}
+
+/// A member of `params` that is not what MCP says it is (JSON-RPC −32602).
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid params: {0}")]
+pub struct InvalidParams(pub &'static str);
+
+/// The address of a request, as far as it has one.
+pub fn address<'a>(text: &'a str, envelope: &Envelope) -> Result<Address<'a>, InvalidParams> {
+    let found = &envelope.landmarks;
+    if found.doubled {
+        return Err(InvalidParams("a member occurs twice"));
+    }
+    if found
+        .progress_token
+        .is_some_and(|token| !is_id(token.get(text)))
+    {
+        return Err(InvalidParams(
+            "\"progressToken\" must be a string or a number",
+        ));
+    }
+    let word = |span: Option<Span>, what| span.map(|span| string(text, span, what)).transpose();
+    Ok(Address {
+        name: word(found.name, "\"name\" must be a string")?,
+        uri: word(found.uri, "\"uri\" must be a string")?,
+        progress_token: found.progress_token,
+        reference: match found.reference {
+            Some(span) => reference(text, span)?,
+            None => None,
+        },
+    })
+}
+
+fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> {
+    serde_json::from_str(object)
+        .map_err(|_| InvalidParams("an object with each member at most once is expected"))
+}
+
+fn string<'a>(text: &'a str, span: Span, what: &'static str) -> Result<Text<'a>, InvalidParams> {
+    let value: Borrowed<'a> =
+        serde_json::from_str(span.get(text)).map_err(|_| InvalidParams(what))?;
+    Ok(Text {
+        value: value.0,
+        span,
+    })
+}
+
+fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidParams> {
+    #[derive(Deserialize)]
+    struct Ref<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+        #[serde(borrow, default)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        uri: Option<&'a RawValue>,
+    }
+    let found: Ref<'_> = members(span.get(text))?;
+    let of = |raw: &RawValue| Span::of(text, raw.get());
+    match (&*found.kind, found.name, found.uri) {
+        ("ref/prompt", Some(name), _) => string(text, of(name), "\"ref.name\" must be a string")
+            .map(|name| Some(Reference::Prompt(name))),
+        ("ref/resource", _, Some(uri)) => string(text, of(uri), "\"ref.uri\" must be a string")
+            .map(|uri| Some(Reference::Resource(uri))),
+        _ => Err(InvalidParams(
+            "\"ref\" must be a ref/prompt with a name or a ref/resource with a uri",
+        )),
+    }
+}

@@ -1,0 +1,316 @@
+//! What one message is, found by one pass over its edges.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{Method, Span, is_id, meta::OF_REQUESTS, text::Borrowed};
+
+/// What one JSON-RPC message is, and where its members stand in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    pub kind: Kind,
+    pub(super) landmarks: Landmarks,
+}
+
+impl Envelope {
+    /// Whether `params._meta` has a member that only a request without a session carries (2026-07-28,
+    /// "`_meta`").
+    pub fn has_request_meta(&self) -> bool {
+        self.landmarks.stateless
+    }
+}
+
+/// Where the few members of `params` stand that a gateway may need, found while the message is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Landmarks {
+    pub(super) name: Option<Span>,
+    pub(super) uri: Option<Span>,
+    pub(super) progress_token: Option<Span>,
+    pub(super) reference: Option<Span>,
+    /// One of them occurs twice: two readers of one message must not see different calls.
+    pub(super) doubled: bool,
+    /// `_meta` says what only revisions without a handshake say in every request.
+    stateless: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Request {
+        id: Span,
+        method: Method,
+    },
+    Notification {
+        method: Method,
+    },
+    /// `body` is the value of `result`, or of `error` if `is_error`.
+    Response {
+        id: Span,
+        body: Span,
+        is_error: bool,
+    },
+}
+
+/// Why a text is no JSON-RPC message, with the code it is answered with.
+#[derive(Debug, thiserror::Error)]
+pub enum Malformed {
+    #[error("not JSON: {0}")]
+    Json(#[source] serde_json::Error),
+    #[error("not a JSON-RPC 2.0 message: {reason}")]
+    Envelope {
+        reason: &'static str,
+        id: Option<String>,
+    },
+}
+
+impl Malformed {
+    /// JSON-RPC's own codes: −32700 parse error, −32600 invalid request.
+    pub fn code(&self) -> i64 {
+        match self {
+            Self::Json(_) => -32700,
+            Self::Envelope { .. } => -32600,
+        }
+    }
+
+    /// The id to echo, as JSON text: that of the message where it could be read.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Json(_) => None,
+            Self::Envelope { id, .. } => id.as_deref(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Borrowed<'a>>,
+    #[serde(borrow, default)]
+    params: Option<Params<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// A member that is there counts as there, even when it is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What is read of `params` in passing; everything else in it is skipped.
+#[derive(Default)]
+struct Params<'a> {
+    name: Option<&'a RawValue>,
+    uri: Option<&'a RawValue>,
+    progress_token: Option<&'a RawValue>,
+    reference: Option<&'a RawValue>,
+    doubled: bool,
+    stateless: bool,
+    not_an_object: bool,
+}
+
+/// What is read of `params._meta`.
+#[derive(Default)]
+struct Meta<'a> {
+    progress_token: Option<&'a RawValue>,
+    doubled: bool,
+    stateless: bool,
+}
+
+/// Visitor methods for every value that is not an object.
+macro_rules! otherwise {
+    ($value:expr) => {
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any value")
+        }
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok($value)
+        }
+    };
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Params<'de>;
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
+                let mut params = Params::default();
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    let slot = match &*key {
+                        "name" => &mut params.name,
+                        "uri" => &mut params.uri,
+                        "ref" => &mut params.reference,
+                        "_meta" => {
+                            let meta: Meta<'de> = map.next_value()?;
+                            params.doubled |= meta.doubled || params.progress_token.is_some();
+                            params.progress_token = meta.progress_token;
+                            params.stateless |= meta.stateless;
+                            continue;
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    params.doubled |= slot.replace(map.next_value()?).is_some();
+                }
+                Ok(params)
+            }
+
+            otherwise!(Params {
+                not_an_object: true,
+                ..Params::default()
+            });
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Meta<'de>;
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
+                let mut meta = Meta::default();
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    if &*key == "progressToken" {
+                        let before = meta.progress_token.replace(map.next_value()?);
+                        meta.doubled |= before.is_some();
+                    } else {
+                        meta.stateless |= OF_REQUESTS.contains(&&*key);
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(meta)
+            }
+
+            otherwise!(Meta::default());
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+/// Reads the edges of one message. A member that occurs twice is refused: two readers of one
+/// message must not see different calls.
+pub fn peek(text: &str) -> Result<Envelope, Malformed> {
+    let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
+        if error.is_data() {
+            Malformed::Envelope {
+                reason: "an object with each member at most once is expected",
+                id: None,
+            }
+        } else {
+            Malformed::Json(error)
+        }
+    })?;
+    let span = |raw: &RawValue| Span::of(text, raw.get());
+    let invalid = |reason| {
+        let id = members
+            .id
+            .map(RawValue::get)
+            .filter(|id| is_id(id))
+            .map(str::to_owned);
+        Err(Malformed::Envelope { reason, id })
+    };
+    if members
+        .jsonrpc
+        .is_none_or(|version| version.get() != "\"2.0\"")
+    {
+        return invalid("\"jsonrpc\" must be \"2.0\"");
+    }
+    let params = members.params.as_ref();
+    let landmarks = params.map_or_else(Landmarks::default, |params| Landmarks {
+        name: params.name.map(span),
+        uri: params.uri.map(span),
+        progress_token: params.progress_token.map(span),
+        reference: params.reference.map(span),
+        doubled: params.doubled,
+        stateless: params.stateless,
+    });
+    let kind = match (
+        members.method.as_ref().map(|method| &*method.0),
+        members.id,
+        members.result,
+        members.error,
+    ) {
+        (Some(_), Some(id), None, None) if !is_id(id.get()) => {
+            return invalid("\"id\" must be a string or a number");
+        }
+        (Some(method), Some(id), None, None) => Kind::Request {
+            id: span(id),
+            method: Method::of(method),
+        },
+        (Some(method), None, None, None) => Kind::Notification {
+            method: Method::of(method),
+        },
+        (None, Some(id), Some(result), None) => Kind::Response {
+            id: span(id),
+            body: span(result),
+            is_error: false,
+        },
+        (None, Some(id), None, Some(error)) => Kind::Response {
+            id: span(id),
+            body: span(error),
+            is_error: true,
+        },
+        (None, _, None, None) => return invalid("\"method\", \"result\" or \"error\" is missing"),
+        (None, None, ..) => return invalid("a response needs the \"id\" of its request"),
+        (None, ..) => return invalid("\"result\" and \"error\" exclude each other"),
+        (Some(_), ..) => {
+            return invalid("a message has \"method\", or \"result\" or \"error\", not both");
+        }
+    };
+    if members.method.is_some() && params.is_some_and(|params| params.not_an_object) {
+        return invalid("\"params\" must be an object");
+    }
+    Ok(Envelope { kind, landmarks })
+}
+
+/// Whether this text is a batch, which only revision 2025-03-26 knows.
+pub fn is_batch(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"[")
+}
+
+/// The messages of a batch, in order.
+pub fn batch(text: &str) -> Result<Vec<&str>, Malformed> {
+    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(Malformed::Json)?;
+    if items.is_empty() {
+        return Err(Malformed::Envelope {
+            reason: "an empty batch",
+            id: None,
+        });
+    }
+    Ok(items.into_iter().map(RawValue::get).collect())
+}

@@ -1,0 +1,171 @@
+//! An object opened for a change of its members.
+
+use std::{borrow::Cow, fmt};
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{
+    Span,
+    text::{Borrowed, push_one_line, quote},
+};
+
+/// An object whose members can be taken out, replaced and added. What is not touched keeps its
+/// order and its spelling; only the white space around commas is lost.
+#[derive(Clone, Debug, Default)]
+pub struct Object<'a> {
+    members: Vec<Member<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct Member<'a> {
+    key: Cow<'a, str>,
+    /// From the key's quote to the end of the value.
+    text: Cow<'a, str>,
+    /// Where the value begins in `text`.
+    value: usize,
+}
+
+impl Member<'_> {
+    fn value(&self) -> &str {
+        &self.text[self.value..]
+    }
+}
+
+impl<'a> Object<'a> {
+    /// `None` where the text is no object.
+    pub fn read(text: &'a str) -> Option<Self> {
+        let members = members(text)?;
+        let mut end = 0;
+        let members = members.into_iter().map(|(key, value)| {
+            let span = Span::of(text, value);
+            // Only white space and a comma or a brace can stand before the key.
+            let start = text[end..].find('"').map_or(end, |quote| end + quote);
+            end = span.end;
+            Member {
+                key,
+                text: Cow::Borrowed(&text[start..span.end]),
+                value: span.start - start,
+            }
+        });
+        Some(Self {
+            members: members.collect(),
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.count(key) > 0
+    }
+
+    /// How often a member occurs.
+    pub fn count(&self, key: &str) -> usize {
+        let named = self.members.iter().filter(|member| member.key == key);
+        named.count()
+    }
+
+    /// The value of a member as it is spelled: of the last one where it occurs twice.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let mut named = self.members.iter().filter(|member| member.key == key);
+        named.next_back().map(Member::value)
+    }
+
+    /// Takes a member out, however often it occurs; says whether it did.
+    pub fn remove(&mut self, key: &str) -> bool {
+        let before = self.members.len();
+        self.members.retain(|member| member.key != key);
+        self.members.len() != before
+    }
+
+    /// Gives a member this value (JSON text): where it stood first, else at the end.
+    pub fn set(&mut self, key: &str, value: &str) {
+        let name = quote(key);
+        let member = Member {
+            key: Cow::Owned(key.to_owned()),
+            value: name.len() + 1,
+            text: Cow::Owned(format!("{name}:{value}")),
+        };
+        let Some(at) = self.members.iter().position(|member| member.key == key) else {
+            self.members.push(member);
+            return;
+        };
+        self.remove(key);
+        self.members.insert(at, member);
+    }
+
+    /// Like [`set`](Self::set), for a string.
+    pub fn set_text(&mut self, key: &str, value: &str) {
+        self.set(key, &quote(value));
+    }
+
+    /// The members with their values, as spelled.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.members
+            .iter()
+            .map(|member| (&*member.key, member.value()))
+    }
+}
+
+/// The JSON text, in one line.
+impl fmt::Display for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length: usize = self
+            .members
+            .iter()
+            .map(|member| member.text.len() + 1)
+            .sum();
+        let mut out = String::with_capacity(length + 2);
+        out.push('{');
+        for (index, member) in self.members.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            push_one_line(&mut out, &member.text);
+        }
+        out.push('}');
+        f.write_str(&out)
+    }
+}
+
+fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
+    struct Read;
+    impl<'de> Visitor<'de> for Read {
+        type Value = Vec<(Cow<'de, str>, &'de str)>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members = Vec::new();
+            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
+                members.push((key, map.next_value::<&'de RawValue>()?.get()));
+            }
+            Ok(members)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let members = deserializer.deserialize_map(Read).ok()?;
+    deserializer.end().ok()?;
+    Some(members)
+}
+
+/// The items of an array as they are spelled; `None` where the text is no array.
+pub fn items(text: &str) -> Option<Vec<&str>> {
+    let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    Some(items.into_iter().map(RawValue::get).collect())
+}
+
+/// An array of these items (JSON texts).
+pub fn array<T: AsRef<str>>(items: &[T]) -> String {
+    let mut out = String::from("[");
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str(item.as_ref());
+    }
+    out.push(']');
+    out
+}

@@ -1,0 +1,146 @@
+//! Members found and spans replaced; texts of our own.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize,
+    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::Span;
+
+/// A plain `Cow` would always be read as owned.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Borrowed<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// One member of an object, as it stands; `None` where it is absent or the text is no object.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    struct Find<'n>(&'n str);
+    impl<'de> Visitor<'de> for Find<'_> {
+        type Value = Option<&'de RawValue>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut found = None;
+            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
+                if key == self.0 {
+                    found = Some(map.next_value::<&'de RawValue>()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(found)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    deserializer
+        .deserialize_map(Find(name))
+        .ok()
+        .flatten()
+        .map(RawValue::get)
+}
+
+/// Like [`member`], for a member that holds a string.
+pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let raw = member(object, name)?;
+    serde_json::from_str::<Borrowed<'a>>(raw)
+        .ok()
+        .map(|text| text.0)
+}
+
+/// Where the member at `path` (`["_meta", "progressToken"]`) stands in the object at `within`.
+pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
+    path.iter().try_fold(within, |span, name| {
+        member(span.get(text), name).map(|found| Span::of(text, found))
+    })
+}
+
+/// The text with each span replaced, and the line breaks between tokens removed: stdio and SSE frame
+/// by line. (Inside a JSON string a raw line break cannot stand, so every one is between tokens.)
+pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
+    edits.sort_unstable_by_key(|(span, _)| span.start);
+    let grown: usize = edits.iter().map(|(_, new)| new.len()).sum();
+    let mut out = String::with_capacity(text.len() + grown);
+    let mut at = 0;
+    for (span, new) in edits.iter() {
+        push_one_line(&mut out, &text[at..span.start]);
+        out.push_str(new);
+        at = span.end;
+    }
+    push_one_line(&mut out, &text[at..]);
+    out
+}
+
+/// The text without the line breaks between its tokens.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    push_one_line(&mut out, text);
+    Cow::Owned(out)
+}
+
+pub(super) fn push_one_line(out: &mut String, text: &str) {
+    let mut at = 0;
+    for line_break in memchr::memchr2_iter(b'\n', b'\r', text.as_bytes()) {
+        out.push_str(&text[at..line_break]);
+        at = line_break + 1;
+    }
+    out.push_str(&text[at..]);
+}
+
+/// `text` as a JSON string, quotes included.
+pub fn quote(text: &str) -> String {
+    // Names and most URIs need no escape.
+    if text
+        .bytes()
+        .all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'))
+    {
+        let mut quoted = String::with_capacity(text.len() + 2);
+        quoted.push('"');
+        quoted.push_str(text);
+        quoted.push('"');
+        return quoted;
+    }
+    serde_json::Value::from(text).to_string()
+}
+
+/// A response with this id (JSON text) and result (JSON text).
+pub fn response(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+}
+
+/// An error response; `id` is JSON text, `null` where the request's could not be read.
+pub fn error_response(
+    id: Option<&str>,
+    code: i64,
+    message: &str,
+    data: Option<&serde_json::Value>,
+) -> String {
+    let id = id.unwrap_or("null");
+    let message = quote(message);
+    match data {
+        Some(data) => {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message},"data":{data}}}}}"#
+            )
+        }
+        None => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#
+        ),
+    }
+}
+
+/// A request or, without an id, a notification; `params` is JSON text.
+pub fn request(id: Option<u64>, method: &str, params: Option<&str>) -> String {
+    let method = quote(method);
+    let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
+    match params {
+        Some(params) => format!(r#"{{"jsonrpc":"2.0",{id}"method":{method},"params":{params}}}"#),
+        None => format!(r#"{{"jsonrpc":"2.0",{id}"method":{method}}}"#),
+    }
+}

@@ -1,0 +1,118 @@
+//! What a fake offers on top once it is pinned to revisions: that in which they
+//! differ. Unpinned it stays out of the lists, whose lengths other tests know.
+
+use crate::questions::{Question, Rounds};
+use crate::script::Script;
+
+/// The first revision that can have it, and its definition. The name comes first in each.
+const TOOLS: [(&str, &str); 17] = [
+    (
+        "2024-11-05",
+        r#"{"name":"ask_sampling","description":"asks the client's model","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2024-11-05",
+        r#"{"name":"ask_roots","description":"asks for the client's roots","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-06-18",
+        r#"{"name":"ask_elicitation","description":"asks the user to fill a form in","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-11-25",
+        r#"{"name":"ask_url","description":"asks the user to visit a URL","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-11-25",
+        r#"{"name":"url_required","description":"legacy: error -32042 on the first call of a session; modern: as ask_url","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-06-18",
+        r#"{"name":"ask_in_turn","description":"asks for a form, then the client's model","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-06-18",
+        r#"{"name":"ask_together","description":"asks for a form and the client's model at once","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2026-07-28",
+        r#"{"name":"ask_nothing","description":"asks to be called again, with nothing but the state","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2026-07-28",
+        r#"{"name":"ask_without_state","description":"asks for a form, and gives no state","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2024-11-05",
+        r#"{"name":"finished","description":"how often each tool, prompt and resource came to its end","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2024-11-05",
+        r#"{"name":"routed","description":"its parameters are mirrored in headers","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"shard":{"type":"integer","x-mcp-header":"Shard"},"urgent":{"type":"boolean","x-mcp-header":"Urgent"},"place":{"type":"object","properties":{"zone":{"type":"string","x-mcp-header":"Zone"}}},"query":{"type":"string"}}}}"#,
+    ),
+    (
+        "2025-03-26",
+        r#"{"name":"audio","description":"a text and a sound","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-06-18",
+        r#"{"name":"link","description":"a text and a link to a resource","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2025-06-18",
+        r#"{"name":"object","description":"an object as structured content","inputSchema":{"type":"object"},"outputSchema":{"type":"object","properties":{"answer":{"type":"integer"}}}}"#,
+    ),
+    (
+        "2026-07-28",
+        r#"{"name":"list","description":"an array as structured content","inputSchema":{"type":"object"},"outputSchema":{"type":"array","items":{"type":"integer"}}}"#,
+    ),
+    (
+        "2026-07-28",
+        r#"{"name":"end_listens","description":"ends all subscriptions in good order","inputSchema":{"type":"object"}}"#,
+    ),
+    (
+        "2026-07-28",
+        r#"{"name":"ask_again","description":"asks for a form, again and again","inputSchema":{"type":"object"}}"#,
+    ),
+];
+
+/// With `--tasks`.
+const TASK: &str = r#"{"name":"task","description":"becomes a task","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"ask":{"type":"boolean"},"fail":{"type":"boolean"},"optional":{"type":"boolean"}}}}"#;
+
+/// With `--bad-tool`: clients of Streamable HTTP must leave it out, for a number has no one form.
+const BAD: &str = r#"{"name":"misrouted","description":"no client may offer this over HTTP","inputSchema":{"type":"object","properties":{"size":{"type":"number","x-mcp-header":"Size"}}}}"#;
+
+pub(super) const RESOURCE: &str =
+    r#"{"uri":"fake://asked","name":"asked","mimeType":"application/json"}"#;
+
+pub(super) const PROMPT: &str = r#"{"name":"ask_name","description":"asks the user first"}"#;
+
+/// What this revision has of it, as definitions.
+pub(super) fn tools(script: &Script, revision: &str) -> impl Iterator<Item = &'static str> {
+    let is_modern = revision >= "2026-07-28";
+    let task = (script.tasks && is_modern).then_some(TASK);
+    let bad = (script.bad_tool && is_modern).then_some(BAD);
+    let known = TOOLS
+        .into_iter()
+        .filter(move |(since, _)| *since <= revision)
+        .map(|(_, tool)| tool);
+    let pinned = script.is_pinned();
+    known.chain(task).chain(bad).filter(move |_| pinned)
+}
+
+pub(super) fn name(tool: &str) -> &str {
+    let name = tool.strip_prefix(r#"{"name":""#).unwrap_or_default();
+    name.split('"').next().unwrap_or_default()
+}
+
+/// What a resource asks before it can be read.
+pub(crate) fn questions_of_resource(script: &Script, uri: &str) -> Option<Rounds> {
+    let asks = script.is_pinned() && uri == "fake://asked";
+    asks.then(|| vec![vec![Question::roots()]])
+}
+
+/// What a prompt asks before it can be got.
+pub(crate) fn questions_of_prompt(script: &Script, name: &str) -> Option<Rounds> {
+    let asks = script.is_pinned() && name == "ask_name";
+    asks.then(|| vec![vec![Question::form()]])
+}

@@ -1,0 +1,162 @@
+//! The legacy era: a session opens with `initialize`, and is remembered.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::catalog;
+use crate::message::{self, Message, RpcError};
+use crate::methods;
+use crate::request::{Client, Request, string};
+use crate::revision::{Era, REVISIONS, Revision};
+use crate::script::{Probed, Script};
+use crate::service::Service;
+use crate::session::{Action, Session};
+
+/// Methods refused before `initialize`, so that a skipped handshake shows.
+const AFTER_INITIALIZE: [&str; 11] = [
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "logging/setLevel",
+];
+
+/// Decides what one message leads to.
+pub(crate) fn receive(
+    service: &Arc<Service>,
+    session: &Arc<Session>,
+    message: Message,
+) -> Vec<Action> {
+    match message {
+        Message::Request { id, method, params } => {
+            let (script, client) = (service.script(), Client::of(session));
+            let request = Request {
+                service,
+                session,
+                script: &script,
+                id,
+                method: &method,
+                params,
+                client: &client,
+            };
+            answer(&request).unwrap_or_else(|error| vec![Action::Send(message::error(id, &error))])
+        }
+        Message::Notification { method, params } => notified(service, session, &method, params),
+        Message::Response { id, answer } => {
+            session.answered(id, answer);
+            Vec::new()
+        }
+    }
+}
+
+pub(crate) fn notified(
+    service: &Service,
+    session: &Session,
+    method: &str,
+    params: &str,
+) -> Vec<Action> {
+    match method {
+        "notifications/initialized" if service.script().exit_after_initialize => {
+            return vec![Action::Exit(1)];
+        }
+        "notifications/cancelled" => {
+            let params: Value = serde_json::from_str(params).unwrap_or_default();
+            let id = params["requestId"].to_string();
+            if !service.script().ignore_cancel {
+                session.cancel(&id);
+            }
+            service.shared().cancelled.push(id);
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+    let (script, session, method) = (request.script, request.session, request.method);
+    if methods::is_absent(script, method) {
+        return Err(RpcError::method_not_found(method));
+    }
+    let early = session.state().revision.is_none() && !script.stateless;
+    if early && AFTER_INITIALIZE.contains(&method) {
+        return Err(RpcError::new(-32600, "not initialized"));
+    }
+    match method {
+        "initialize" => return methods::greet(request, || initialize(request)),
+        "server/discover" => match script.on_discover {
+            Some(Probed::Silence) => return Ok(vec![Action::Hang]),
+            Some(Probed::Exit) => return Ok(vec![Action::Exit(1)]),
+            Some(Probed::Empty) => {}
+            None => return Err(RpcError::method_not_found(method)),
+        },
+        "ping" if script.no_ping => return Err(RpcError::method_not_found(method)),
+        "ping" if script.ignore_ping => return Ok(vec![Action::Hang]),
+        "ping" => {}
+        "resources/subscribe" => {
+            let params: Value = request.read()?;
+            let uri = string(&params, "uri")?;
+            catalog::read(uri)?;
+            let mut state = session.state();
+            *state.subscriptions.entry(uri.to_owned()).or_default() += 1;
+        }
+        "resources/unsubscribe" => {
+            let params: Value = request.read()?;
+            let uri = string(&params, "uri")?;
+            session.state().subscriptions.remove(uri);
+        }
+        "logging/setLevel" => {
+            let params: Value = request.read()?;
+            session.state().level = catalog::level_index(string(&params, "level")?)?;
+        }
+        _ => {
+            let actions = methods::answer(request)?;
+            return actions.ok_or_else(|| RpcError::method_not_found(method));
+        }
+    }
+    Ok(vec![request.answer("{}")])
+}
+
+fn initialize(request: &Request) -> Result<Value, RpcError> {
+    let script = request.script;
+    let asked: Value = request.read()?;
+    let revision = negotiate(script, string(&asked, "protocolVersion")?);
+    {
+        let mut state = request.session.state();
+        state.revision = Some(revision.clone());
+        state.client = Some(request.params.to_owned());
+    }
+    let mut result = json!({
+        "protocolVersion": revision,
+        "capabilities": methods::capabilities(script, &revision),
+        "serverInfo": methods::server_info(script),
+    });
+    if let Some(instructions) = &script.instructions {
+        result["instructions"] = json!(instructions);
+    }
+    Ok(result)
+}
+
+/// The revision asked for where it is spoken, else the newest; `--revision` wins.
+fn negotiate(script: &Script, asked: &str) -> String {
+    if let Some(revision) = &script.revision {
+        return revision.clone();
+    }
+    let pinned = script
+        .pinned()
+        .into_iter()
+        .filter(|it| it.era() == Era::Legacy);
+    let mut spoken: Vec<&str> = pinned.map(Revision::as_str).collect();
+    if spoken.is_empty() {
+        spoken.extend(REVISIONS);
+    }
+    let newest = spoken[spoken.len() - 1];
+    let known = spoken.into_iter().find(|known| *known == asked);
+    known.unwrap_or(newest).to_owned()
+}

@@ -1,0 +1,121 @@
+//! The methods both eras have: lists, calls, reads, prompts, completions.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::catalog;
+use crate::message::RpcError;
+use crate::questions::{self, Subject};
+use crate::request::{Request, string};
+use crate::revision::Era;
+use crate::script::Script;
+use crate::session::Action;
+use crate::tools;
+
+#[derive(Deserialize)]
+struct ListParams {
+    cursor: Option<String>,
+}
+
+/// The actions a request leads to; none for a method that the eras do not share.
+pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError> {
+    let script = request.script;
+    let list = |key: &str, items: &[String]| {
+        let ListParams { cursor } = request.read()?;
+        catalog::page(key, items, cursor.as_deref(), script)
+    };
+    let result = match request.method {
+        "tools/list" => list("tools", &request.tools())?,
+        "tools/call" => return tools::call(request).map(Some),
+        "resources/list" => list("resources", &catalog::resources(script))?,
+        "resources/templates/list" => list("resourceTemplates", &catalog::templates())?,
+        "resources/read" => {
+            let params: Value = request.read()?;
+            let uri = string(&params, "uri")?;
+            if let Some(rounds) = catalog::questions_of_resource(script, uri) {
+                let subject = Subject::Resource(uri.to_owned());
+                return questions::interview(request, subject, rounds).map(Some);
+            }
+            let missing = |error| missing_resource(request.client.era, error);
+            catalog::read(uri).map_err(missing)?.to_string()
+        }
+        "prompts/list" => list("prompts", &catalog::prompts(script))?,
+        "prompts/get" => {
+            let params: Value = request.read()?;
+            let name = string(&params, "name")?;
+            if let Some(rounds) = catalog::questions_of_prompt(script, name) {
+                let subject = Subject::Prompt(name.to_owned());
+                return questions::interview(request, subject, rounds).map(Some);
+            }
+            catalog::prompt(name, &params["arguments"])?.to_string()
+        }
+        "completion/complete" => catalog::complete(&request.read()?)?.to_string(),
+        _ => return Ok(None),
+    };
+    Ok(Some(vec![request.answer(&result)]))
+}
+
+/// The code of 2026-07-28 for a resource that is not there.
+fn missing_resource(era: Era, error: RpcError) -> RpcError {
+    match era {
+        Era::Legacy => error,
+        Era::Modern => RpcError {
+            code: -32602,
+            ..error
+        },
+    }
+}
+
+/// Whether the script leaves out what this method belongs to.
+pub(crate) fn is_absent(script: &Script, method: &str) -> bool {
+    (script.no_tools && method.starts_with("tools/"))
+        || (script.no_resources && method.starts_with("resources/"))
+        || (script.no_prompts && method.starts_with("prompts/"))
+}
+
+/// The capabilities as both eras declare them.
+pub(crate) fn capabilities(script: &Script, revision: &str) -> Value {
+    let mut capabilities = json!({"logging": {}});
+    let mut declare = |absent: bool, name: &str, value: Value| {
+        if !absent {
+            capabilities[name] = value;
+        }
+    };
+    declare(script.no_tools, "tools", json!({"listChanged": true}));
+    declare(
+        script.no_resources,
+        "resources",
+        json!({"subscribe": true, "listChanged": true}),
+    );
+    declare(script.no_prompts, "prompts", json!({"listChanged": true}));
+    declare(revision < "2025-03-26", "completions", json!({}));
+    capabilities
+}
+
+pub(crate) fn server_info(script: &Script) -> Value {
+    json!({
+        "name": script.name.as_deref().unwrap_or("fake-server"),
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// The answer to the first request of a client, with the trouble scripted for it.
+pub(crate) fn greet(
+    request: &Request,
+    result: impl FnOnce() -> Result<Value, RpcError>,
+) -> Result<Vec<Action>, RpcError> {
+    let script = request.script;
+    if script.hang_at_start {
+        return Ok(vec![Action::Hang]);
+    }
+    if script.initialize_error {
+        return Err(RpcError::new(-32603, "the fake refuses to initialize"));
+    }
+    let answer = request.answer(&result()?.to_string());
+    Ok(match script.handshake_delay {
+        0 => vec![answer],
+        ms => vec![Action::Wait(Duration::from_millis(ms)), answer],
+    })
+}

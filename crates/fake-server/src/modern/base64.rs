@@ -1,0 +1,24 @@
+//! Strict base64: the standard alphabet, with padding, and nothing left over.
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+    let body = text.trim_end_matches('=');
+    let padding = text.len() - body.len();
+    if !text.len().is_multiple_of(4) || padding > 2 {
+        return None;
+    }
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
+    for symbol in body.bytes() {
+        let value = ALPHABET.iter().position(|it| *it == symbol)?;
+        held = (held << 6) | u32::try_from(value).ok()?;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push(u8::try_from(held >> bits).ok()?);
+            held &= (1 << bits) - 1;
+        }
+    }
+    // Bits of no byte must be zero, or two texts would mean the same.
+    (held == 0).then_some(bytes)
+}

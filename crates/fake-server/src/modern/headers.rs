@@ -1,0 +1,134 @@
+//! The headers that repeat what the body says, and must repeat it exactly.
+
+use std::borrow::Cow;
+
+use hyper::HeaderMap;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::base64;
+use crate::listener::header;
+use crate::message::RpcError;
+
+const VERSION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+#[derive(Default, Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uri: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "taskId")]
+    task: Option<Cow<'a, str>>,
+}
+
+/// The headers every request has.
+pub(super) fn check(
+    headers: &HeaderMap,
+    revision: &str,
+    method: &str,
+    params: &str,
+) -> Result<(), RpcError> {
+    same(headers, VERSION, Some(revision), plain)?;
+    same(headers, METHOD, Some(method), plain)?;
+    // Params of another shape are the method's to refuse.
+    let params: Params = serde_json::from_str(params).unwrap_or_default();
+    let name = match method {
+        "tools/call" | "prompts/get" => params.name,
+        "resources/read" => params.uri,
+        "tasks/get" | "tasks/update" | "tasks/cancel" => params.task,
+        _ => return Ok(()),
+    };
+    same(headers, NAME, name.as_deref(), decoded)
+}
+
+/// The headers of a call, as the definition of its tool says.
+pub(super) fn check_call(
+    headers: &HeaderMap,
+    tools: &[String],
+    params: &str,
+) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        name: Cow<'a, str>,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let Ok(Call { name, arguments }) = serde_json::from_str(params) else {
+        // The tool itself refuses it.
+        return Ok(());
+    };
+    let mut definitions = tools.iter().filter_map(|it| serde_json::from_str(it).ok());
+    let Some(tool) = definitions.find(|it: &Value| it["name"] == *name) else {
+        return Ok(());
+    };
+    let arguments = arguments.map_or("null", RawValue::get);
+    // What no `Value` can hold has no header either.
+    let arguments = serde_json::from_str(arguments).unwrap_or_default();
+    parameters(headers, &tool["inputSchema"], &arguments)
+}
+
+fn parameters(headers: &HeaderMap, schema: &Value, arguments: &Value) -> Result<(), RpcError> {
+    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+        let value = &arguments[key];
+        if let Some(name) = property["x-mcp-header"].as_str() {
+            let name = format!("mcp-param-{}", name.to_ascii_lowercase());
+            let text = match value {
+                Value::Null => None,
+                Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            };
+            let means = if value.is_number() { number } else { decoded };
+            same(headers, &name, text.as_deref(), means)?;
+        }
+        parameters(headers, property, value)?;
+    }
+    Ok(())
+}
+
+/// Whether the header says what the body says; neither may say more.
+fn same(
+    headers: &HeaderMap,
+    name: &str,
+    body: Option<&str>,
+    means: fn(&str, &str) -> bool,
+) -> Result<(), RpcError> {
+    if headers.get_all(name).iter().count() > 1 {
+        return Err(mismatch(&format!("{name} comes twice")));
+    }
+    // A value of other bytes than visible ASCII says nothing.
+    match (header(headers, name), body) {
+        (Some(value), Some(body)) if means(value, body) => Ok(()),
+        (None, None) if !headers.contains_key(name) => Ok(()),
+        (value, body) => Err(mismatch(&format!(
+            "{name} is {value:?}, and the body says {body:?}"
+        ))),
+    }
+}
+
+fn plain(header: &str, body: &str) -> bool {
+    header == body
+}
+
+fn number(header: &str, body: &str) -> bool {
+    header
+        .parse::<f64>()
+        .is_ok_and(|value| Ok(value) == body.parse())
+}
+
+fn decoded(header: &str, body: &str) -> bool {
+    let encoded = header
+        .strip_prefix("=?base64?")
+        .and_then(|rest| rest.strip_suffix("?="));
+    match encoded {
+        Some(encoded) => base64::decode(encoded).is_some_and(|it| it == body.as_bytes()),
+        None => header == body,
+    }
+}
+
+fn mismatch(what: &str) -> RpcError {
+    RpcError::new(-32020, format!("header mismatch: {what}"))
+}

@@ -1,0 +1,66 @@
+//! The `_meta` of a request: who sends it.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::catalog;
+use crate::message::RpcError;
+use crate::request::Client;
+use crate::revision::Era;
+
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// The raw `_meta` and what is in it.
+fn parse(params: &str) -> Option<(&str, Value)> {
+    let raw = serde_json::from_str(params)
+        .ok()
+        .and_then(|Params { meta }| meta)?
+        .get();
+    Some((raw, serde_json::from_str(raw).ok()?))
+}
+
+/// Whether some key of this era is there.
+pub(super) fn is_modern(params: &str) -> bool {
+    parse(params).is_some_and(|(_, meta)| {
+        [VERSION, CAPABILITIES, CLIENT]
+            .iter()
+            .any(|key| meta.get(key).is_some())
+    })
+}
+
+pub(super) fn read(params: &str) -> Result<Client, RpcError> {
+    let (words, meta) = parse(params).ok_or_else(|| missing("_meta"))?;
+    let revision = meta[VERSION].as_str().ok_or_else(|| missing(VERSION))?;
+    let capabilities = &meta[CAPABILITIES];
+    if !capabilities.is_object() {
+        return Err(missing(CAPABILITIES));
+    }
+    if meta.get(CLIENT).is_some_and(|it| !it["name"].is_string()) {
+        return Err(RpcError::invalid_params(format!("malformed: {CLIENT}")));
+    }
+    let level = match &meta[LEVEL] {
+        Value::Null => None,
+        level => Some(catalog::level_index(level.as_str().unwrap_or_default())?),
+    };
+    Ok(Client {
+        era: Era::Modern,
+        revision: revision.to_owned(),
+        capabilities: capabilities.clone(),
+        level,
+        words: words.to_owned(),
+    })
+}
+
+fn missing(key: &str) -> RpcError {
+    RpcError::invalid_params(format!("missing or malformed: {key}"))
+}

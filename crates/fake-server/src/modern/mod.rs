@@ -1,0 +1,187 @@
+//! The modern era (2026-07-28): every request says who sends it, and stands alone.
+
+mod base64;
+mod headers;
+pub(crate) mod http;
+pub(crate) mod listen;
+mod meta;
+pub(crate) mod rounds;
+pub(crate) mod tasks;
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::message::{RpcError, error};
+use crate::methods;
+use crate::request::{Client, Request};
+use crate::revision::{Era, Revision};
+use crate::script::Script;
+use crate::service::Service;
+use crate::session::{Action, Session};
+
+const CACHEABLE: [&str; 6] = [
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+
+/// Whether a request over a pipe is to be taken as one of this era.
+pub(crate) fn claims(script: &Script, params: &str) -> bool {
+    script.is_modern() && (!script.is_legacy() || meta::is_modern(params))
+}
+
+/// Decides what one request over a pipe leads to.
+pub(crate) fn receive(
+    service: &Arc<Service>,
+    session: &Arc<Session>,
+    id: &str,
+    method: &str,
+    params: &str,
+) -> Vec<Action> {
+    let script = service.script();
+    let outcome = admit(&script, method, params, None).and_then(|client| {
+        answer(&Request {
+            service,
+            session,
+            script: &script,
+            id,
+            method,
+            params,
+            client: &client,
+        })
+    });
+    outcome.unwrap_or_else(|refused| vec![Action::Send(error(id, &refused))])
+}
+
+/// Reads who sends a request, and refuses what is not said as it must be: first
+/// `_meta`, then the headers, then the version.
+fn admit(
+    script: &Script,
+    method: &str,
+    params: &str,
+    headers: Option<&HeaderMap>,
+) -> Result<Client, RpcError> {
+    if method == "initialize" && !meta::is_modern(params) {
+        let asked: Value = serde_json::from_str(params).unwrap_or_default();
+        return Err(unsupported(script, &asked["protocolVersion"]));
+    }
+    let client = meta::read(params)?;
+    if let Some(headers) = headers {
+        headers::check(headers, &client.revision, method, params)?;
+    }
+    let spoken = script
+        .revisions
+        .iter()
+        .any(|it| it.era() == Era::Modern && it.as_str() == client.revision);
+    if spoken {
+        Ok(client)
+    } else {
+        Err(unsupported(script, &json!(client.revision)))
+    }
+}
+
+fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
+    let (script, method) = (request.script, request.method);
+    let unknown = || RpcError {
+        data: Some(json!({"supported": versions(script)})),
+        ..RpcError::method_not_found(method)
+    };
+    if methods::is_absent(script, method) {
+        return Err(unknown());
+    }
+    match method {
+        "server/discover" => methods::greet(request, || Ok(discover(script))),
+        "subscriptions/listen" => listen::open(request),
+        "tasks/get" | "tasks/update" | "tasks/cancel" if script.tasks => tasks::answer(request),
+        _ => methods::answer(request)?.ok_or_else(unknown),
+    }
+}
+
+fn discover(script: &Script) -> Value {
+    let mut capabilities = methods::capabilities(script, Revision::V2026_07_28.as_str());
+    if script.tasks {
+        capabilities["extensions"] = json!({tasks::EXTENSION: {}});
+    }
+    let mut result = json!({
+        "supportedVersions": versions(script),
+        "capabilities": capabilities,
+    });
+    if let Some(instructions) = &script.instructions {
+        result["instructions"] = json!(instructions);
+    }
+    result
+}
+
+/// All the fake is pinned to, newest first.
+fn versions(script: &Script) -> Vec<&'static str> {
+    script
+        .pinned()
+        .into_iter()
+        .rev()
+        .map(Revision::as_str)
+        .collect()
+}
+
+fn unsupported(script: &Script, requested: &Value) -> RpcError {
+    let supported = versions(script);
+    let message = format!(
+        "unsupported protocol version; supported: {}",
+        supported.join(", ")
+    );
+    RpcError {
+        data: Some(json!({"supported": supported, "requested": requested})),
+        ..RpcError::new(-32022, message)
+    }
+}
+
+pub(crate) fn missing_capability(required: &Value) -> RpcError {
+    RpcError {
+        data: Some(json!({"requiredCapabilities": required})),
+        ..RpcError::new(-32021, "missing required client capability")
+    }
+}
+
+/// A result with what this era asks for in front; the rest keeps its bytes.
+pub(crate) fn complete(script: &Script, method: &str, result: &str) -> String {
+    typed("complete", script, method, result)
+}
+
+/// The same, of another `resultType`.
+fn typed(kind: &str, script: &Script, method: &str, result: &str) -> String {
+    let mut members = vec![format!(r#""resultType":"{kind}""#)];
+    if CACHEABLE.contains(&method) && kind == "complete" {
+        let scope = if script.private_cache {
+            "private"
+        } else {
+            "public"
+        };
+        members.push(format!(r#""ttlMs":{},"cacheScope":"{scope}""#, script.ttl));
+    }
+    if !has_meta(result) {
+        let server = methods::server_info(script);
+        members.push(format!(
+            r#""_meta":{{"io.modelcontextprotocol/serverInfo":{server}}}"#
+        ));
+    }
+    let members = members.join(",");
+    match result.strip_prefix('{').expect("a result is an object") {
+        "}" => format!("{{{members}}}"),
+        rest => format!("{{{members},{rest}"),
+    }
+}
+
+fn has_meta(result: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Meta<'a> {
+        #[serde(borrow, rename = "_meta")]
+        meta: Option<&'a RawValue>,
+    }
+    serde_json::from_str(result).is_ok_and(|it: Meta| it.meta.is_some())
+}

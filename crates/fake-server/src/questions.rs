@@ -1,0 +1,257 @@
+//! What tools, prompts and resources ask their client, in both eras: the legacy
+//! one sends requests of its own, the modern one answers `input_required`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::message::{self, RpcError, quote};
+use crate::modern;
+use crate::request::Request;
+use crate::revision::Era;
+use crate::session::{Action, Asked};
+
+/// Something only the client can know.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    /// Its name in `inputRequests`, and in what becomes of the answers.
+    pub key: &'static str,
+    pub method: String,
+    /// Raw.
+    pub params: String,
+}
+
+/// Rounds of questions; those of one round are asked at once.
+pub(crate) type Rounds = Vec<Vec<Question>>;
+
+/// What asks.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    Tool(String),
+    Prompt(String),
+    Resource(String),
+}
+
+impl Question {
+    pub fn sampling() -> Self {
+        Self::new(
+            "sampling",
+            "sampling/createMessage",
+            &json!({
+                "messages": [{"role": "user", "content": {"type": "text", "text": "Who are you?"}}],
+                "maxTokens": 100,
+            }),
+        )
+    }
+
+    pub fn form() -> Self {
+        Self::new(
+            "form",
+            "elicitation/create",
+            &json!({
+                "message": "What is your name?",
+                "requestedSchema": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}},
+                    "required": ["name"],
+                },
+            }),
+        )
+    }
+
+    /// Of the legacy era with an `elicitationId`.
+    pub fn url(era: Era, id: &str) -> Self {
+        let mut params = json!({
+            "mode": "url",
+            "message": "Please sign in.",
+            "url": "https://example.org/sign-in",
+        });
+        if era == Era::Legacy {
+            params["elicitationId"] = json!(id);
+        }
+        Self::new("url", "elicitation/create", &params)
+    }
+
+    pub fn roots() -> Self {
+        Self::new("roots", "roots/list", &json!({}))
+    }
+
+    fn new(key: &'static str, method: &str, params: &Value) -> Self {
+        Self {
+            key,
+            method: method.to_owned(),
+            params: params.to_string(),
+        }
+    }
+
+    fn is_url(&self) -> bool {
+        let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
+        params["mode"] == json!("url")
+    }
+
+    /// The capability a client must have declared to be asked, unless it has.
+    pub fn lacks(&self, capabilities: &Value) -> Option<Value> {
+        let elicitation = &capabilities["elicitation"];
+        let (declared, required) = match self.method.as_str() {
+            "sampling/createMessage" => (
+                capabilities["sampling"].is_object(),
+                json!({"sampling": {}}),
+            ),
+            "elicitation/create" if self.is_url() => (
+                elicitation["url"].is_object(),
+                json!({"elicitation": {"url": {}}}),
+            ),
+            "elicitation/create" => (
+                // Without modes it means forms.
+                elicitation["form"].is_object() || *elicitation == json!({}),
+                json!({"elicitation": {"form": {}}}),
+            ),
+            "roots/list" => (capabilities["roots"].is_object(), json!({"roots": {}})),
+            _ => return None,
+        };
+        (!declared).then_some(required)
+    }
+}
+
+impl Subject {
+    pub fn name(&self) -> &str {
+        let (Self::Tool(name) | Self::Prompt(name) | Self::Resource(name)) = self;
+        name
+    }
+
+    /// What the answers become: a text of them.
+    pub fn result(&self, answers: &str) -> String {
+        let text = quote(answers);
+        match self {
+            Self::Tool(_) => message::text(answers),
+            Self::Prompt(_) => format!(
+                r#"{{"messages":[{{"role":"user","content":{{"type":"text","text":{text}}}}}]}}"#
+            ),
+            Self::Resource(uri) => format!(
+                r#"{{"contents":[{{"uri":{},"mimeType":"application/json","text":{text}}}]}}"#,
+                quote(uri)
+            ),
+        }
+    }
+
+    /// A tool fails as tools do, the others with an error.
+    fn failure(&self, id: &str, text: &str) -> String {
+        match self {
+            Self::Tool(_) => {
+                let text = quote(text);
+                message::result(
+                    id,
+                    &format!(r#"{{"content":[{{"type":"text","text":{text}}}],"isError":true}}"#),
+                )
+            }
+            Self::Prompt(_) | Self::Resource(_) => message::error(id, &RpcError::new(-32603, text)),
+        }
+    }
+}
+
+/// Asks all rounds, then answers the request; refuses before the first where
+/// the client cannot be asked the last.
+pub(crate) fn interview(
+    request: &Request,
+    subject: Subject,
+    rounds: Rounds,
+) -> Result<Vec<Action>, RpcError> {
+    let missing = missing(&request.client.capabilities, &rounds);
+    if request.is_modern() {
+        return match missing {
+            None => modern::rounds::interview(request, &subject, &rounds),
+            Some(missing) => Err(modern::missing_capability(&missing)),
+        };
+    }
+    if let Some(missing) = missing {
+        let text = format!("the client did not declare {missing}");
+        return Ok(vec![Action::Send(subject.failure(request.id, &text))]);
+    }
+    Ok(vec![ask(request, subject, rounds)])
+}
+
+/// All capabilities that some question needs and the client lacks.
+fn missing(capabilities: &Value, rounds: &Rounds) -> Option<Value> {
+    let mut all = json!({});
+    for lacked in rounds
+        .iter()
+        .flatten()
+        .filter_map(|it| it.lacks(capabilities))
+    {
+        for (name, modes) in lacked.as_object().into_iter().flatten() {
+            match (all[name].as_object_mut(), modes.as_object()) {
+                (Some(known), Some(modes)) => known.extend(modes.clone()),
+                _ => all[name] = modes.clone(),
+            }
+        }
+    }
+    (all != json!({})).then_some(all)
+}
+
+/// Requests on the stream of the call.
+fn ask(request: &Request, subject: Subject, rounds: Rounds) -> Action {
+    let keys: Vec<&str> = rounds.iter().flatten().map(|it| it.key).collect();
+    let page = rounds.iter().flatten().find(|it| it.is_url()).cloned();
+    let rounds = rounds.into_iter().map(|round| {
+        let asked = |it: Question| asked(request, &it.method, &it.params);
+        round.into_iter().map(asked).collect()
+    });
+    let (service, id) = (Arc::clone(request.service), request.id.to_owned());
+    Action::Ask {
+        rounds: rounds.collect(),
+        then: Box::new(move |answers| match collect(&keys, &answers) {
+            Ok(answers) => {
+                service.shared().finished(subject.name());
+                let result = message::result(&id, &subject.result(&answers));
+                let visit = page.and_then(|it| visited(&it, &answers));
+                visit.into_iter().chain([result]).collect()
+            }
+            Err(refusal) => vec![subject.failure(&id, refusal)],
+        }),
+    }
+}
+
+/// One request to the client.
+pub(crate) fn asked(request: &Request, method: &str, params: &str) -> Asked {
+    let id = format!(r#""fake-{}""#, request.service.serial());
+    Asked {
+        request: message::request(&id, method, params),
+        answer: request.session.expect_answer(&id),
+    }
+}
+
+/// What a legacy server says once the user has been at the URL.
+fn visited(page: &Question, answers: &str) -> Option<String> {
+    let answers: Value = serde_json::from_str(answers).ok()?;
+    let params: Value = serde_json::from_str(&page.params).ok()?;
+    let id = json!({"elicitationId": params["elicitationId"]});
+    (answers[page.key]["action"] == json!("accept"))
+        .then(|| message::notification("notifications/elicitation/complete", &id.to_string()))
+}
+
+/// The results by their keys, raw; or the first answer that is none.
+fn collect<'a>(keys: &[&str], answers: &'a [String]) -> Result<String, &'a str> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        result: Option<&'a RawValue>,
+    }
+    let mut results = Vec::new();
+    for (key, answer) in keys.iter().zip(answers) {
+        let result = serde_json::from_str(answer)
+            .ok()
+            .and_then(|Answer { result }| result);
+        results.push((*key, result.ok_or(answer.as_str())?.get()));
+    }
+    Ok(object(&results))
+}
+
+/// A JSON object of raw values.
+pub(crate) fn object(members: &[(&str, &str)]) -> String {
+    let members = members
+        .iter()
+        .map(|(key, value)| format!("{}:{value}", quote(key)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}

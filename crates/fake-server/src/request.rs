@@ -1,0 +1,92 @@
+//! One request, and what is known of who sent it.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::catalog;
+use crate::message::{self, RpcError};
+use crate::modern;
+use crate::revision::Era;
+use crate::script::Script;
+use crate::service::Service;
+use crate::session::{Action, Session};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub service: &'a Arc<Service>,
+    /// Where its calls run; of the modern era a session is a pipe, or one POST.
+    pub session: &'a Arc<Session>,
+    pub script: &'a Script,
+    /// Raw, as are the params.
+    pub id: &'a str,
+    pub method: &'a str,
+    pub params: &'a str,
+    pub client: &'a Client,
+}
+
+/// What a client said of itself.
+pub(crate) struct Client {
+    pub era: Era,
+    pub revision: String,
+    pub capabilities: Value,
+    /// The least severe log it wants, as an index into [`catalog::LEVELS`].
+    pub level: Option<usize>,
+    /// Its own words: the raw params of `initialize`, or the raw `_meta`.
+    pub words: String,
+}
+
+impl Client {
+    /// What it said in `initialize`.
+    pub fn of(session: &Session) -> Self {
+        let state = session.state();
+        let words = state.client.clone().unwrap_or_default();
+        // Words that are no JSON declare nothing.
+        let said: Value = serde_json::from_str(&words).unwrap_or_default();
+        Self {
+            era: Era::Legacy,
+            revision: state.revision.clone().unwrap_or_default(),
+            capabilities: said["capabilities"].clone(),
+            level: Some(state.level),
+            words,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    pub fn read<T: Deserialize<'a>>(&self) -> Result<T, RpcError> {
+        serde_json::from_str(self.params)
+            .map_err(|error| RpcError::invalid_params(error.to_string()))
+    }
+
+    pub fn is_modern(&self) -> bool {
+        self.client.era == Era::Modern
+    }
+
+    /// The definition of a tool, where this client is offered it.
+    pub fn tools(&self) -> Vec<String> {
+        let extra = self.service.shared().extra_tool;
+        catalog::tools(self.script, extra, &self.client.revision)
+    }
+
+    /// The response with this result, which may still lack what the era adds.
+    pub fn response(&self, result: &str) -> String {
+        match self.client.era {
+            Era::Legacy => message::result(self.id, result),
+            Era::Modern => {
+                message::result(self.id, &modern::complete(self.script, self.method, result))
+            }
+        }
+    }
+
+    pub fn answer(&self, result: &str) -> Action {
+        Action::Send(self.response(result))
+    }
+}
+
+pub(crate) fn string<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
+    params[name]
+        .as_str()
+        .ok_or_else(|| RpcError::invalid_params(format!("missing member: {name}")))
+}

@@ -1,0 +1,85 @@
+//! The tools in which the revisions differ; see `catalog::eras`.
+
+use serde_json::{Value, json};
+
+use crate::message::{self, RpcError};
+use crate::modern::{listen, tasks};
+use crate::questions::{self, Question, Rounds, Subject};
+use crate::request::Request;
+use crate::revision::Era;
+use crate::session::Action;
+use crate::tools::finishing;
+
+/// Clients give up long before.
+const AGAIN_AND_AGAIN: usize = 1000;
+
+const AUDIO: &str = r#"{"content":[{"type":"text","text":"listen"},{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"}]}"#;
+
+const LINK: &str = r#"{"content":[{"type":"text","text":"look"},{"type":"resource_link","uri":"fake://text","name":"text","mimeType":"text/plain"}]}"#;
+
+/// The actions of such a tool; none for any other.
+pub(crate) fn run(
+    request: &Request,
+    name: &str,
+    arguments: &Value,
+) -> Result<Option<Vec<Action>>, RpcError> {
+    if let Some(rounds) = rounds(request, name) {
+        let subject = Subject::Tool(name.to_owned());
+        return questions::interview(request, subject, rounds).map(Some);
+    }
+    let structured = |content: Value| request.answer(&message::structured(&content));
+    let answer = match name {
+        "url_required" => {
+            visit(request)?;
+            request.answer(&message::text("signed in"))
+        }
+        "finished" => structured(json!(request.service.shared().ends)),
+        "routed" => structured(arguments.clone()),
+        "audio" => request.answer(AUDIO),
+        "link" => request.answer(LINK),
+        "object" => structured(json!({"answer": 42})),
+        "list" => structured(json!([1, 2, 3])),
+        "end_listens" => {
+            listen::end(&mut request.service.shared().listens);
+            request.answer(&message::text("subscriptions ended"))
+        }
+        "task" => return tasks::call(request, arguments).map(Some),
+        _ => return Ok(None),
+    };
+    Ok(Some(finishing(name, vec![answer])))
+}
+
+/// Sends the user of a legacy session to a URL, once.
+fn visit(request: &Request) -> Result<(), RpcError> {
+    let url = Question::url(Era::Legacy, "sign-in");
+    if let Some(missing) = url.lacks(&request.client.capabilities) {
+        let text = format!("the client did not declare {missing}");
+        return Err(RpcError::new(-32603, text));
+    }
+    let been_there = std::mem::replace(&mut request.session.state().sent_to_url, true);
+    if been_there {
+        return Ok(());
+    }
+    let elicitation: Value = serde_json::from_str(&url.params).expect("ours");
+    Err(RpcError {
+        data: Some(json!({"elicitations": [elicitation]})),
+        ..RpcError::new(-32042, "sign in first")
+    })
+}
+
+/// What the tool asks its client, where it asks.
+fn rounds(request: &Request, name: &str) -> Option<Rounds> {
+    let url = || Question::url(request.client.era, "sign-in");
+    Some(match name {
+        "ask_sampling" => vec![vec![Question::sampling()]],
+        "ask_elicitation" | "ask_without_state" => vec![vec![Question::form()]],
+        "ask_roots" => vec![vec![Question::roots()]],
+        "ask_url" => vec![vec![url()]],
+        "url_required" if request.client.era == Era::Modern => vec![vec![url()]],
+        "ask_in_turn" => vec![vec![Question::form()], vec![Question::sampling()]],
+        "ask_together" => vec![vec![Question::form(), Question::sampling()]],
+        "ask_nothing" => vec![Vec::new()],
+        "ask_again" => vec![vec![Question::form()]; AGAIN_AND_AGAIN],
+        _ => return None,
+    })
+}

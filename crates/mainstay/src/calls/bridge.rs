@@ -1,0 +1,99 @@
+//! The bridge between a client and a server whose revisions differ: a call's request on its way up,
+//! and its answer on its way down (protocol: `core::era`).
+
+use std::borrow::Cow;
+
+use mainstay_core::{
+    era::{
+        Caller, Era, Revision,
+        questions::{self, BadInputRequired, InputRequired},
+        request, result,
+    },
+    message::{self, Kind, Method},
+};
+
+use super::{Request, rounds::Round};
+use crate::transport::Frame;
+
+#[derive(Debug)]
+pub struct Bridge<'a> {
+    caller: Caller,
+    server: Revision,
+    method: Method,
+    request: &'a Request,
+}
+
+impl<'a> Bridge<'a> {
+    /// Between two that differ.
+    pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
+        Self {
+            caller,
+            server,
+            method: request.frame.method().unwrap_or(Method::Other),
+            request,
+        }
+    }
+
+    /// The revision that the client speaks.
+    pub fn client(&self) -> Revision {
+        self.caller.revision
+    }
+
+    /// The request (JSON text) as the server understands it, with what was answered before.
+    pub fn request(&self, text: String, round: Option<&Round>) -> String {
+        let text = match round {
+            Some(round) => questions::answer(&text, &round.responses, round.state.as_deref()),
+            None => text,
+        };
+        match (self.caller.era(), self.server.era()) {
+            (Era::Legacy, Era::Modern) => request::to_modern(&text, &self.caller),
+            (Era::Modern, Era::Legacy) => request::to_legacy(&text),
+            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => text,
+        }
+    }
+
+    /// What a modern server asks a legacy client before it answers.
+    pub fn input_required(
+        &self,
+        answer: &Frame,
+    ) -> Result<Option<InputRequired>, BadInputRequired> {
+        match (self.caller.era(), self.server.era(), answer.result()) {
+            (Era::Legacy, Era::Modern, Some(result)) if questions::may_ask(self.method) => {
+                InputRequired::read(result)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The server's response as the client understands it.
+    pub fn answer(&self, answer: Frame) -> Frame {
+        let Kind::Response { id, body, is_error } = answer.envelope().kind else {
+            return answer;
+        };
+        let body = answer.get(body);
+        let uri = || self.request.original_uri();
+        let changed = match (self.caller.era(), self.server.era(), is_error) {
+            (Era::Legacy, _, false) => result::to_legacy(self.method, body, self.caller.revision),
+            (Era::Legacy, Era::Modern, true) => {
+                result::error_to_legacy(self.method, uri().as_deref(), body)
+            }
+            (Era::Modern, Era::Legacy, false) => result::to_modern(self.method, body),
+            (Era::Modern, Era::Legacy, true) => {
+                // What was an error is a question now, and answered by another attempt.
+                if questions::may_ask(self.method)
+                    && self.caller.capabilities.elicitation_url
+                    && let Some(required) = InputRequired::from_error(body)
+                {
+                    let text = message::response(answer.get(id), &required.result());
+                    return Frame::read(text.into()).unwrap_or(answer);
+                }
+                result::error_to_modern(self.method, uri().as_deref(), body)
+            }
+            (Era::Legacy, Era::Legacy, true) | (Era::Modern, Era::Modern, _) => return answer,
+        };
+        match changed {
+            Cow::Borrowed(_) => answer,
+            Cow::Owned(changed) => answer.with_body(&changed),
+        }
+    }
+}
