@@ -59,6 +59,7 @@ mod questions;
 mod recovery;
 mod reloading;
 mod requests;
+mod resumption;
 mod sse;
 mod start;
 mod subscriptions;

@@ -16,12 +16,14 @@ use mainstay_core::{
 use super::{
     batch, dispatch,
     hub::{Hub, NoSession},
+    replay::Gone,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
@@ -316,26 +318,30 @@ async fn answer(
     frame: Frame,
     accepts: Accepts,
 ) -> Answer {
-    let (outlet, mut messages) = session.outlet();
-    let mut call = hub
-        .calls
-        .detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
+    let (outlet, messages) = session.outlet();
+    let mut call = hub.calls.detachable(dispatch::answer(
+        Arc::clone(hub),
+        Arc::clone(&session),
+        frame,
+        outlet,
+    ));
     if !accepts.events {
         return json(StatusCode::OK, call.await.text);
     }
-    let first = tokio::select! {
+    tokio::select! {
         biased;
         reply = &mut call => {
-            return if accepts.json && !reply.streamed && messages.is_empty() {
-                json(StatusCode::OK, reply.text)
-            } else {
-                events(Events::of_reply(messages, reply))
-            };
+            if accepts.json && !reply.streamed && messages.is_empty() {
+                return json(StatusCode::OK, reply.text);
+            }
+            let call = Box::pin(std::future::ready(reply));
+            return events(Events::of_call(&hub.calls, session, messages, call));
         }
-        Some(message) = messages.next() => Some(message),
-        () = tokio::time::sleep(HEAD_HOLD) => None,
-    };
-    events(Events::of_call(first, messages, Box::pin(call)))
+        () = messages.stirred() => {}
+        () = tokio::time::sleep(HEAD_HOLD) => {}
+    }
+    let call = Box::pin(call);
+    events(Events::of_call(&hub.calls, session, messages, call))
 }
 
 async fn answer_batch(
@@ -369,7 +375,17 @@ fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal>
         ));
     }
     let session = session(hub, scope, headers)?;
-    Ok(events(Events::of_session(session)))
+    let last_event = headers
+        .get(LAST_EVENT_ID)
+        .and_then(|id| id.to_str().ok())
+        .filter(|_| session.revision.resumes_streams());
+    match last_event.map(|id| session.replay.resume(id)) {
+        Some(Ok(place)) => Ok(events(Events::at(session, place))),
+        Some(Err(gone @ Gone::Forgotten)) => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
+        }
+        Some(Err(Gone::Unknown)) | None => Ok(events(Events::of_session(session))),
+    }
 }
 
 fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {

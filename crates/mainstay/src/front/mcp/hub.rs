@@ -484,6 +484,7 @@ impl Hub {
     fn sweep(&self) {
         for session in self.all() {
             session.questions.expire();
+            session.replay.expire();
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");

@@ -9,6 +9,7 @@ mod ears;
 pub mod http;
 mod hub;
 mod outbox;
+mod replay;
 mod reply;
 mod seal;
 mod session;
