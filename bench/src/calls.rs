@@ -6,7 +6,7 @@ use std::io::Write;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::PROTOCOL_VERSION;
+use crate::Era;
 
 /// The id of the handshake's request; calls count from 1.
 const HANDSHAKE: u64 = 0;
@@ -15,10 +15,13 @@ pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initia
 
 /// The request that opens a session.
 pub fn initialize() -> String {
+    let version = Era::Legacy.version();
     format!(
-        r#"{{"jsonrpc":"2.0","id":{HANDSHAKE},"method":"initialize","params":{{"protocolVersion":"{PROTOCOL_VERSION}","capabilities":{{}},"clientInfo":{{"name":"bench-load","version":"1"}}}}}}"#
+        r#"{{"jsonrpc":"2.0","id":{HANDSHAKE},"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"bench-load","version":"1"}}}}}}"#
     )
 }
+
+const MODERN_META: &str = r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench-load","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 /// Why an answer is wrong.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +96,8 @@ pub struct Calls {
     worker: usize,
     workers: usize,
     padding: String,
+    /// What each call says of its caller.
+    meta: &'static str,
     id: u64,
     text: String,
 }
@@ -106,9 +111,20 @@ impl Calls {
             worker,
             workers,
             padding: "x".repeat(payload),
+            meta: "",
             id: worker as u64 + 1,
             text: String::new(),
         }
+    }
+
+    /// The same at another era.
+    #[must_use]
+    pub fn at(mut self, era: Era) -> Self {
+        self.meta = match era {
+            Era::Legacy => "",
+            Era::Modern => MODERN_META,
+        };
+        self
     }
 
     /// The worker whose call carries `id`.
@@ -121,13 +137,13 @@ impl Calls {
         if !self.text.is_empty() {
             self.id += self.workers as u64;
         }
-        let (id, worker, tool) = (self.id, self.worker, &self.tool);
+        let (id, worker, tool, meta) = (self.id, self.worker, &self.tool, self.meta);
         self.text = format!("{worker}/{id} ");
         self.text.extend(self.padding.get(self.text.len()..));
         let text = &self.text;
         write!(
             out,
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"{text}"}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"{text}"}}{meta}}}}}"#
         )
         .expect("a Vec takes every write");
     }
@@ -155,7 +171,7 @@ mod tests {
     fn exchange(calls: &mut Calls) -> String {
         let (mut request, mut answer) = (Vec::new(), Vec::new());
         calls.write_next(&mut request);
-        echo::answer(&request, &mut answer);
+        echo::answer(Era::Legacy, &request, &mut answer);
         String::from_utf8(answer).expect("JSON is text")
     }
 

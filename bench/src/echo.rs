@@ -9,7 +9,7 @@ use std::io::Write;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::PROTOCOL_VERSION;
+use crate::Era;
 
 /// What a message led to; the answer itself stands in the caller's buffer.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,10 +46,15 @@ struct Arguments<'a> {
     text: &'a RawValue,
 }
 
-const TOOLS: &str = r#"{"tools":[{"name":"echo","description":"Returns its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"annotations":{"readOnlyHint":true}}]}"#;
+const TOOLS: &str = r#""tools":[{"name":"echo","description":"Returns its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]},"annotations":{"readOnlyHint":true}}]"#;
+
+/// What modern results say of themselves, alone, before more, and where they may be kept.
+const COMPLETE: &str = r#""resultType":"complete""#;
+const MORE: &str = r#""resultType":"complete","#;
+const CACHED: &str = r#","ttlMs":60000,"cacheScope":"public""#;
 
 /// Answers `message`, appending the answer to `out` without a line break.
-pub fn answer(message: &[u8], out: &mut Vec<u8>) -> Handled {
+pub fn answer(era: Era, message: &[u8], out: &mut Vec<u8>) -> Handled {
     let Ok(message) = serde_json::from_slice::<Message>(message) else {
         error(out, "null", -32700, "not a JSON-RPC message");
         return Handled::Answered;
@@ -58,23 +63,34 @@ pub fn answer(message: &[u8], out: &mut Vec<u8>) -> Handled {
         return Handled::Accepted;
     };
     let id = id.get();
-    match message.method.as_ref() {
-        "initialize" => {
+    let version = era.version();
+    match (era, message.method.as_ref()) {
+        (Era::Legacy, "initialize") => {
             let info = format!(
-                r#"{{"protocolVersion":"{PROTOCOL_VERSION}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"bench-echo","version":"1"}}}}"#
+                r#"{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"bench-echo","version":"1"}}}}"#
             );
             result(out, id, &info);
             return Handled::Opened;
         }
-        "ping" => result(out, id, "{}"),
-        "tools/list" => result(out, id, TOOLS),
-        "tools/call" => call(out, id, message.params),
+        (Era::Modern, "server/discover") => {
+            let info = format!(
+                r#"{{{COMPLETE}{CACHED},"supportedVersions":["{version}"],"capabilities":{{"tools":{{}}}},"_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"bench-echo","version":"1"}}}}}}"#
+            );
+            result(out, id, &info);
+        }
+        (Era::Legacy, "ping") => result(out, id, "{}"),
+        (Era::Legacy, "tools/list") => result(out, id, &format!("{{{TOOLS}}}")),
+        (Era::Modern, "tools/list") => {
+            result(out, id, &format!("{{{COMPLETE}{CACHED},{TOOLS}}}"));
+        }
+        (Era::Legacy, "tools/call") => call(out, id, "", message.params),
+        (Era::Modern, "tools/call") => call(out, id, MORE, message.params),
         _ => error(out, id, -32601, "unknown method"),
     }
     Handled::Answered
 }
 
-fn call(out: &mut Vec<u8>, id: &str, params: Option<&RawValue>) {
+fn call(out: &mut Vec<u8>, id: &str, more: &str, params: Option<&RawValue>) {
     let call = params.and_then(|params| serde_json::from_str::<Call>(params.get()).ok());
     match call {
         Some(call) if call.name == "echo" => {
@@ -82,7 +98,7 @@ fn call(out: &mut Vec<u8>, id: &str, params: Option<&RawValue>) {
             write(
                 out,
                 format_args!(
-                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":{text}}}]}}}}"#
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{{more}"content":[{{"type":"text","text":{text}}}]}}}}"#
                 ),
             );
         }
@@ -118,7 +134,7 @@ mod tests {
     #[track_caller]
     fn check(message: &str, handled: &Handled, expect: &str) {
         let mut out = Vec::new();
-        assert_eq!(&answer(message.as_bytes(), &mut out), handled);
+        assert_eq!(&answer(Era::Legacy, message.as_bytes(), &mut out), handled);
         assert_eq!(String::from_utf8(out).expect("JSON is text"), expect);
     }
 
@@ -157,5 +173,26 @@ mod tests {
             &Handled::Answered,
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"unknown tool"}}"#,
         );
+    }
+
+    #[test]
+    fn each_era_has_its_opening_and_its_results() {
+        let mut out = Vec::new();
+        let call = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}"#;
+        answer(Era::Modern, call, &mut out);
+        let text = String::from_utf8_lossy(&out);
+        assert!(
+            text.contains(r#""result":{"resultType":"complete","content""#),
+            "{text}"
+        );
+        for (era, opening) in [
+            (Era::Modern, "initialize"),
+            (Era::Legacy, "server/discover"),
+        ] {
+            let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{opening}"}}"#);
+            let mut out = Vec::new();
+            answer(era, request.as_bytes(), &mut out);
+            assert!(String::from_utf8_lossy(&out).contains("-32601"));
+        }
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::calls::{self, Answer, Wrong};
-use crate::{PATIENCE, PROTOCOL_VERSION};
+use crate::{Era, PATIENCE};
 
 const MAX_HEADERS: usize = 32;
 
@@ -103,6 +103,15 @@ impl Client {
         self.post_head = head("POST", &self.endpoint, &self.session_headers());
     }
 
+    /// Calls this tool without any session, as modern clients do.
+    pub fn speak_modern(&mut self, tool: &str) {
+        let version = Era::Modern.version();
+        let headers = format!(
+            "MCP-Protocol-Version: {version}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"
+        );
+        self.post_head = head("POST", &self.endpoint, &headers);
+    }
+
     /// Ends the session, as a client that leaves should. Servers may decline (405).
     pub async fn end_session(&mut self) -> Result<(), Error> {
         if self.session.is_none() {
@@ -134,7 +143,8 @@ impl Client {
     fn session_headers(&self) -> String {
         let session = self.session.as_ref();
         let session = session.map_or_else(String::new, |id| format!("Mcp-Session-Id: {id}\r\n"));
-        format!("MCP-Protocol-Version: {PROTOCOL_VERSION}\r\n{session}")
+        let version = Era::Legacy.version();
+        format!("MCP-Protocol-Version: {version}\r\n{session}")
     }
 
     async fn send(&mut self, message: &[u8]) -> Result<Head, Error> {

@@ -10,8 +10,25 @@ pub mod http;
 pub mod report;
 pub mod stdio;
 
-/// The revision spoken on every connection.
-pub const PROTOCOL_VERSION: &str = "2025-11-25";
+/// How a connection is opened, or is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Era {
+    /// With `initialize`.
+    #[default]
+    Legacy,
+    /// Every request says who asks.
+    Modern,
+}
+
+impl Era {
+    /// The revision that is spoken.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+        }
+    }
+}
 
 /// How long one answer may take, handshake included, before the run is called hung.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);

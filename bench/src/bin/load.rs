@@ -10,7 +10,7 @@ use clap::Parser;
 use mainstay_bench::calls::Calls;
 use mainstay_bench::cpu::{Sample, Spent};
 use mainstay_bench::report::{Latencies, Measured, Report, Run, Window};
-use mainstay_bench::{PATIENCE, http, stdio};
+use mainstay_bench::{Era, PATIENCE, http, stdio};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -38,6 +38,9 @@ struct Args {
     /// Whose session a connection speaks in
     #[arg(long, value_enum, default_value_t = SessionMode::PerConnection)]
     session: SessionMode,
+    /// Whether connections open sessions
+    #[arg(long, value_enum, default_value_t, conflicts_with = "stdio")]
+    era: Era,
     /// The tool; it must return its argument `text`
     #[arg(long, default_value = "echo")]
     tool: String,
@@ -80,7 +83,7 @@ impl Args {
     }
 
     fn calls(&self, worker: usize) -> Calls {
-        Calls::new(&self.tool, worker, self.connections, self.payload)
+        Calls::new(&self.tool, worker, self.connections, self.payload).at(self.era)
     }
 
     /// CPU time spent inside the window.
@@ -100,7 +103,9 @@ async fn run_http(args: &Args) -> anyhow::Result<Measured> {
     let mut session = None;
     for index in 0..args.connections {
         let mut client = http::Client::connect(&endpoint).await?;
-        if index == 0 || args.session == SessionMode::PerConnection {
+        if args.era == Era::Modern {
+            client.speak_modern(&args.tool);
+        } else if index == 0 || args.session == SessionMode::PerConnection {
             session = client
                 .open_session()
                 .await

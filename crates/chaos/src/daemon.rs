@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::{Request, header};
+use hyper::{Method, Request, header};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
@@ -31,8 +31,11 @@ pub const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 const TOKEN: &str = "chaos";
 
-/// An answer of REST takes no longer.
+/// An answer of REST takes no longer …
 const REST_LIMIT: Duration = Duration::from_secs(2);
+
+/// … but for what waits until a server is connected.
+const RECONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Daemon {
     pub http: SocketAddr,
@@ -91,23 +94,33 @@ impl Daemon {
 
     /// The state of every server, as REST says it.
     pub async fn states(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let request = Request::builder()
-            .uri(format!("http://{}{}", self.http, mainstay::api::SERVERS))
-            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
-            .body(Full::default())?;
-        let body = timeout(REST_LIMIT, async {
-            let response = self.rest.request(request).await?;
-            anyhow::ensure!(
-                response.status().is_success(),
-                "REST answers {}",
-                response.status()
-            );
-            Ok(response.into_body().collect().await?.to_bytes())
-        });
-        let all: Value = serde_json::from_slice(&body.await.context("REST does not answer")??)?;
+        let asked = self.ask(Method::GET, mainstay::api::SERVERS);
+        let all = timeout(REST_LIMIT, asked).await;
+        let all: Value = all.context("REST does not answer")??;
         let servers = all["servers"].as_array().context("no servers")?;
         let named = |server: &Value| Some((server["name"].as_str()?.to_owned(), server.clone()));
         Ok(servers.iter().filter_map(named).collect())
+    }
+
+    /// Reconnects a server as its operator would, and waits until it is there again.
+    pub async fn reconnect(&self, server: &str) -> anyhow::Result<()> {
+        let path = format!("{}/{server}/reconnect", mainstay::api::SERVERS);
+        let asked = timeout(RECONNECT_LIMIT, self.ask(Method::POST, &path));
+        asked.await.context("REST does not reconnect it")??;
+        Ok(())
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.http))
+            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+            .body(Full::default())?;
+        let response = self.rest.request(request).await?;
+        let status = response.status();
+        anyhow::ensure!(status.is_success(), "REST answers {status}");
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok(serde_json::from_slice(&body)?)
     }
 
     /// Stops it in order; an error where it takes too long.

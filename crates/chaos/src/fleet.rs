@@ -22,8 +22,9 @@ use tokio::{
 
 use crate::{
     caller::Line,
+    daemon::Daemon,
     peer::{Peer, Target},
-    plan::{self, Fault, Strike, Transport},
+    plan::{self, Fault, Strike, Transport, UNCALLED},
     processes::{self, BACKEND, DIRECT, MARK, SERVED},
 };
 
@@ -36,6 +37,12 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HANG_AFTER: Duration = Duration::from_secs(4);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// An interval with its jitter, and a moment: a probe of the server that nobody calls is out by then …
+const PROBE_IS_OUT: Duration = Duration::from_millis(1500);
+
+/// … and for so long, which leaves it the time to outlive its session.
+const UNCALLED_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Closed stdin and SIGTERM may both be ignored (C11).
 const STOP_SEQUENCE: Duration = Duration::from_secs(6);
 
@@ -44,6 +51,9 @@ const SLACK: Duration = Duration::from_secs(3);
 
 /// An idle connection that has become half-open is not used after this (`transport/http1`).
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long Mainstay's machine sleeps.
+const SLEEP: Duration = Duration::from_secs(600);
 
 /// Between two kills: a handshake takes about as long.
 const FLAP_PAUSE: Duration = Duration::from_millis(5);
@@ -118,12 +128,12 @@ impl Server {
     }
 
     /// Lets the fault happen, and returns when it has ended. `served` reaches the server through
-    /// Mainstay, `jump` lets Mainstay's machine sleep.
+    /// `mainstay`.
     pub async fn strike(
         &self,
         strike: &Strike,
         served: &Line,
-        jump: impl AsyncFnOnce() -> anyhow::Result<()>,
+        mainstay: &Daemon,
     ) -> anyhow::Result<()> {
         let last = || sleep(strike.lasts);
         match (strike.fault, &self.network) {
@@ -188,7 +198,7 @@ impl Server {
             (Fault::Sleep, Some(network)) => {
                 network.gate.strand();
                 self.direct.hang_up().await;
-                jump().await?;
+                mainstay.jump(SLEEP).await?;
             }
             (Fault::Forget, Some(_)) => self.by_hand("forget_sessions", &json!({})).await?,
             (Fault::Unavailable, Some(_)) => {
@@ -198,6 +208,13 @@ impl Server {
                 last().await;
             }
             (Fault::DropStreams, Some(_)) => self.by_hand("drop_streams", &json!({})).await?,
+            (Fault::Overtake, Some(network)) => {
+                // By then the probes' connection is the only one, so that the farewell gets a new one.
+                sleep(IDLE_LIMIT).await;
+                network.gate.strand();
+                sleep(PROBE_IS_OUT).await;
+                mainstay.reconnect(&self.name).await?;
+            }
             (fault, None) => unreachable!("{fault:?} is none of a process"),
         }
         Ok(())
@@ -223,7 +240,8 @@ impl Server {
             | Fault::BreakOff
             | Fault::Reset
             | Fault::Forget
-            | Fault::DropStreams => retry,
+            | Fault::DropStreams
+            | Fault::Overtake => retry,
             Fault::Kill if self.network.is_none() => retry,
             // An attempt may be waiting for what the fault swallowed.
             Fault::Kill | Fault::Close | Fault::Silence | Fault::Unavailable => {
@@ -356,12 +374,19 @@ pub async fn start(run: &str, folder: &Path) -> anyhow::Result<Vec<Server>> {
 
 /// The configuration with these servers.
 pub fn configuration(servers: &[Server]) -> Value {
-    let entries = servers
-        .iter()
-        .map(|server| (server.name.clone(), server.entry()));
     let ms = |time: Duration| time.as_millis() as u64;
+    let entry = |(number, server): (usize, &Server)| {
+        let mut entry = server.entry();
+        if number == UNCALLED {
+            // A single "no" has consequences, so that one too many is seen.
+            entry["health"] =
+                json!({"timeoutMs": ms(UNCALLED_TIMEOUT), "threshold": 1, "action": "reconnect"});
+        }
+        (server.name.clone(), entry)
+    };
+    let entries: serde_json::Map<_, _> = servers.iter().enumerate().map(entry).collect();
     json!({
-        "mcpServers": entries.collect::<serde_json::Map<_, _>>(),
+        "mcpServers": entries,
         "reconnect": {"initialDelayMs": ms(INITIAL_DELAY), "maxDelayMs": ms(MAX_DELAY)},
         // More crashes than anybody would bear: the budget of five is tested elsewhere.
         "restart": {"maxAttempts": 0},

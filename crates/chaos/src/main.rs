@@ -1,18 +1,19 @@
 //! Twenty servers of every transport in seeded trouble under steady calls, through Mainstay and
-//! directly: who does not know that something is wrong shall not notice.
+//! directly, and one that nobody calls: who does not know that something is wrong shall not notice.
 //!
 //! ```text
 //! plan        what goes wrong and when, from the seed alone
 //! fleet       the servers, and how they are struck         (processes, fake_server::gate)
 //! gateway     Mainstay's process                           (daemon: the same from outside)
 //! peer        plain MCP clients                            (caller: steady calls)
-//! run         all of it together, watched throughout
+//! run         all of it together, watched throughout       (standing: who has no fault)
 //! report      the figures, and the verdict
 //! ```
 //!
 //! Checked: every call to a healthy server is answered, with a p99 within twice that of direct calls; no
 //! call runs twice; no process outlives its parent, and no two serve one session; every server is back
-//! within its policy's bound; what Mainstay holds does not grow.
+//! within its policy's bound; none loses its session, or is said to be unwell, without a fault of its
+//! own; what Mainstay holds does not grow.
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![allow(
     clippy::cast_precision_loss,
@@ -29,6 +30,7 @@ mod plan;
 mod processes;
 mod report;
 mod run;
+mod standing;
 
 use std::{process::ExitCode, time::Duration};
 

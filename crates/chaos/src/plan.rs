@@ -9,6 +9,9 @@ pub const FLEET: [(Transport, usize); 3] = [
     (Transport::Sse, 4),
 ];
 
+/// One more, of HTTP, that nobody calls: its probes are its only traffic.
+pub const UNCALLED: usize = FLEET[0].1 + FLEET[1].1 + FLEET[2].1;
+
 /// A wave of faults: each server has at most one, and the time to recover from it.
 const WAVE: Duration = Duration::from_secs(20);
 
@@ -60,6 +63,9 @@ pub enum Fault {
     Unavailable,
     /// Its event streams break off.
     DropStreams,
+    /// Its connections are half-open and a probe is out on one when its operator reconnects it: what
+    /// the probe comes to is of a session that has ended. For the one that nobody calls.
+    Overtake,
 }
 
 impl Fault {
@@ -129,6 +135,7 @@ pub fn fleet() -> impl Iterator<Item = Transport> {
     FLEET
         .iter()
         .flat_map(|(transport, count)| std::iter::repeat_n(*transport, *count))
+        .chain([Transport::Http])
 }
 
 /// The rounds of a run.
@@ -164,6 +171,12 @@ fn wave(begins: Duration, decks: &mut [Deck; 3], random: &mut Random) -> Vec<Str
             });
         }
     }
+    strikes.push(Strike {
+        at: begins + random.time(BEGINNINGS),
+        server: UNCALLED,
+        fault: Fault::Overtake,
+        lasts: Duration::ZERO,
+    });
     strikes
 }
 
@@ -234,7 +247,7 @@ mod tests {
         for seed in 0..20 {
             let rounds = rounds(seed, 3, Duration::from_secs(20));
             let faults: BTreeSet<Fault> = rounds.iter().flatten().map(|it| it.fault).collect();
-            assert_eq!(faults.len(), 16);
+            assert_eq!(faults.len(), 17);
             for round in rounds {
                 let servers: BTreeSet<usize> = round.iter().map(|it| it.server).collect();
                 assert_eq!(servers.len(), round.len());

@@ -20,9 +20,10 @@ use crate::{
     fleet::{self, Server},
     gateway::Stats,
     peer::Target,
-    plan::{Fault, Strike},
+    plan::{Fault, Strike, UNCALLED},
     processes::{self, SERVED},
     report::{Recovery, Report},
+    standing::Standing,
 };
 
 /// All servers are up by then.
@@ -34,14 +35,11 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// How often a condition is looked at that nobody announces.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How often processes are counted.
+/// How often processes are counted, and sessions looked at.
 const COUNT: Duration = Duration::from_millis(500);
 
 /// What a process leaves behind is ended within this.
 const REAP_LIMIT: Duration = Duration::from_secs(3);
-
-/// How long Mainstay's machine sleeps.
-const SLEEP: Duration = Duration::from_secs(600);
 
 /// A server that is not back in time is waited for so long, so that the run can go on.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -160,7 +158,7 @@ impl Run {
         let mut tasks = JoinSet::new();
         let http = Arc::new(Line::new(self.hand.target.clone()));
         let pipe = Arc::new(Line::new(Target::Lines(self.daemon.pipes)));
-        for (server, it) in self.servers.iter().enumerate() {
+        for (server, it) in self.servers.iter().enumerate().take(UNCALLED) {
             let named = format!("{}__echo", it.name);
             let mut call = |door, tool: &str, line: &Arc<Line>| {
                 let caller = Caller {
@@ -207,7 +205,7 @@ impl Run {
         let server = &self.servers[strike.server];
         let window = self.open_window(strike);
         server
-            .strike(strike, &self.hand, async || self.daemon.jump(SLEEP).await)
+            .strike(strike, &self.hand, &self.daemon)
             .await
             .with_context(|| format!("{:?} of {}", strike.fault, server.name))?;
         let ended = Instant::now();
@@ -234,20 +232,19 @@ impl Run {
         Ok(())
     }
 
-    /// Whether REST says so, and a call proves it.
+    /// Whether REST says so, that it is well too, and a call proves it.
     async fn is_back(&self, server: &Server) -> bool {
         let states = self.daemon.states().await.unwrap_or_default();
-        let connected = states
+        let well = states
             .get(&server.name)
-            .is_some_and(|it| it["connected"] == true);
+            .is_some_and(|it| it["healthStatus"] == "healthy");
         let tool = format!("{}__add", server.name);
         let sum = serde_json::json!({"a": 1, "b": 2});
-        connected
-            && self
-                .hand
-                .call(&tool, &sum, fleet::CALL_TIMEOUT)
-                .await
-                .is_ok()
+        well && self
+            .hand
+            .call(&tool, &sum, fleet::CALL_TIMEOUT)
+            .await
+            .is_ok()
     }
 
     fn open_window(&self, strike: &Strike) -> usize {
@@ -273,10 +270,12 @@ impl Run {
             .push(failure);
     }
 
-    /// Counts processes all the time: never two of one session, and none whose parent is gone.
+    /// Counts processes all the time: never two of one session, and none whose parent is gone. And
+    /// servers without a fault of their own stay as they are.
     async fn watch(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut orphans: BTreeMap<u32, Instant> = BTreeMap::new();
         let mut told = HashSet::new();
+        let mut standing = Standing::new();
         let mut glance = interval(COUNT);
         loop {
             tokio::select! {
@@ -301,6 +300,25 @@ impl Run {
                 if since.elapsed() > REAP_LIMIT && told.insert(pid.to_string()) {
                     self.fail(format!("process {pid} of {whose} outlived its parent"));
                 }
+            }
+            self.look(&mut standing).await;
+        }
+    }
+
+    async fn look(&self, standing: &mut Standing) {
+        // A fault may have come and gone since the last look.
+        let since = std::mem::replace(&mut standing.looked_at, Instant::now());
+        // That REST is slow is seen where something waits for it.
+        let states = self.daemon.states().await.unwrap_or_default();
+        let windows = self.windows().clone();
+        for (number, server) in self.servers.iter().enumerate() {
+            let struck = |it: &Window| it.server == number && it.to.is_none_or(|to| to >= since);
+            if windows.iter().any(struck) {
+                standing.forget(&server.name);
+            } else if let Some(state) = states.get(&server.name)
+                && let Some(trouble) = standing.look(&server.name, state)
+            {
+                self.fail(trouble);
             }
         }
     }

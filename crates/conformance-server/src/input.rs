@@ -1,6 +1,7 @@
-//! What the server asks of a client: sampling, elicitation and roots. Up to
-//! 2025-11-25 as requests of its own while a call runs; since 2026-07-28 as an
-//! `InputRequiredResult`, answered by the retry of the call (SEP-2322).
+//! What the server asks of a client: sampling, elicitation and roots. Since
+//! 2026-07-28 as an `InputRequiredResult`, answered by the retry of the call
+//! (SEP-2322); up to 2025-11-25 as requests of its own while the call runs. Tools
+//! and prompts know the newer way only, and [`put`] turns it into the older.
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -43,8 +44,30 @@ pub fn roots() -> InputRequest {
     InputRequest::ListRoots(typed(json!({ "method": "roots/list" })))
 }
 
-/// Asks at once, on the stream of the running call.
-pub async fn ask(
+/// How often a client that keeps a session is asked: one that declines is asked again.
+pub const MAX_ROUNDS: usize = 5;
+
+pub fn unanswered() -> ErrorData {
+    ErrorData::internal_error("the client gave no answer that would do", None)
+}
+
+/// Puts the questions to a client that keeps a session, on the stream of the
+/// running request, and returns what its retry would bring.
+pub async fn put(
+    context: &RequestContext<RoleServer>,
+    asked: InputRequiredResult,
+) -> Result<(Option<InputResponses>, Option<String>), ErrorData> {
+    let mut answers = InputResponses::new();
+    for (key, request) in asked.input_requests.unwrap_or_default() {
+        let answer = ask(context, request).await.map_err(|error| {
+            ErrorData::internal_error(format!("the client did not answer: {error}"), None)
+        })?;
+        answers.insert(key, json!(answer));
+    }
+    Ok((Some(answers), asked.request_state))
+}
+
+async fn ask(
     context: &RequestContext<RoleServer>,
     request: InputRequest,
 ) -> Result<ClientResult, ServiceError> {
@@ -66,7 +89,7 @@ pub fn required<const N: usize>(
     let declared = context.client_capabilities().unwrap_or_default();
     if let Some((_, request)) = requests
         .iter()
-        .find(|(_, request)| !answers(&declared, request))
+        .find(|(_, request)| !can_answer(&declared, request))
     {
         return Err(ErrorData::missing_required_client_capability(needed(
             request,
@@ -76,7 +99,7 @@ pub fn required<const N: usize>(
     Ok(InputRequiredResult::new(Some(requests.into()), state))
 }
 
-fn answers(declared: &ClientCapabilities, request: &InputRequest) -> bool {
+fn can_answer(declared: &ClientCapabilities, request: &InputRequest) -> bool {
     match request {
         InputRequest::CreateMessage(_) => declared.sampling.is_some(),
         InputRequest::Elicitation(_) => declared.elicitation.is_some(),
@@ -102,7 +125,7 @@ impl<'a> Answers<'a> {
         Self(responses)
     }
 
-    fn get(&self, key: &str) -> Option<&'a Value> {
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.0?.get(key)
     }
 
@@ -142,7 +165,7 @@ pub fn call(
         | "test_input_required_result_tampered_state" => ask_with_state(params, context, seal),
         "test_input_required_result_multiple_inputs" => ask_all(params, context, seal),
         "test_input_required_result_multi_round" => ask_in_turn(params, context, seal),
-        "test_input_required_result_capabilities" => Ok(ask_what_is_declared(context)),
+        "test_input_required_result_capabilities" => Ok(ask_what_is_declared(context, &answers)),
         _ => return None,
     };
     Some(outcome)
@@ -245,21 +268,27 @@ fn ask_in_turn(
     Ok(required(context, [(key, question)], Some(state))?.into())
 }
 
-fn ask_what_is_declared(context: &RequestContext<RoleServer>) -> CallToolResponse {
+fn ask_what_is_declared(
+    context: &RequestContext<RoleServer>,
+    answers: &Answers,
+) -> CallToolResponse {
+    if answers.0.is_some() {
+        return text("The client answered");
+    }
     let declared = context.client_capabilities().unwrap_or_default();
     let mut requests = InputRequests::from([
         ("user_name".to_owned(), name_form()),
         ("greeting".to_owned(), sampling("Generate a greeting")),
         ("client_roots".to_owned(), roots()),
     ]);
-    requests.retain(|_, request| answers(&declared, request));
+    requests.retain(|_, request| can_answer(&declared, request));
     if requests.is_empty() {
         return failure("the client declares nothing to ask for");
     }
     InputRequiredResult::from_input_requests(requests).into()
 }
 
-fn name_form() -> InputRequest {
+pub fn name_form() -> InputRequest {
     let properties = json!({ "name": { "type": "string" } });
     elicitation("What is your name?", &properties, &["name"])
 }

@@ -1,40 +1,80 @@
-//! The test server of `tests/conformance`, never shipped: a Streamable HTTP
-//! server on `rmcp` that passes every server scenario of the conformance suite
-//! when asked directly, so that whatever fails through a gateway is the
-//! gateway's doing.
+//! The test server of `tests/conformance`, never shipped: a server on `rmcp`
+//! that passes every server scenario of the conformance suite when asked
+//! directly, so that whatever fails through a gateway is the gateway's doing.
 //!
-//! `PORT` (0: a free one) chooses the port on 127.0.0.1; the endpoint is printed
-//! on stdout once it is bound.
+//! It speaks Streamable HTTP on 127.0.0.1 and prints the endpoint on stdout once
+//! it is bound, or stdio with `--stdio`.
 
 mod catalog;
+mod era;
 mod input;
 mod prompts;
 mod reconnect;
 mod server;
+mod skills;
+mod tasks;
 mod tools;
 
-use std::{env, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::{Router, middleware};
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+use clap::Parser;
+use rmcp::{
+    ServiceExt as _,
+    transport::{
+        stdio,
+        streamable_http_server::{
+            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+        },
+    },
 };
 use tokio::net::TcpListener;
 
-use crate::server::{Conformance, Shared};
+use crate::{
+    era::{Era, LegacyOnly},
+    server::{Conformance, Shared},
+};
+
+#[derive(Parser)]
+struct Options {
+    /// The revisions it speaks
+    #[arg(long, value_enum, default_value = "both")]
+    era: Era,
+    /// The port on 127.0.0.1; 0: a free one
+    #[arg(long, env, required_unless_present = "stdio")]
+    port: Option<u16>,
+    /// Speak on stdin and stdout instead
+    #[arg(long, conflicts_with = "port")]
+    stdio: bool,
+}
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let port: u16 = env::var("PORT")
-        .context("PORT is not set")?
-        .parse()
-        .context("PORT is not a port number")?;
+    let options = Options::parse();
+    let shared = Arc::new(Shared::new(options.era)?);
+    match options.port {
+        Some(port) => serve_http(port, &shared).await,
+        None => serve_stdio(shared).await,
+    }
+}
+
+async fn serve_http(port: u16, shared: &Arc<Shared>) -> anyhow::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{port}"))?;
     announce(&listener)?;
-    axum::serve(listener, router(&Arc::new(Shared::new()?))).await?;
+    axum::serve(listener, router(shared)).await?;
+    Ok(())
+}
+
+async fn serve_stdio(shared: Arc<Shared>) -> anyhow::Result<()> {
+    let era = shared.era;
+    let server = Conformance::new(shared);
+    match era {
+        Era::Legacy => LegacyOnly(server).serve(stdio()).await?.waiting().await?,
+        Era::Modern | Era::Both => server.serve(stdio()).await?.waiting().await?,
+    };
     Ok(())
 }
 
@@ -50,12 +90,17 @@ fn router(shared: &Arc<Shared>) -> Router {
             "http://[::1]:*",
         ]),
     );
-    Router::new()
-        .route_service("/mcp", service)
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(shared),
-            reconnect::layer,
-        ))
+    let router =
+        Router::new()
+            .route_service("/mcp", service)
+            .layer(middleware::from_fn_with_state(
+                Arc::clone(shared),
+                reconnect::layer,
+            ));
+    match shared.era {
+        Era::Legacy => router.layer(middleware::from_fn(era::legacy_only)),
+        Era::Modern | Era::Both => router,
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the caller learns the port from it")]

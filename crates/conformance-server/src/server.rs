@@ -1,32 +1,39 @@
-//! The protocol side: capabilities, lists, resources, completion, log level and
-//! subscriptions. Tools, prompts and requests for input have modules of their own.
+//! The protocol side: capabilities, lists, resources, completion, log level,
+//! subscriptions and the bookkeeping of tasks. Tools, prompts, requests for input,
+//! tasks and skills have modules of their own.
 
 #![expect(
     deprecated,
     reason = "logging and resources/subscribe are part of the handshake revisions"
 )]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anyhow::Context as _;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams, ProtocolVersion,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+        CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult,
+        ListToolsResult, LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec,
         ResourceContents, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
         SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{RequestContext, ServiceError, SubscriptionContext},
+    task_manager::TaskManager,
 };
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::{catalog::Catalog, prompts, tools};
+use crate::{catalog::Catalog, era::Era, input, prompts, skills, tools};
 
 /// A list whose change is announced.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,7 @@ pub enum Change {
 
 /// What all sessions and stateless requests have in common.
 pub struct Shared {
+    pub era: Era,
     pub catalog: Catalog,
     /// To every open `subscriptions/listen`.
     pub changes: broadcast::Sender<Change>,
@@ -44,17 +52,20 @@ pub struct Shared {
     pub resumed: broadcast::Sender<String>,
     /// Seals `requestState`; the key lives as long as the process.
     pub seal: RequestStateCodec,
+    pub tasks: TaskManager,
 }
 
 impl Shared {
-    pub fn new() -> anyhow::Result<Self> {
+    pub fn new(era: Era) -> anyhow::Result<Self> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).context("no randomness for the state key")?;
         Ok(Self {
+            era,
             catalog: Catalog::load().context("catalog.json does not match the models")?,
             changes: broadcast::Sender::new(16),
             resumed: broadcast::Sender::new(16),
             seal: RequestStateCodec::try_new(key)?,
+            tasks: TaskManager::new(),
         })
     }
 }
@@ -108,7 +119,7 @@ pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
 
 impl ServerHandler for Conformance {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_completions()
             .enable_logging()
             .enable_prompts()
@@ -117,11 +128,23 @@ impl ServerHandler for Conformance {
             .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_tasks()
+            .enable_skills_with_directory_read()
             .build();
-        ServerConfig::new(capabilities).with_server_info(Implementation::new(
-            env!("CARGO_PKG_NAME"),
-            env!("CARGO_PKG_VERSION"),
-        ))
+        if self.shared.era == Era::Legacy {
+            capabilities.extensions = None;
+        }
+        let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let mut config = ServerConfig::new(capabilities).with_server_info(name);
+        if self.shared.era == Era::Modern {
+            // Else `initialize` falls back to a revision that is not spoken here.
+            config.protocol_version = ProtocolVersion::NO_INITIALIZE;
+        }
+        config
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(self.shared.era.versions())
     }
 
     async fn list_tools(
@@ -142,10 +165,19 @@ impl ServerHandler for Conformance {
 
     async fn call_tool(
         &self,
-        params: CallToolRequestParams,
+        mut params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        tools::call(self, params, context).await
+        for _ in 0..input::MAX_ROUNDS {
+            match tools::call(self, &params, &context).await? {
+                CallToolResponse::InputRequired(asked) if !is_modern(&context) => {
+                    (params.input_responses, params.request_state) =
+                        input::put(&context, asked).await?;
+                }
+                response => return Ok(response),
+            }
+        }
+        Err(input::unanswered())
     }
 
     async fn list_prompts(
@@ -160,10 +192,19 @@ impl ServerHandler for Conformance {
 
     async fn get_prompt(
         &self,
-        params: GetPromptRequestParams,
+        mut params: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        prompts::get(&params, &context)
+        for _ in 0..input::MAX_ROUNDS {
+            match prompts::get(&params, &context)? {
+                GetPromptResponse::InputRequired(asked) if !is_modern(&context) => {
+                    (params.input_responses, params.request_state) =
+                        input::put(&context, asked).await?;
+                }
+                response => return Ok(response),
+            }
+        }
+        Err(input::unanswered())
     }
 
     async fn list_resources(
@@ -171,9 +212,9 @@ impl ServerHandler for Conformance {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(
-            self.shared.catalog.resources.clone(),
-        ))
+        let mut resources = self.shared.catalog.resources.clone();
+        resources.push(skills::manifest());
+        Ok(ListResourcesResult::with_all_items(resources))
     }
 
     async fn list_resource_templates(
@@ -191,7 +232,8 @@ impl ServerHandler for Conformance {
         params: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let contents = contents(&params.uri).ok_or_else(|| {
+        let found = contents(&params.uri).or_else(|| skills::contents(&params.uri));
+        let contents = found.ok_or_else(|| {
             ErrorData::resource_not_found("resource not found", Some(json!({ "uri": params.uri })))
         })?;
         Ok(ReadResourceResult::new(vec![contents]).into())
@@ -227,6 +269,57 @@ impl ServerHandler for Conformance {
         let completion = CompletionInfo::with_all_values(values)
             .map_err(|reason| ErrorData::internal_error(reason, None))?;
         Ok(CompleteResult::new(completion))
+    }
+
+    async fn list_skills(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        Ok(ListSkillsResult::with_all_items(skills::all()))
+    }
+
+    async fn get_skill(
+        &self,
+        params: GetSkillRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        Ok(GetSkillResult::new(skills::get(&params.uri)?))
+    }
+
+    async fn read_resource_directory(
+        &self,
+        params: ReadResourceDirectoryRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        let children = skills::children(&params.uri)?;
+        Ok(ReadResourceDirectoryResult::with_all_items(children))
+    }
+
+    async fn get_task(
+        &self,
+        params: GetTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let task = self.shared.tasks.get_task(&params.task_id)?;
+        Ok(GetTaskResult::new(task))
+    }
+
+    async fn update_task(
+        &self,
+        params: UpdateTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let tasks = &self.shared.tasks;
+        tasks.update_task(&params.task_id, params.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        params: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.shared.tasks.cancel_task(&params.task_id)
     }
 
     async fn set_level(

@@ -1,5 +1,5 @@
 //! The tools of `catalog.json`, apart from those whose answer depends on input
-//! collected by the client (`input`).
+//! collected by the client (`input`) and those that may become tasks (`tasks`).
 
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ use tokio::time::sleep;
 
 use crate::{
     catalog::{PNG, WAV},
-    input, reconnect,
+    input::{self, Answers},
+    reconnect,
     server::{Change, Conformance},
+    tasks,
 };
 
 /// The suite asks for this gap between notifications. It also follows the last
@@ -26,8 +28,8 @@ const GAP: Duration = Duration::from_millis(50);
 
 pub async fn call(
     server: &Conformance,
-    params: CallToolRequestParams,
-    context: RequestContext<RoleServer>,
+    params: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
     let argument = |name: &str| {
         let arguments = params.arguments.as_ref();
@@ -61,31 +63,31 @@ pub async fn call(
                 "Tool processing data",
                 "Tool execution completed",
             ] {
-                server.log(&context, message).await.map_err(gone)?;
+                server.log(context, message).await.map_err(gone)?;
                 sleep(GAP).await;
             }
             Ok(text("Logged three messages"))
         }
         "test_logging_tool" => {
-            server.log(&context, "A message").await.map_err(gone)?;
+            server.log(context, "A message").await.map_err(gone)?;
             Ok(text("Logged a message, if asked to"))
         }
-        "test_tool_with_progress" => report_progress(&context).await.map_err(gone),
+        "test_tool_with_progress" => report_progress(context).await.map_err(gone),
         "test_reconnection" => {
-            reconnect::break_stream(&server.shared, &context).await;
+            reconnect::break_stream(&server.shared, context).await;
             Ok(text("Answered after the stream was closed"))
         }
-        "test_sampling" => Ok(ask(&context, input::sampling(argument("prompt")?)).await),
+        "test_sampling" => ask(params, context, input::sampling(argument("prompt")?)),
         "test_elicitation" => {
             let form = json!({
                 "username": { "type": "string", "description": "User's response" },
                 "email": { "type": "string", "description": "User's email address" },
             });
             let request = input::elicitation(argument("message")?, &form, &["username", "email"]);
-            Ok(ask(&context, request).await)
+            ask(params, context, request)
         }
-        "test_elicitation_sep1034_defaults" => Ok(ask(&context, form_with_defaults()).await),
-        "test_elicitation_sep1330_enums" => Ok(ask(&context, form_with_enums()).await),
+        "test_elicitation_sep1034_defaults" => ask(params, context, form_with_defaults()),
+        "test_elicitation_sep1330_enums" => ask(params, context, form_with_enums()),
         name @ ("json_schema_2020_12_tool" | "test_x_mcp_header") => {
             Ok(text(format!("{name}: {}", json!(params.arguments))))
         }
@@ -97,10 +99,17 @@ pub async fn call(
             announce(server, Change::Prompts);
             Ok(text("Announced a changed prompt list"))
         }
-        unknown => input::call(&params, &context, &server.shared.seal).unwrap_or_else(|| {
+        "greet" => Ok(text(format!("Hello, {}!", argument("name")?))),
+        unknown => {
+            if let Some(outcome) = input::call(params, context, &server.shared.seal) {
+                return outcome;
+            }
+            if let Some(outcome) = tasks::call(params, context, &server.shared.tasks).await {
+                return outcome;
+            }
             let message = format!("unknown tool {unknown}");
             Err(ErrorData::invalid_params(message, None))
-        }),
+        }
     }
 }
 
@@ -118,11 +127,15 @@ async fn report_progress(
     Ok(text("Reported progress, if asked to"))
 }
 
-/// Puts one question to a client that keeps a session, and shows its answer.
-async fn ask(context: &RequestContext<RoleServer>, request: InputRequest) -> CallToolResponse {
-    match input::ask(context, request).await {
-        Ok(answer) => text(format!("The client answered: {}", json!(answer))),
-        Err(error) => failure(&format!("The client did not answer: {error}")),
+/// Puts one question to the client, and shows its answer.
+fn ask(
+    params: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+    request: InputRequest,
+) -> Result<CallToolResponse, ErrorData> {
+    match Answers::new(params.input_responses.as_ref()).get("answer") {
+        Some(answer) => Ok(text(format!("The client answered: {answer}"))),
+        None => Ok(input::required(context, [("answer", request)], None)?.into()),
     }
 }
 

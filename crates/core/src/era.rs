@@ -7,6 +7,7 @@
 
 mod caller;
 mod capabilities;
+pub mod discovery;
 pub mod headers;
 mod log_level;
 pub mod modern;

@@ -13,6 +13,8 @@ pub enum FailureKind {
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
+    /// A server's request that waits for no answer any more.
+    RequestNotFound,
     /// No answer within the server's time limit.
     CallTimeout,
     /// The connection was lost after the request had been sent: it may have run.
@@ -52,6 +54,7 @@ impl FailureKind {
             Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
             Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),
             Self::ResourceNotFound => ("resource_not_found", 404, 4, LEGACY_RESOURCE_NOT_FOUND),
+            Self::RequestNotFound => ("request_not_found", 404, 4, INVALID_PARAMS),
             Self::CallTimeout => ("call_timeout", 504, 5, INTERNAL_ERROR),
             Self::OutcomeUnknown => ("outcome_unknown", 502, 1, INTERNAL_ERROR),
             Self::CallFailed => ("call_failed", 502, 1, INTERNAL_ERROR),

@@ -1,7 +1,9 @@
 //! The envelope: what is read of a message, what is refused, and that nothing else of it changes
 //! (invariant 5).
 
-use mainstay_core::message::{self, Kind, Malformed, Method, Reference};
+mod json;
+
+use mainstay_core::message::{self, Kind, Malformed, Method, Object, Reference};
 use proptest::prelude::*;
 
 fn kind(text: &str) -> Kind {
@@ -74,6 +76,59 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
 }
 
 #[test]
+fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
+    let mut object = Object::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
+    assert_eq!((object.get("a"), object.count("a")), (Some("3"), 2));
+    object.set("a", "4");
+    assert_eq!(object.to_string(), r#"{"a":4,"b":2}"#);
+    let mut object = Object::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");
+    assert!(object.remove("a") && !object.remove("a"));
+    assert_eq!(object.to_string(), r#"{"b":2}"#);
+    assert!(Object::read("[]").is_none() && Object::read("{} x").is_none());
+}
+
+/// The four of `_meta` alone make a message modern: others under the same prefix are older.
+#[test]
+fn a_request_that_says_who_asks_is_seen_in_passing() {
+    for (key, expected) in [
+        (r"io.modelcontextprotocol/protocolVersion", true),
+        (r"io.modelcontextprotocol\/clientInfo", true),
+        (r"io.modelcontextprotocol\u002flogLevel", true),
+        (r"io.modelcontextprotocol/clientCapabilities", true),
+        (r"io.modelcontextprotocol/related-task", false),
+        (r"traceparent", false),
+    ] {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"_meta":{{"{key}":{{}}}}}}}}"#
+        );
+        let envelope = message::peek(&text).expect("a message");
+        assert_eq!(envelope.has_request_meta(), expected, "{key}");
+    }
+    let text = r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"io.modelcontextprotocol/clientInfo":{}}}"#;
+    assert!(!message::peek(text).expect("a message").has_request_meta());
+}
+
+#[test]
+fn every_method_is_found_by_its_name() {
+    for name in [
+        "server/discover",
+        "subscriptions/listen",
+        "notifications/subscriptions/acknowledged",
+        "notifications/elicitation/complete",
+        "tasks/get",
+        "tasks/list",
+        "tasks/result",
+        "tasks/update",
+        "tasks/cancel",
+        "notifications/tasks",
+        "notifications/tasks/status",
+    ] {
+        assert_eq!(Method::of(name).name(), name);
+    }
+    assert_eq!(Method::of("tasks"), Method::Other);
+}
+
+#[test]
 fn an_address_is_found_wherever_it_stands() {
     let text = r#"{"params":{"arguments":{"name":"no"},"_meta":{"x":1,"progressToken":7},"name":"t\u00e4g"},"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
     let address =
@@ -103,47 +158,10 @@ fn an_address_that_could_be_read_two_ways_is_refused() {
     }
 }
 
-/// Any JSON value, with numbers as people write them.
-fn json() -> impl Strategy<Value = String> {
-    let number = prop::sample::select(vec![
-        "0",
-        "-0",
-        "1.0",
-        "1e3",
-        "12345678901234567890123",
-        "1e400",
-        "-7.25E-2",
-    ]);
-    let leaf = prop_oneof![
-        number.prop_map(str::to_owned),
-        Just("null".to_owned()),
-        Just(r#""\ud800 \u00e4 \/ \n""#.to_owned()),
-        "\\PC{0,12}".prop_map(|text| message::quote(&text)),
-    ];
-    leaf.prop_recursive(4, 32, 5, |inner| {
-        let space = prop::sample::select(vec!["", " ", "\n", "\r\n\t"]);
-        prop_oneof![
-            (prop::collection::vec(inner.clone(), 0..5), space.clone()).prop_map(
-                |(items, space)| format!("[{space}{}]", items.join(&format!(",{space}")))
-            ),
-            (prop::collection::vec(("[a-z]{1,6}", inner), 0..5), space).prop_map(
-                |(members, space)| {
-                    let members: Vec<String> = members
-                        .into_iter()
-                        .enumerate()
-                        .map(|(index, (key, value))| format!(r#""{key}{index}"{space}:{value}"#))
-                        .collect();
-                    format!("{{{space}{}}}", members.join(&format!("{space},")))
-                }
-            ),
-        ]
-    })
-}
-
 proptest! {
     /// Only the spans that are replaced differ, line breaks between tokens aside.
     #[test]
-    fn a_splice_changes_nothing_else(arguments in json(), unknown in json(), id in "[a-z]{1,5}") {
+    fn a_splice_changes_nothing_else(arguments in json::value(), unknown in json::value(), id in "[a-z]{1,5}") {
         let text = format!(
             r#"{{"unknown":{unknown},"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"arguments":{arguments},"name":"a"}}}}"#
         );
@@ -160,6 +178,32 @@ proptest! {
                 flat(&arguments),
             )
         );
+    }
+
+    /// An object gives back what it was read from, and knows its members by their names.
+    #[test]
+    fn an_object_keeps_what_is_not_touched(
+        values in prop::collection::vec(json::value(), 0..5),
+        space in prop::sample::select(vec!["", " ", "\n"]),
+    ) {
+        let member = |(index, value)| format!(r#""\u006b{index}"{space}:{space}{value}"#);
+        let members: Vec<String> = values.iter().enumerate().map(member).collect();
+        let text = format!("{{{space}{}{space}}}", members.join(&format!("{space},{space}")));
+        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let mut object = Object::read(&text).expect("an object");
+        prop_assert_eq!(object.to_string(), format!("{{{}}}", flat(&members.join(","))));
+        for (index, value) in values.iter().enumerate() {
+            prop_assert_eq!(object.get(&format!("k{index}")), Some(&**value));
+        }
+        object.set("k1", "1");
+        object.remove("k0");
+        let mut expected: Vec<String> = members.iter().map(|member| flat(member)).collect();
+        match expected.get_mut(1) {
+            Some(second) => *second = r#""k1":1"#.to_owned(),
+            None => expected.push(r#""k1":1"#.to_owned()),
+        }
+        let expected = &expected[usize::from(!values.is_empty())..];
+        prop_assert_eq!(object.to_string(), format!("{{{}}}", expected.join(",")));
     }
 
     #[test]

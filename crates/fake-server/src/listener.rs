@@ -134,6 +134,8 @@ async fn answer(door: Door, service: &Arc<Service>, request: Request<Incoming>) 
     }
     match door {
         Door::Http => http::answer(service, &script, &received, turn).await,
+        // The modern era has no such transport.
+        Door::Sse if !script.is_legacy() => plain(StatusCode::NOT_FOUND, "not found"),
         Door::Sse => sse::answer(service, &received, turn),
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     logs::Logs,
     setting::Setting,
     state,
-    supervisor::{self, Fleet, Pace, Report, Server},
+    supervisor::{self, Fleet, Pace, Queue, Report, Server},
     transport::{self, Notice},
 };
 
@@ -105,6 +105,7 @@ impl Registry {
                 .unwrap_or_default(),
             catalogs: setting.catalogs,
             lineage: setting.lineage,
+            queue: Arc::default(),
         });
         if let Some(folder) = &fleet.catalogs
             && let Err(error) = state::create_private_dir(folder)
@@ -183,6 +184,11 @@ impl Registry {
         .await;
     }
 
+    /// Resolves when a server has had its first attempt, or its time for it.
+    pub async fn attempted(&self, server: &Server) {
+        server.settled(self.startup_wait).await;
+    }
+
     /// Resolves when a server that is up has been listed once, or its time for that is over.
     pub async fn listed(&self, server: &Server) {
         server.listed(self.startup_wait).await;
@@ -199,6 +205,11 @@ impl Registry {
     }
 
     /// What happens to the servers, and to the configuration.
+    /// What servers ask and no client could be asked.
+    pub fn queue(&self) -> &Queue {
+        &self.fleet.queue
+    }
+
     pub fn events(&self) -> &Events {
         &self.fleet.events
     }

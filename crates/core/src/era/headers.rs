@@ -8,7 +8,7 @@ mod value;
 use std::borrow::Cow;
 
 pub use self::{
-    param::{InvalidHeader, ParamHeader, param_headers, values},
+    param::{ANNOTATION, InvalidHeader, ParamHeader, param_headers, values},
     value::{BadEncoding, decode, encode},
 };
 use super::code;
@@ -47,28 +47,20 @@ pub fn standard(method: &str, params: Option<&str>, version: &str) -> Vec<(&'sta
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderMismatch {
     #[error("header mismatch: {0} is missing")]
-    Missing(Cow<'static, str>),
+    Missing(String),
     #[error("header mismatch: {0} occurs twice")]
-    Twice(Cow<'static, str>),
+    Twice(String),
     #[error("header mismatch: {0} has a value that is no header value")]
-    Malformed(Cow<'static, str>),
+    Malformed(String),
     #[error("header mismatch: {0} does not match the body")]
-    Differs(Cow<'static, str>),
+    Differs(String),
 }
 
 impl HeaderMismatch {
-    #[expect(
-        clippy::unused_self,
-        reason = "as BadMeta: one code for each of today's"
-    )]
     pub fn code(&self) -> i64 {
         code::HEADER_MISMATCH
     }
 
-    #[expect(
-        clippy::unused_self,
-        reason = "as BadMeta: one status for each of today's"
-    )]
     pub fn http_status(&self) -> u16 {
         400
     }
@@ -84,9 +76,12 @@ pub struct Inbound<'a> {
 impl<'a> Inbound<'a> {
     /// Picks them out of all headers of a request.
     pub fn of(headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
-        let lower = |name: &'a str| match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => Cow::Owned(name.to_ascii_lowercase()),
-            false => Cow::Borrowed(name),
+        let lower = |name: &'a str| {
+            if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                Cow::Owned(name.to_ascii_lowercase())
+            } else {
+                Cow::Borrowed(name)
+            }
         };
         Self {
             headers: headers
@@ -100,24 +95,24 @@ impl<'a> Inbound<'a> {
     }
 
     /// The value of a header: text, but not decoded.
-    fn get(&self, name: &Cow<'static, str>) -> Result<Option<&'a str>, HeaderMismatch> {
-        let mut named = self.headers.iter().filter(|(known, _)| known == name);
+    fn get(&self, name: &str) -> Result<Option<&'a str>, HeaderMismatch> {
+        let mut named = self.headers.iter().filter(|(known, _)| *known == name);
         let Some((_, value)) = named.next() else {
             return Ok(None);
         };
         if named.next().is_some() {
-            return Err(HeaderMismatch::Twice(name.clone()));
+            return Err(HeaderMismatch::Twice(name.to_owned()));
         }
         std::str::from_utf8(value)
             .ok()
             .filter(|value| value::is_plain(value))
             .map(Some)
-            .ok_or_else(|| HeaderMismatch::Malformed(name.clone()))
+            .ok_or_else(|| HeaderMismatch::Malformed(name.to_owned()))
     }
 
-    fn decoded(&self, name: &Cow<'static, str>) -> Result<Option<Cow<'a, str>>, HeaderMismatch> {
+    fn decoded(&self, name: &str) -> Result<Option<Cow<'a, str>>, HeaderMismatch> {
         self.get(name)?
-            .map(|value| decode(value).map_err(|_| HeaderMismatch::Malformed(name.clone())))
+            .map(|value| decode(value).map_err(|_| HeaderMismatch::Malformed(name.to_owned())))
             .transpose()
     }
 
@@ -129,10 +124,11 @@ impl<'a> Inbound<'a> {
         version: &str,
     ) -> Result<(), HeaderMismatch> {
         for (name, expected) in [(VERSION, version), (METHOD, method)] {
-            let name = Cow::Borrowed(name);
-            match self.get(&name)? {
-                None => return Err(HeaderMismatch::Missing(name)),
-                Some(value) if value != expected => return Err(HeaderMismatch::Differs(name)),
+            match self.get(name)? {
+                None => return Err(HeaderMismatch::Missing(name.to_owned())),
+                Some(value) if value != expected => {
+                    return Err(HeaderMismatch::Differs(name.to_owned()));
+                }
                 Some(_) => {}
             }
         }
@@ -140,16 +136,15 @@ impl<'a> Inbound<'a> {
         let Some(member) = name_member(method) else {
             return Ok(());
         };
-        let name = Cow::Borrowed(NAME);
-        let header = self.decoded(&name)?;
+        let header = self.decoded(NAME)?;
         let body = message::text_member(params.unwrap_or("{}"), member);
         match (header, body) {
             (None, None) => Ok(()),
             // The extension asks clients for it, the core does not know of it.
             (None, Some(_)) if member == "taskId" => Ok(()),
-            (None, Some(_)) => Err(HeaderMismatch::Missing(name)),
+            (None, Some(_)) => Err(HeaderMismatch::Missing(NAME.to_owned())),
             (Some(header), Some(body)) if header == body => Ok(()),
-            (Some(_), _) => Err(HeaderMismatch::Differs(name)),
+            (Some(_), _) => Err(HeaderMismatch::Differs(NAME.to_owned())),
         }
     }
 
@@ -160,7 +155,7 @@ impl<'a> Inbound<'a> {
         arguments: Option<&str>,
     ) -> Result<(), HeaderMismatch> {
         params.iter().try_for_each(|param| {
-            let name = Cow::Owned(param.header.to_ascii_lowercase());
+            let name = param.header.to_ascii_lowercase();
             let header = self.decoded(&name)?;
             match (header, param.value(arguments.unwrap_or("{}"))) {
                 (None, None) => Ok(()),

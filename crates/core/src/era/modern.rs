@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{
-    LogLevel, Revision,
+    Era, LogLevel, Revision,
     capabilities::Need,
     code,
     headers::{HeaderMismatch, Inbound},
 };
 use crate::message::{
     self, Envelope, Method, Object,
-    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION},
+    meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION},
 };
 
 /// Whether a message is a modern one: its `_meta` says so, `MCP-Protocol-Version` names none of the
@@ -26,6 +26,25 @@ pub fn is_modern(
     has_method_header
         || envelope.has_request_meta()
         || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
+}
+
+/// Whether this version is spoken without a session.
+pub fn is_spoken(version: &str) -> bool {
+    Revision::parse(version).is_some_and(|revision| revision.era() == Era::Modern)
+}
+
+/// Whether there is no such request any more.
+pub fn is_removed(method: Method) -> bool {
+    matches!(
+        method,
+        Method::Initialize
+            | Method::Ping
+            | Method::SetLevel
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::TasksList
+            | Method::TasksResult
+    )
 }
 
 /// What a modern request says of itself.
@@ -84,7 +103,6 @@ impl BadMeta {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "400 is the answer to each of today's")]
     pub fn http_status(&self) -> u16 {
         400
     }
@@ -104,19 +122,20 @@ pub fn supported_versions() -> Vec<&'static str> {
 pub fn request_meta(params: Option<&str>) -> Result<RequestMeta<'_>, BadMeta> {
     let absent = BadMeta::Missing(PROTOCOL_VERSION);
     let params = params.ok_or_else(|| absent.clone())?;
+    let meta = message::member(params, "_meta").ok_or(absent)?;
+    // Two readers of one message must not see different callers.
+    let twice =
+        |object: &str, key| Object::read(object).is_some_and(|object| object.count(key) > 1);
     if twice(params, "_meta") {
         return Err(BadMeta::Invalid("_meta"));
     }
-    let meta = message::member(params, "_meta").ok_or(absent)?;
-    for key in message::meta::OF_REQUESTS {
-        if twice(meta, key) {
-            return Err(BadMeta::Invalid(key));
-        }
+    if let Some(key) = OF_REQUESTS.into_iter().find(|key| twice(meta, key)) {
+        return Err(BadMeta::Invalid(key));
     }
     let required = |key| message::member(meta, key).ok_or(BadMeta::Missing(key));
-    let object = |key, text: &str| match text.starts_with('{') {
-        true => Ok(()),
-        false => Err(BadMeta::Invalid(key)),
+    let object = |key, text: &str| {
+        let is_object = text.starts_with('{');
+        is_object.then_some(()).ok_or(BadMeta::Invalid(key))
     };
     required(PROTOCOL_VERSION)?;
     let protocol_version =
@@ -136,11 +155,6 @@ pub fn request_meta(params: Option<&str>) -> Result<RequestMeta<'_>, BadMeta> {
         client_capabilities,
         log_level: log_level.transpose()?,
     })
-}
-
-/// Two readers of one message must not see different callers.
-fn twice(object: &str, key: &str) -> bool {
-    Object::read(object).is_some_and(|object| object.count(key) > 1)
 }
 
 /// Why a modern request is not served.

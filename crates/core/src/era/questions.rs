@@ -90,10 +90,8 @@ impl Question {
             return self.params.to_string();
         };
         match self.method {
-            Method::Elicit if self.is_url() => {
-                if !params.has("elicitationId") {
-                    params.set_text("elicitationId", elicitation_id);
-                }
+            Method::Elicit if self.is_url() && !params.has("elicitationId") => {
+                params.set_text("elicitationId", elicitation_id);
             }
             Method::Elicit if !revision.has_url_elicitation() => drop(params.remove("mode")),
             Method::CreateMessage if !revision.has_sampling_tools() => {

@@ -1,12 +1,12 @@
 //! A request on its way to a server of the other era. Its id is the sender's to replace.
 
 use super::{Caller, Era, Revision, questions};
-use crate::message::{self, Method, Object, meta};
+use crate::message::{Method, Object, meta};
 
 /// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
 /// (progress token, trace context) stays.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
-    change(request, |_, of| {
+    change(request, |_, _, of| {
         of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
         if let Some(info) = &caller.client_info {
             of.set(meta::CLIENT_INFO, info);
@@ -23,10 +23,8 @@ pub fn to_modern(request: &str, caller: &Caller) -> String {
 /// A modern client's request for a legacy server: without what a session has said already. Answers to
 /// questions go to whoever asked, not into a request.
 pub fn to_legacy(request: &str) -> String {
-    let asks = message::text_member(request, "method")
-        .is_some_and(|method| questions::may_ask(Method::of(&method)));
-    change(request, |params, of| {
-        if asks {
+    change(request, |method, params, of| {
+        if questions::may_ask(method) {
             questions::strip(params);
         }
         for key in meta::OF_REQUESTS {
@@ -36,14 +34,18 @@ pub fn to_legacy(request: &str) -> String {
 }
 
 /// The request with other `params` and another `params._meta`.
-fn change(request: &str, edit: impl FnOnce(&mut Object<'_>, &mut Object<'_>)) -> String {
+fn change(request: &str, edit: impl FnOnce(Method, &mut Object<'_>, &mut Object<'_>)) -> String {
     let Some(mut message) = Object::read(request) else {
         return request.to_owned();
     };
+    let method = message
+        .get("method")
+        .and_then(|name| serde_json::from_str(name).ok());
+    let method = method.map_or(Method::Other, |name: String| Method::of(&name));
     let mut params = object(message.get("params"));
     let of = params.get("_meta").map(str::to_owned);
     let mut of = object(of.as_deref());
-    edit(&mut params, &mut of);
+    edit(method, &mut params, &mut of);
     if of.is_empty() {
         params.remove("_meta");
     } else {

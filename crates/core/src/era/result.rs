@@ -138,11 +138,12 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
     let Some(mut changed) = Object::read(result) else {
         return Cow::Borrowed(result);
     };
-    let mut any = !changed.has(RESULT_TYPE);
+    let kind = changed.get(RESULT_TYPE);
+    let mut any = kind.is_none();
+    let complete = kind.is_none_or(|kind| kind == quote(COMPLETE));
     if any {
         changed.set_text(RESULT_TYPE, COMPLETE);
     }
-    let complete = message::text_member(result, RESULT_TYPE).is_none_or(|kind| kind == COMPLETE);
     if complete && is_cacheable(method) {
         for (name, value) in CACHE_HINTS {
             if !changed.has(name) {
@@ -211,7 +212,8 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
     }
 }
 
-pub(super) fn error_code(error: &str) -> Option<i64> {
+/// The code of an `error` (JSON text).
+pub fn error_code(error: &str) -> Option<i64> {
     message::member(error, "code")?.parse().ok()
 }
 

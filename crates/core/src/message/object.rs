@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     Span,
-    text::{Borrowed, push_one_line, quote},
+    text::{Borrowed, one_line, quote},
 };
 
 /// An object whose members can be taken out, replaced and added. What is not touched keeps its
@@ -112,21 +112,14 @@ impl<'a> Object<'a> {
 /// The JSON text, in one line.
 impl fmt::Display for Object<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length: usize = self
-            .members
-            .iter()
-            .map(|member| member.text.len() + 1)
-            .sum();
-        let mut out = String::with_capacity(length + 2);
-        out.push('{');
+        f.write_str("{")?;
         for (index, member) in self.members.iter().enumerate() {
             if index > 0 {
-                out.push(',');
+                f.write_str(",")?;
             }
-            push_one_line(&mut out, &member.text);
+            f.write_str(&one_line(&member.text))?;
         }
-        out.push('}');
-        f.write_str(&out)
+        f.write_str("}")
     }
 }
 

@@ -84,7 +84,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-pub(super) fn push_one_line(out: &mut String, text: &str) {
+fn push_one_line(out: &mut String, text: &str) {
     let mut at = 0;
     for line_break in memchr::memchr2_iter(b'\n', b'\r', text.as_bytes()) {
         out.push_str(&text[at..line_break]);

@@ -20,6 +20,13 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
         .expect("within the time limit")
 }
 
+/// Waits until it is so; the limit is the test's.
+pub async fn eventually(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 pub fn initialize(revision: &str) -> String {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "0"},

@@ -29,7 +29,11 @@ async fn passes(fake: &Fake, message: &Value, changes: &[(&str, Option<&str>)]) 
 #[tokio::test]
 async fn standard_headers_must_be_there_and_right() {
     within(async {
-        let fake = start(Script::default()).await;
+        let fake = start(Script {
+            tasks: true,
+            ..Script::default()
+        })
+        .await;
         let call = call(1, "pid", &json!({}));
         assert!(passes(&fake, &call, &[]).await);
         for (name, wrong) in [
@@ -46,6 +50,8 @@ async fn standard_headers_must_be_there_and_right() {
         let read = request(2, "resources/read", &json!({"uri": "fake://text"}));
         assert!(passes(&fake, &read, &[]).await);
         assert!(!passes(&fake, &read, &[("mcp-name", None)]).await);
+        let task = request(4, "tasks/cancel", &json!({"taskId": "t"}));
+        assert!(!passes(&fake, &task, &[("mcp-name", None)]).await);
         // A list has no name.
         let list = request(3, "tools/list", &json!({}));
         assert!(passes(&fake, &list, &[("mcp-name", None)]).await);

@@ -5,7 +5,9 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::common::modern::{ask, ask_with, call, headers, post, request};
-use crate::common::{Stream, initialize, notification, parse, read, send, text, within};
+use crate::common::{
+    Stream, eventually, initialize, notification, parse, read, send, text, within,
+};
 
 pub async fn start(script: Script) -> Fake {
     let script = Script {
@@ -143,17 +145,15 @@ async fn who_closes_the_stream_cancels() {
             let mut stream = Stream::new(post(&fake.url(), &message, &headers(&message)).await);
             stream.message().await;
             drop(stream);
-            let cancelled = || async {
-                while fake.cancelled() != ["7"] {
-                    tokio::task::yield_now().await;
-                }
-            };
-            cancelled().await;
-            // Longer than all steps take.
-            let sleep = call(8, "sleep", &json!({"ms": 500}));
-            ask(&fake.url(), &sleep).await;
-            assert_eq!(fake.finished("progress"), u64::from(ignores));
-            assert_eq!(fake.finished("sleep"), 1);
+            eventually(|| fake.cancelled() == ["7"]).await;
+            if ignores {
+                eventually(|| fake.finished("progress") == 1).await;
+            } else {
+                // Longer than all steps take.
+                ask(&fake.url(), &call(8, "sleep", &json!({"ms": 500}))).await;
+                assert_eq!(fake.finished("sleep"), 1);
+                assert_eq!(fake.finished("progress"), 0);
+            }
             assert_eq!(fake.cancelled(), ["7"]);
         }
     })
@@ -172,12 +172,41 @@ async fn a_call_before_its_first_byte_is_cancelled_too() {
             _ = pending => panic!("nobody answers"),
             () = fake.until(|all| !all.is_empty()) => {}
         }
-        while fake.cancelled() != ["9"] {
-            tokio::task::yield_now().await;
-        }
+        eventually(|| fake.cancelled() == ["9"]).await;
         assert_eq!(fake.finished("hang"), 0);
         let said: Value = ask(&url, &call(10, "client", &json!({}))).await.1;
         assert!(text(&said).contains(r#""name":"test""#), "{said}");
+    })
+    .await;
+}
+
+/// What gateways must never pass on.
+#[tokio::test]
+async fn a_violation_sends_a_request_on_the_stream() {
+    within(async {
+        let fake = start(Script::default()).await;
+        let message = call(1, "ping_client", &json!({}));
+        let mut stream = Stream::new(post(&fake.url(), &message, &headers(&message)).await);
+        let ping = stream.message().await;
+        assert_eq!(ping["method"], "ping");
+        assert!(ping["id"].is_string());
+        drop(stream);
+        eventually(|| fake.cancelled() == ["1"]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_oldest_transport_is_not_served() {
+    within(async {
+        let script = Script {
+            revisions: vec![Revision::V2026_07_28],
+            ..Script::default()
+        };
+        let fake = Fake::sse(script).await.expect("starts");
+        let accept = [("accept", "text/event-stream")];
+        let answer = send(&fake.url(), "GET", &accept, String::new()).await;
+        assert_eq!(answer.expect("answered").status(), StatusCode::NOT_FOUND);
     })
     .await;
 }

@@ -1,12 +1,12 @@
 //! Pinned to legacy revisions.
 
-use fake_server::{Fake, REVISIONS, Script};
+use fake_server::{Fake, REVISIONS, Revision, Script};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::common::modern::{self, everything};
 use crate::common::peer::Peer;
-use crate::common::{call, notification, parse, read, request, send, text, within};
+use crate::common::{call, parse, read, request, send, text, within};
 
 fn initialize(revision: &str, capabilities: &Value) -> String {
     let params = json!({
@@ -171,7 +171,38 @@ async fn asks_by_requests_of_its_own() {
         let answer = peer.ask(answer.to_string()).await;
         assert_eq!(answer["result"]["isError"], true, "{answer}");
 
+        // Prompts and resources ask as well.
+        for (method, params, asked, subject) in [
+            (
+                "prompts/get",
+                json!({"name": "ask_name"}),
+                "elicitation/create",
+                "form",
+            ),
+            (
+                "resources/read",
+                json!({"uri": "fake://asked"}),
+                "roots/list",
+                "roots",
+            ),
+        ] {
+            let question = peer.ask(request(4, method, &params)).await;
+            assert_eq!(question["method"], asked);
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {}});
+            let answer = peer.ask(answer.to_string()).await;
+            let text = format!(r#"{{\"{subject}\":{{}}}}"#);
+            assert!(answer["result"].to_string().contains(&text), "{answer}");
+        }
+
         let mut peer = open("2025-11-25", &json!({"elicitation": {}})).await;
+        let refused = peer
+            .ask(request(
+                1,
+                "resources/read",
+                &json!({"uri": "fake://asked"}),
+            ))
+            .await;
+        assert_eq!(refused["error"]["code"], -32603);
         let refused = peer.ask(call(1, "ask_in_turn", &json!({}))).await;
         assert_eq!(refused["result"]["isError"], true);
         assert_eq!(
@@ -234,20 +265,12 @@ async fn a_dual_one_serves_both_eras_on_one_endpoint() {
             .ask(modern::request(3, "ping", &json!({})).to_string())
             .await;
         assert_eq!(unknown["error"]["code"], -32601);
-        peer.send(notification(
-            "notifications/cancelled",
-            &json!({"requestId": 9}),
-        ))
-        .await;
 
-        use clap::Parser as _;
-        #[derive(clap::Parser)]
-        struct Flags {
-            #[command(flatten)]
-            script: Script,
-        }
-        let flags = Flags::parse_from(["", "--revisions", revisions]);
-        let fake = Fake::http(flags.script).await.expect("starts");
+        let script = Script {
+            revisions: vec![Revision::V2026_07_28, Revision::V2025_06_18],
+            ..Script::default()
+        };
+        let fake = Fake::http(script).await.expect("starts");
         let accept = ("accept", "application/json, text/event-stream");
         let kind = ("content-type", "application/json");
         let opened = initialize("2025-06-18", &json!({}));

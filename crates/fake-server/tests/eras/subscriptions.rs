@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::common::modern::{ask, call, headers, post, request, request_as};
 use crate::common::peer::Peer;
-use crate::common::{Stream, notification, read_until_broken, text, within};
+use crate::common::{Stream, eventually, notification, read_until_broken, text, within};
 use crate::http::start;
 
 const ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -74,9 +74,7 @@ async fn only_what_is_honoured_is_told_and_it_is_tagged() {
             json!({"fake://text": 1})
         );
         drop(all);
-        while fake.listens() > 1 {
-            tokio::task::yield_now().await;
-        }
+        eventually(|| fake.listens() == 1).await;
         assert_eq!(text(&ask(&fake.url(), &touched).await.1), "0 sessions told");
     })
     .await;

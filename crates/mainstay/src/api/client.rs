@@ -21,8 +21,9 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RELOAD, RESOURCES, Read, Reload, Reloaded, Resources, SERVERS,
-    Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded, Replied, Reply,
+    Resources, SERVER_REQUESTS, SERVERS, ServerRequests, Servers, TEMPLATES, TOOLS, Templates,
+    Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -165,6 +166,16 @@ impl Client {
     /// Has the configuration read again, or only compared.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
         self.post(RELOAD, &Reload { dry_run }).await
+    }
+
+    /// What servers ask and no client could be asked.
+    pub async fn server_requests(&self) -> Result<ServerRequests, ClientError> {
+        self.get(SERVER_REQUESTS).await
+    }
+
+    pub async fn reply(&self, id: u64, reply: &Reply) -> Result<Replied, ClientError> {
+        let path = REPLY.replace("{id}", &id.to_string());
+        self.post(&path, reply).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

@@ -23,6 +23,10 @@ pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
 pub const RELOAD: &str = "/api/reload";
+/// [`ServerRequests`]
+pub const SERVER_REQUESTS: &str = "/api/server-requests";
+/// Takes a [`Reply`].
+pub const REPLY: &str = "/api/server-requests/{id}";
 /// With the server's name in its place.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
@@ -178,6 +182,42 @@ pub struct Reloaded {
     pub summary: String,
     /// `mainstay_core::config::Plan`
     pub plan: serde_json::Value,
+}
+
+/// `GET /api/server-requests`: what servers ask and no client could be asked (Y8).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServerRequests {
+    /// Oldest first.
+    pub requests: Vec<ServerRequest>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerRequest {
+    pub id: u64,
+    pub server: String,
+    /// `sampling/createMessage`, `elicitation/create`, …
+    pub method: String,
+    /// As the server wrote them.
+    pub params: Raw,
+    /// RFC 3339; it waits for ten minutes.
+    pub asked_at: String,
+}
+
+/// `POST /api/server-requests/{id}`: either of the two.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Reply {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Raw>,
+    /// Why it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Replied {
+    pub success: bool,
+    pub id: u64,
 }
 
 /// `GET /api/health` (M12): every server was asked just now.

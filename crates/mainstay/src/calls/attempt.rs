@@ -159,11 +159,13 @@ impl Call<'_> {
             return;
         }
         question.keep_waiting(Arc::clone(patience));
-        if let Err(question) = self.outlet.ask(question)
-            && question.method() == Method::RootsList
-            && !config.roots.is_empty()
-        {
+        let Err(question) = self.outlet.ask(question) else {
+            return;
+        };
+        if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
+        } else if config.server_requests == Some(ServerRequests::Queue) {
+            self.upstream.server().queue(question);
         }
     }
 

@@ -42,11 +42,16 @@ enum Asks {
 impl Client {
     /// One that cannot be asked: REST, and what we do by ourselves.
     pub fn nobody() -> Arc<Self> {
-        Arc::new(Self {
-            caller: Caller::default(),
+        Arc::new(Self::unasked(Caller::default()))
+    }
+
+    /// One that takes no questions with what it asks now.
+    pub fn unasked(caller: Caller) -> Self {
+        Self {
+            caller,
             asker: Asker::new(),
             asks: Asks::Nobody,
-        })
+        }
     }
 
     /// One with a session, by which it answers.

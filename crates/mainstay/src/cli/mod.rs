@@ -16,6 +16,7 @@ mod pairs;
 mod prompts;
 mod read;
 mod reload;
+mod requests;
 mod resolve;
 mod resources;
 mod serve;
@@ -91,6 +92,8 @@ pub enum Command {
     Reconnect(operate::Reconnect),
     /// Read the configuration again; what did not change keeps its sessions
     Reload(reload::Reload),
+    /// Show what servers ask and no client could be asked, and answer it
+    Requests(requests::Requests),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -147,6 +150,7 @@ impl Command {
             }
             Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
+            Self::Requests(command) => Some(&command.daemon),
             Self::Tools(command) => Some(&command.daemon),
             Self::Call(command) => Some(&command.daemon),
             Self::Resources(command) => Some(&command.daemon),
@@ -183,6 +187,7 @@ impl Command {
             Self::Restart(command) => command.run("restart").await,
             Self::Reconnect(command) => command.run().await,
             Self::Reload(command) => command.run().await,
+            Self::Requests(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -12,6 +12,7 @@ mod pace;
 mod private;
 mod privates;
 mod probe;
+mod queue;
 mod task;
 mod upkeep;
 mod view;
@@ -42,13 +43,14 @@ use tokio::{
 pub use self::{
     pace::Pace,
     private::Private,
+    queue::{Queue, Queued},
     view::{Crash, Crashes, View},
 };
 use crate::{
     events::Events,
     lineage::Lineage,
     logs::{Logs, ServerLog},
-    transport::{Listener, Notice, Session},
+    transport::{Listener, Notice, Question, Session},
 };
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
@@ -83,6 +85,8 @@ pub struct Fleet {
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
+    /// What servers ask and no client could be asked.
+    pub queue: Arc<Queue>,
 }
 
 /// What its operator wants of a server.
@@ -105,6 +109,7 @@ pub struct Server {
     commands: mpsc::Sender<Command>,
     started_at: Instant,
     next_private: AtomicU64,
+    queue: Arc<Queue>,
 }
 
 /// Names one isolated upstream session of a server.
@@ -138,6 +143,7 @@ enum Command {
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
+    let queue = Arc::clone(&fleet.queue);
     let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
@@ -147,6 +153,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         commands,
         started_at: Instant::now(),
         next_private: AtomicU64::new(0),
+        queue,
     });
     (server, tokio::spawn(task.run(inbox)))
 }
@@ -337,6 +344,11 @@ impl Server {
     pub fn private(self: &Arc<Self>, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Private {
         let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
         Private::new(Arc::clone(self), id, initialize, listener)
+    }
+
+    /// Keeps a request of this server until someone answers it by hand.
+    pub fn queue(&self, question: Question) {
+        self.queue.enter(&self.name, question);
     }
 
     /// Has the server asked at once whether it is well.

@@ -156,7 +156,8 @@ impl Pending {
         };
         let mut calls = self.calls();
         let Some(inbox) = calls.by_id.remove(&id) else {
-            return calls.abandoned.remove(&id).is_some();
+            calls.abandoned.remove(&id);
+            return false;
         };
         drop(calls);
         inbox.push_answer(frame);

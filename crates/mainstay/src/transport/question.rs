@@ -40,7 +40,11 @@ impl WayBack {
         match self {
             Self::Link(link) => link.reply(text),
             // The call may have ended.
-            Self::Call(call) => drop(Frame::read(text.into()).map(|answer| call.send(answer))),
+            Self::Call(call) => {
+                if let Ok(answer) = Frame::read(text.into()) {
+                    drop(call.send(answer));
+                }
+            }
         }
     }
 }

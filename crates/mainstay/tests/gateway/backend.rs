@@ -202,6 +202,14 @@ impl Backend {
         ids.collect()
     }
 
+    /// How many requests were cancelled, in whatever way.
+    pub fn given_up(&self) -> usize {
+        match &self.side {
+            Side::Fake(fake) => fake.cancelled().len(),
+            Side::Process { .. } => self.cancelled().len(),
+        }
+    }
+
     /// Waits until this method has come as often.
     pub async fn until_count(&self, method: &str, count: usize) {
         let what = format!("{count} × {method}");

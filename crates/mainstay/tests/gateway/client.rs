@@ -320,6 +320,12 @@ impl Stream {
         value(&self.next().await.expect("the stream goes on"))
     }
 
+    /// Everything that still comes, as text.
+    pub async fn rest(&mut self) -> String {
+        while self.read().await.is_some() {}
+        utf8(std::mem::take(&mut self.unread))
+    }
+
     async fn read(&mut self) -> Option<()> {
         let frame = self.body.frame().await?.ok()?;
         if let Some(data) = frame.data_ref() {
@@ -329,12 +335,11 @@ impl Stream {
     }
 
     pub async fn whole(mut self) -> Response {
-        let body = async { while self.read().await.is_some() {} };
-        soon("an answer's body", body).await;
+        let text = soon("an answer's body", self.rest()).await;
         Response {
             status: self.status,
             headers: std::mem::take(&mut self.headers),
-            text: utf8(std::mem::take(&mut self.unread)),
+            text,
         }
     }
 }

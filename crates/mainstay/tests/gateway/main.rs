@@ -34,6 +34,7 @@ macro_rules! over_every_transport {
 mod backend;
 mod client;
 mod gateway;
+mod modern;
 mod pipe;
 mod rest;
 mod rogue;
@@ -49,7 +50,9 @@ mod isolation;
 mod kept;
 mod lists;
 mod loss;
+mod matrix;
 mod misbehaviour;
+mod modern_clients;
 mod names;
 mod operations;
 mod pass_through;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Http, Stream, failure, text},
-    gateway::{Gateway, soon},
+    gateway::{GLANCE, Gateway, soon},
 };
 
 const SAMPLING: &str = "sampling/createMessage";
@@ -181,4 +181,47 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let third = willing(&gateway, "/mcp").await;
     let answer = third.say("x__ask", json!({"method": SAMPLING})).await;
     assert!(answer.contains("isolation"), "{answer}");
+}
+
+/// Y8: what no client can be asked waits for someone who answers by hand.
+#[tokio::test]
+async fn what_nobody_can_be_asked_is_answered_by_hand() {
+    let backend = Backend::http().await.option("serverRequests", "queue");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    let ask = || client.say("x__ask", json!({"method": SAMPLING}));
+    let waiting = async || loop {
+        let shown = rest.get("/api/server-requests").await;
+        if let Some(request) = shown["requests"].get(0) {
+            return request.clone();
+        }
+        tokio::time::sleep(GLANCE).await;
+    };
+    let (answer, ()) = tokio::join!(ask(), async {
+        let request = soon("a request", waiting()).await;
+        assert_eq!(
+            (&request["server"], &request["method"]),
+            (&json!("x"), &json!(SAMPLING))
+        );
+        assert!(request["params"].is_object(), "{request}");
+        let path = format!("/api/server-requests/{}", request["id"]);
+        let wrong = rest.post(&path, json!({"result": 1})).await;
+        assert_eq!(wrong.0, StatusCode::BAD_REQUEST, "{}", wrong.1);
+        let (status, told) = rest
+            .post(&path, json!({"result": {"model": "by hand"}}))
+            .await;
+        assert_eq!(status, StatusCode::OK, "{told}");
+        let (status, told) = rest.post(&path, json!({"result": {}})).await;
+        assert_eq!(
+            (status, &told["error"]),
+            (StatusCode::NOT_FOUND, &json!("request_not_found"))
+        );
+    });
+    assert!(answer.contains("by hand"), "{answer}");
+    let (answer, ()) = tokio::join!(ask(), async {
+        let request = soon("a request", waiting()).await;
+        let path = format!("/api/server-requests/{}", request["id"]);
+        rest.post(&path, json!({"error": "not today"})).await;
+    });
+    assert!(answer.contains("not today"), "{answer}");
 }

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::value::encode;
 use crate::message;
 
-const ANNOTATION: &str = "x-mcp-header";
+/// The keyword of a schema that asks for a header.
+pub const ANNOTATION: &str = "x-mcp-header";
 /// Keywords whose values are data, in which nothing is an annotation.
 const DATA: [&str; 4] = ["default", "const", "enum", "examples"];
 

@@ -1,21 +1,21 @@
-//! All servers as one: names resolved by the catalog, lists answered from it.
+//! All servers as one: names resolved by the catalog, lists answered from it. A client needs no session
+//! for that, but to subscribe and to set a log level.
 
 use std::{fmt::Write as _, sync::Arc};
 
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
-    era::LogLevel,
+    era::{Era, LogLevel},
     failure::{Failure, FailureKind},
     lifecycle::State,
     message::{self, Address, Method, Reference, Text},
     names::Unresolved,
 };
 
+use tokio::sync::oneshot;
+
 use super::{
-    hub::Hub,
-    reply::Reply,
-    session::{ClientSession, Entry},
-    subscriptions::Resource,
+    hub::Hub, modern::UNKNOWN_STATE, reply::Reply, session::ClientSession, subscriptions::Resource,
 };
 use crate::{
     calls::{Answer, Outlet, Request, Upstream},
@@ -26,33 +26,40 @@ use crate::{
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
+/// What a modern list says of itself. It changes whenever any server does, and a server may be missing:
+/// who wants to keep it listens for changes.
+const NOT_TO_BE_KEPT: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
+
 /// One request on its way through the aggregate.
-struct Asked<'a> {
-    hub: &'a Hub,
-    session: &'a Arc<ClientSession>,
-    frame: &'a Frame,
-    address: &'a Address<'a>,
-    entry: Entry,
-    outlet: Outlet,
+pub struct Asked<'a> {
+    pub hub: &'a Hub,
+    pub frame: &'a Frame,
+    pub address: &'a Address<'a>,
+    pub cancelled: oneshot::Receiver<String>,
+    pub outlet: Outlet,
+    /// It brings a `requestState` that is none of ours.
+    pub foreign_state: bool,
 }
 
-pub async fn answer(
-    hub: &Hub,
-    session: &Arc<ClientSession>,
-    frame: &Frame,
-    address: &Address<'_>,
-    entry: Entry,
-    outlet: Outlet,
-) -> Reply {
-    let asked = Asked {
-        hub,
-        session,
-        frame,
-        address,
-        entry,
-        outlet,
-    };
-    let id = asked.id();
+/// Answers a client with a session.
+pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply {
+    match asked.frame.method() {
+        Some(Method::ResourcesSubscribe) => {
+            let id = asked.id();
+            asked
+                .subscribe(session)
+                .await
+                .unwrap_or_else(|failure| Reply::failure(id, &failure))
+        }
+        Some(Method::ResourcesUnsubscribe) => asked.unsubscribe(session),
+        Some(Method::SetLevel) => asked.set_level(session),
+        _ => answer(asked).await,
+    }
+}
+
+/// Answers whoever asks.
+pub async fn answer(asked: Asked<'_>) -> Reply {
+    let (id, frame) = (asked.id(), asked.frame);
     let Some(method) = frame.method() else {
         return Reply::error(id, METHOD_NOT_FOUND, "a request is expected");
     };
@@ -64,18 +71,7 @@ pub async fn answer(
         Method::PromptsGet => asked.get_prompt().await,
         Method::Complete => asked.complete().await,
         Method::ResourcesRead => asked.resource().await.map(|(_, answer)| answer),
-        Method::ResourcesSubscribe => {
-            return asked
-                .subscribe()
-                .await
-                .unwrap_or_else(|failure| Reply::failure(id, &failure));
-        }
-        Method::ResourcesUnsubscribe => return asked.unsubscribe(),
-        Method::SetLevel => return asked.set_level(),
-        _ => {
-            let name = frame.method_name();
-            return Reply::error(id, METHOD_NOT_FOUND, &format!("unknown method {name}"));
-        }
+        _ => return Reply::unknown_method(id, &frame.method_name()),
     };
     match outcome {
         Ok(answer) => Reply::answer(id, &answer),
@@ -89,6 +85,10 @@ impl<'a> Asked<'a> {
             message::Kind::Request { id, .. } => self.frame.get(id),
             _ => "null",
         }
+    }
+
+    fn era(&self) -> Era {
+        self.outlet.client.caller.era()
     }
 
     /// The merged list, in one page or in pages of the configured size.
@@ -118,12 +118,15 @@ impl<'a> Asked<'a> {
         if end < items.len() {
             let _ = write!(result, r#","nextCursor":"{end}""#);
         }
+        if self.era() == Era::Modern {
+            result.push_str(NOT_TO_BE_KEPT);
+        }
         result.push('}');
         Reply::result(self.id(), &result)
     }
 
     async fn call_tool(self) -> Reply {
-        let id = self.id();
+        let (id, era) = (self.id(), self.era());
         let Some(name) = &self.address.name else {
             return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
         };
@@ -136,7 +139,7 @@ impl<'a> Asked<'a> {
         };
         match self.forward(&target, name).await {
             Ok(answer) => Reply::answer(id, &answer),
-            Err(failure) => Reply::tool_failure(id, &failure),
+            Err(failure) => Reply::tool_failure(id, &failure, era),
         }
     }
 
@@ -243,20 +246,22 @@ impl<'a> Asked<'a> {
     }
 
     /// Calls the target, with the exposed text replaced by its own.
-    async fn forward(mut self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
+    async fn forward(self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
         let server = self.hub.registry.named(&target.server).ok_or_else(|| {
             Failure::new(FailureKind::ServerNotFound, "the server has gone")
                 .of_server(&target.server)
         })?;
+        if self.foreign_state && !speaks_modern(&server) {
+            return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
+        }
         let request = request(self.frame, self.address, exposed, &target.original)?;
-        let cancel = self.entry.cancelled();
         self.hub
             .calls
             .call(
                 Upstream::Shared(server),
                 request,
-                self.outlet.clone(),
-                cancel,
+                self.outlet,
+                self.cancelled,
             )
             .await
     }
@@ -291,7 +296,7 @@ impl<'a> Asked<'a> {
         }
         let request = request(self.frame, self.address, uri, &uri.value).ok()?;
         // The client's cancellation is heard by the owner's own call only; a search is short.
-        let (_keep, cancel) = tokio::sync::oneshot::channel();
+        let (_keep, cancel) = oneshot::channel();
         let upstream = Upstream::Shared(Arc::clone(server));
         let answer = self
             .hub
@@ -303,9 +308,9 @@ impl<'a> Asked<'a> {
     }
 
     /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.
-    async fn subscribe(self) -> Result<Reply, Failure> {
+    async fn subscribe(self, session: &ClientSession) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (hub, session, id) = (self.hub, &self.session.id, self.id());
+        let (hub, session, id) = (self.hub, &session.id, self.id());
         hub.registry.settled().await;
         if let Some(resource) = hub.owner(&uri.value).map(Resource::from)
             && hub.subscriptions.has_any(&resource)
@@ -322,17 +327,17 @@ impl<'a> Asked<'a> {
     }
 
     /// The last one to leave unsubscribes upstream; for the others it is a matter of bookkeeping.
-    fn unsubscribe(self) -> Reply {
+    fn unsubscribe(self, session: &ClientSession) -> Reply {
         let Some(uri) = &self.address.uri else {
             return Reply::failure(self.id(), &missing("uri"));
         };
         if let Some(target) = self.hub.owner(&uri.value) {
-            self.hub.leave(&target.into(), &self.session.id);
+            self.hub.leave(&target.into(), &session.id);
         }
         Reply::result(self.id(), "{}")
     }
 
-    fn set_level(self) -> Reply {
+    fn set_level(self, session: &ClientSession) -> Reply {
         let level = self
             .frame
             .text_param("level")
@@ -344,7 +349,7 @@ impl<'a> Asked<'a> {
                 "\"level\" must be one of RFC 5424's severities",
             );
         };
-        self.session.set_log_level(level);
+        session.set_log_level(level);
         self.hub.set_log_levels();
         Reply::result(self.id(), "{}")
     }
@@ -363,6 +368,11 @@ fn request(
     } else {
         request.renamed(exposed.span, original)
     })
+}
+
+fn speaks_modern(server: &Server) -> bool {
+    let session = server.view().session;
+    session.is_some_and(|session| session.greeting.revision.era() == Era::Modern)
 }
 
 fn missing(member: &str) -> Failure {

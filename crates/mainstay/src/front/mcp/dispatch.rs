@@ -5,13 +5,16 @@ use std::sync::Arc;
 use mainstay_core::message::{self, Kind, Method, Span};
 
 use super::{
-    aggregate,
+    aggregate::{self, Asked},
     hub::Hub,
     reply::Reply,
     session::{Backend, ClientSession, Entry},
     transparent,
 };
-use crate::{calls::Outlet, transport::Frame};
+use crate::{
+    calls::{Outlet, Upstream},
+    transport::Frame,
+};
 
 const INVALID_REQUEST: i64 = -32600;
 const INVALID_PARAMS: i64 = -32602;
@@ -66,7 +69,7 @@ async fn forward(
     session: &Arc<ClientSession>,
     frame: &Frame,
     id: Span,
-    entry: Entry,
+    mut entry: Entry,
     outlet: Outlet,
 ) -> Reply {
     let id = frame.get(id);
@@ -74,10 +77,23 @@ async fn forward(
         Ok(address) => address,
         Err(error) => return Reply::error(id, INVALID_PARAMS, &error.to_string()),
     };
+    // The entry stays until the call is over.
+    let cancelled = entry.cancelled();
     match &session.backend {
-        Backend::Aggregate => aggregate::answer(hub, session, frame, &address, entry, outlet).await,
+        Backend::Aggregate => {
+            let asked = Asked {
+                hub,
+                frame,
+                address: &address,
+                cancelled,
+                outlet,
+                foreign_state: false,
+            };
+            aggregate::answer_session(session, asked).await
+        }
         Backend::Transparent(private) => {
-            transparent::answer(&hub.calls, private, frame, id, &address, entry, outlet).await
+            let upstream = Upstream::Private(Arc::clone(private));
+            transparent::answer(&hub.calls, upstream, frame, id, &address, cancelled, outlet).await
         }
     }
 }

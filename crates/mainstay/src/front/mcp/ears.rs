@@ -66,6 +66,8 @@ impl Listener for Isolated {
             }
         } else if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
+        } else if config.server_requests == Some(ServerRequests::Queue) {
+            self.server.queue(question);
         }
     }
 }

@@ -16,24 +16,25 @@ use mainstay_core::{
 use super::{
     batch, dispatch,
     hub::{Hub, NoSession},
+    modern,
     replay::Gone,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
-const HEAD_HOLD: Duration = Duration::from_secs(1);
+pub(super) const HEAD_HOLD: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-pub type Answer = Response<ResponseBody>;
+pub(super) type Answer = Response<ResponseBody>;
 
 /// Serves one request to an MCP endpoint.
 pub async fn serve(
@@ -44,6 +45,9 @@ pub async fn serve(
 ) -> Answer {
     let (head, body) = request.into_parts();
     let served = match head.method {
+        method if modern::http::is_misplaced(&method, &head.headers) => {
+            Err(modern::http::misplaced())
+        }
         Method::POST => post(hub, scope, &head.headers, body, max_body).await,
         Method::GET => get(hub, &scope, &head.headers),
         Method::DELETE => delete(hub, &scope, &head.headers),
@@ -53,7 +57,7 @@ pub async fn serve(
 }
 
 /// A request that is refused before it means anything, as a JSON-RPC error without an id.
-pub struct Refusal {
+pub(super) struct Refusal {
     status: StatusCode,
     body: String,
     /// The methods that would be served.
@@ -97,7 +101,7 @@ impl Refusal {
 
 /// Which forms of an answer a client takes.
 #[derive(Clone, Copy)]
-pub struct Accepts {
+pub(super) struct Accepts {
     pub json: bool,
     pub events: bool,
 }
@@ -169,6 +173,9 @@ async fn post(
     }
     let frame = Frame::read(body)
         .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
+    if modern::http::is_modern(headers, &frame) {
+        return modern::http::post(hub, scope, headers, frame, accepts).await;
+    }
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
         let id = match frame.envelope().kind {
             Kind::Request { id, .. } => Some(frame.get(id)),
@@ -188,7 +195,7 @@ async fn post(
 }
 
 /// What is asked of every POST.
-pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -209,7 +216,7 @@ pub fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Reads a request's body, which mostly comes in one piece.
-pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+pub(super) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -238,7 +245,7 @@ pub async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
 }
 
 /// What is asked of every request in a session.
-pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version
             .to_str()
@@ -274,7 +281,7 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
 /// `id` is what the refusal answers.
-pub fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
     let chain = headers
         .get(CHAIN_HEADER)
         .and_then(|chain| chain.to_str().ok());
@@ -335,13 +342,13 @@ async fn answer(
                 return json(StatusCode::OK, reply.text);
             }
             let call = Box::pin(std::future::ready(reply));
-            return events(Events::of_call(&hub.calls, session, messages, call));
+            return events(Events::of_call_in(&hub.calls, session, messages, call));
         }
         () = messages.stirred() => {}
         () = tokio::time::sleep(HEAD_HOLD) => {}
     }
     let call = Box::pin(call);
-    events(Events::of_call(&hub.calls, session, messages, call))
+    events(Events::of_call_in(&hub.calls, session, messages, call))
 }
 
 async fn answer_batch(
@@ -394,14 +401,14 @@ fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refus
     Ok(status(StatusCode::NO_CONTENT))
 }
 
-fn json(status: StatusCode, body: String) -> Answer {
+pub(super) fn json(status: StatusCode, body: String) -> Answer {
     let mut response = Response::new(ResponseBody::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
     response
 }
 
-pub fn events(events: Events) -> Answer {
+pub(super) fn events(events: Events) -> Answer {
     let mut response = Response::new(ResponseBody::Events(Box::new(events)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
@@ -411,7 +418,7 @@ pub fn events(events: Events) -> Answer {
     response
 }
 
-pub fn status(status: StatusCode) -> Answer {
+pub(super) fn status(status: StatusCode) -> Answer {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = status;
     response

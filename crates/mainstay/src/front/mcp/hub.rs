@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -14,11 +14,13 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Method},
 };
+use serde_json::{Value, json};
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    pool::Pool,
     reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
@@ -60,6 +62,11 @@ pub struct Hub {
     pub subscriptions: Subscriptions,
     /// The clients on HTTP+SSE.
     pub streams: Streams,
+    /// Sessions of servers for clients that have none.
+    pub pool: Pool,
+    /// The most verbose level that a client without a session has asked for. It stays: nobody says when
+    /// the last of them has gone, and each is sent what it asked for only.
+    logs_for_requests: Mutex<Option<LogLevel>>,
     seal: Seal,
     /// Sessions of earlier runs that have ended in this one: they are not revived again.
     ended: Mutex<HashSet<Box<str>>>,
@@ -91,6 +98,13 @@ impl NoSession {
     }
 }
 
+/// What the aggregate says of itself.
+pub struct Offer {
+    pub capabilities: Value,
+    pub server_info: Value,
+    pub instructions: Option<String>,
+}
+
 /// A session that was just opened, and the result of its `initialize` (JSON text).
 pub struct Opened {
     pub session: Arc<ClientSession>,
@@ -114,6 +128,8 @@ impl Hub {
             lineage,
             subscriptions: Subscriptions::default(),
             streams: Streams::default(),
+            pool: Pool::default(),
+            logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
         }
@@ -185,9 +201,22 @@ impl Hub {
         Ok((private, upstream))
     }
 
-    /// The aggregate's answer to `initialize`: what the gateway can relay, and the servers'
-    /// instructions under their names.
+    /// The aggregate's answer to `initialize`.
     fn greeting(&self, revision: Revision) -> String {
+        let offer = self.offer();
+        let mut greeting = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": offer.capabilities,
+            "serverInfo": offer.server_info,
+        });
+        if let Some(instructions) = offer.instructions {
+            greeting["instructions"] = instructions.into();
+        }
+        greeting.to_string()
+    }
+
+    /// What the gateway can relay, and the servers' instructions under their names.
+    pub fn offer(&self) -> Offer {
         let catalog = self.registry.catalog();
         let instructions: Vec<String> = catalog
             .parts()
@@ -197,21 +226,17 @@ impl Hub {
                 Some(format!("# {}\n\n{text}", part.server))
             })
             .collect();
-        let mut greeting = serde_json::json!({
-            "protocolVersion": revision.as_str(),
-            "capabilities": {
+        Offer {
+            capabilities: json!({
                 "tools": {"listChanged": true},
                 "prompts": {"listChanged": true},
                 "resources": {"subscribe": true, "listChanged": true},
                 "logging": {},
                 "completions": {},
-            },
-            "serverInfo": {"name": "mainstay", "title": "Mainstay", "version": env!("CARGO_PKG_VERSION")},
-        });
-        if !instructions.is_empty() {
-            greeting["instructions"] = instructions.join("\n\n").into();
+            }),
+            server_info: json!({"name": "mainstay", "title": "Mainstay", "version": env!("CARGO_PKG_VERSION")}),
+            instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),
         }
-        greeting.to_string()
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -357,6 +382,24 @@ impl Hub {
         });
     }
 
+    fn logs_for_requests(&self) -> MutexGuard<'_, Option<LogLevel>> {
+        // Held for a copy, never across an await.
+        self.logs_for_requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request wants log messages of this level, and all that are more severe.
+    pub fn want_logs(&self, level: LogLevel) {
+        let mut wanted = self.logs_for_requests();
+        if wanted.is_some_and(|wanted| wanted <= level) {
+            return;
+        }
+        *wanted = Some(level);
+        drop(wanted);
+        self.set_log_levels();
+    }
+
     /// Asks the servers for the most verbose level that any client wants.
     pub fn set_log_levels(&self) {
         for server in self.registry.servers() {
@@ -365,10 +408,12 @@ impl Hub {
     }
 
     fn set_log_level(&self, server: &Arc<Server>) {
+        let for_requests = *self.logs_for_requests();
         let level: Option<LogLevel> = self
             .all()
             .iter()
             .filter_map(|session| session.log_level())
+            .chain(for_requests)
             .min();
         let logs = server
             .view()
@@ -482,6 +527,8 @@ impl Hub {
     }
 
     fn sweep(&self) {
+        self.registry.queue().expire();
+        self.pool.sweep(UPSTREAM_IDLE);
         for session in self.all() {
             session.questions.expire();
             session.replay.expire();
@@ -503,5 +550,6 @@ impl Hub {
         for session in self.all() {
             self.end(&session.id, reason);
         }
+        self.pool.close();
     }
 }

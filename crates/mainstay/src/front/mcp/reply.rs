@@ -1,16 +1,19 @@
 //! What a request is answered with.
 
 use mainstay_core::{
+    era::{Era, code, result},
     failure::{Failure, FailureKind},
-    message,
+    message::{self, Method},
 };
 
 use crate::calls::Answer;
 
 /// A complete JSON-RPC response, on one line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reply {
     pub text: String,
+    /// The code, where it is an error.
+    pub error: Option<i64>,
     /// Whether the server answered by a stream, which the transparent path mirrors.
     pub streamed: bool,
     /// The client cancelled, and expects no answer any more.
@@ -21,6 +24,7 @@ impl Reply {
     fn plain(text: String) -> Self {
         Self {
             text,
+            error: None,
             streamed: false,
             cancelled: false,
         }
@@ -31,15 +35,32 @@ impl Reply {
     }
 
     pub fn error(id: &str, code: i64, text: &str) -> Self {
-        Self::plain(message::error_response(Some(id), code, text, None))
+        Self::of_error(message::error_response(Some(id), code, text, None), code)
+    }
+
+    /// A response that is an error with this code.
+    pub fn of_error(text: String, code: i64) -> Self {
+        Self {
+            error: Some(code),
+            ..Self::plain(text)
+        }
+    }
+
+    pub fn unknown_method(id: &str, name: &str) -> Self {
+        Self::error(
+            id,
+            code::METHOD_NOT_FOUND,
+            &format!("unknown method {name}"),
+        )
     }
 
     /// The server's own response under the client's id.
     pub fn answer(id: &str, answer: &Answer) -> Self {
+        let error = answer.frame.error();
         Self {
-            text: answer.frame.with_id(id),
+            error: error.map(|error| result::error_code(error).unwrap_or(code::INTERNAL_ERROR)),
             streamed: answer.streamed,
-            cancelled: false,
+            ..Self::plain(answer.frame.with_id(id))
         }
     }
 
@@ -52,18 +73,22 @@ impl Reply {
             Some(&failure.data()),
         );
         Self {
-            text,
-            streamed: false,
+            error: Some(failure.kind.rpc_code()),
             cancelled: failure.kind == FailureKind::Cancelled,
+            ..Self::plain(text)
         }
     }
 
     /// The failure of a known tool's server: a result with `isError`, which models read (design
     /// section 12).
-    pub fn tool_failure(id: &str, failure: &Failure) -> Self {
+    pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
         }
-        Self::plain(message::response(id, &failure.tool_result()))
+        let result = failure.tool_result();
+        Self::plain(match client {
+            Era::Legacy => message::response(id, &result),
+            Era::Modern => message::response(id, &result::to_modern(Method::ToolsCall, &result)),
+        })
     }
 }

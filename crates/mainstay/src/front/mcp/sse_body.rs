@@ -144,20 +144,25 @@ impl Drop for Connection {
 }
 
 impl Events {
-    /// The stream of a call: messages first, the reply last. Where the client can resume it, a task
-    /// of its own says all that, and goes on whatever becomes of the connection.
-    pub fn of_call(
+    /// The stream of a call: messages first, the reply last.
+    pub fn of_call(messages: Messages, reply: PendingReply) -> Self {
+        Self::new(Source::Call {
+            messages,
+            reply: Some(reply),
+            last: None,
+        })
+    }
+
+    /// The same in a session. Where its client can resume the stream, a task of its own says all that,
+    /// and goes on whatever becomes of the connection.
+    pub fn of_call_in(
         calls: &Calls,
         session: Arc<ClientSession>,
         messages: Messages,
         reply: PendingReply,
     ) -> Self {
         if !session.revision.resumes_streams() {
-            return Self::new(Source::Call {
-                messages,
-                reply: Some(reply),
-                last: None,
-            });
+            return Self::of_call(messages, reply);
         }
         let place = session.replay.open(Kind::Call);
         let mut telling = Box::pin(tell(Arc::clone(&session), place.stream, messages, reply));

@@ -7,8 +7,9 @@ use mainstay_core::{
     message::{self, Address, Kind, Method},
 };
 use serde_json::{Map, Value, value::RawValue};
+use tokio::sync::oneshot;
 
-use super::{reply::Reply, session::Entry};
+use super::reply::Reply;
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
     supervisor::Private,
@@ -37,43 +38,37 @@ pub fn unasked(params: &str) -> String {
 /// Forwards a request as it is, under our id.
 pub async fn answer(
     calls: &Calls,
-    private: &Arc<Private>,
+    upstream: Upstream,
     frame: &Frame,
     id: &str,
     address: &Address<'_>,
-    mut entry: Entry,
+    cancelled: oneshot::Receiver<String>,
     outlet: Outlet,
 ) -> Reply {
     let Some(request) = Request::new(frame.clone(), address.progress_token) else {
         return Reply::error(id, -32600, "a request is expected");
     };
-    let disabled = &private.server.config().disabled_tools;
+    let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
+    let disabled = &server.config().disabled_tools;
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| disabled.iter().any(|tool| tool == name))
     {
         let failure = Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {name}"));
-        return Reply::failure(
-            id,
-            &failure.of_server(&private.server.name).with("tool", name),
-        );
+        return Reply::failure(id, &failure.of_server(&server.name).with("tool", name));
     }
-    let upstream = Upstream::Private(Arc::clone(private));
-    match calls
-        .call(upstream, request, outlet, entry.cancelled())
-        .await
-    {
+    match calls.call(upstream, request, outlet, cancelled).await {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && !disabled.is_empty() => {
             let text = without(&answer.frame, id, disabled);
-            Reply {
-                text: text.unwrap_or_else(|| answer.frame.with_id(id)),
-                streamed: answer.streamed,
-                cancelled: false,
+            let reply = Reply::answer(id, &answer);
+            match text {
+                Some(text) => Reply { text, ..reply },
+                None => reply,
             }
         }
         Ok(answer) => Reply::answer(id, &answer),
         Err(failure) if frame.method() == Some(Method::ToolsCall) => {
-            Reply::tool_failure(id, &failure)
+            Reply::tool_failure(id, &failure, era)
         }
         Err(failure) => Reply::failure(id, &failure),
     }

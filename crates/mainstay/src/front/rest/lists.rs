@@ -142,6 +142,6 @@ fn text(item: &Item, member: &str) -> String {
 }
 
 /// Part of an item as it came, which was valid JSON as a whole.
-fn raw(json: &str) -> Raw {
+pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

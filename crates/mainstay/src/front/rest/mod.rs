@@ -8,6 +8,7 @@ mod lists;
 mod logs;
 mod refusal;
 mod reload;
+mod requests;
 mod servers;
 
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub fn router(door: Door) -> Router {
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
         .route(api::RELOAD, post(reload::reload))
+        .route(api::SERVER_REQUESTS, get(requests::list))
+        .route(api::REPLY, post(requests::answer))
         .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))

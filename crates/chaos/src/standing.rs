@@ -1,0 +1,86 @@
+//! Servers without a fault of their own: each keeps its session, and is never said to be unwell.
+//!
+//! What an ended session leaves behind shows here: a probe that ends after its session would do the
+//! next one harm if anybody listened (invariant 3).
+
+use std::{collections::HashMap, time::Instant};
+
+use serde_json::Value;
+
+pub struct Standing {
+    /// The sessions that shall stay, by server.
+    sessions: HashMap<String, Session>,
+    /// When all were looked at last.
+    pub looked_at: Instant,
+}
+
+#[derive(PartialEq)]
+struct Session {
+    /// RFC 3339, to the millisecond; `None` once it is lost.
+    since: Option<String>,
+    is_well: bool,
+}
+
+impl Standing {
+    pub fn new() -> Self {
+        Self {
+            sessions: HashMap::new(),
+            looked_at: Instant::now(),
+        }
+    }
+
+    /// Takes a look at a server without a fault, as REST shows it; says what is wrong, once.
+    pub fn look(&mut self, server: &str, state: &Value) -> Option<String> {
+        let now = Session {
+            since: state["connectedAt"].as_str().map(str::to_owned),
+            is_well: state["healthStatus"] == "healthy",
+        };
+        let before = self.sessions.get(server);
+        let lost = before.is_some_and(|it| it.since.is_some() && it.since != now.since);
+        let was_well = before.is_none_or(|it| it.is_well);
+        let what = if lost {
+            Some("lost its session")
+        } else if was_well && !now.is_well {
+            Some("is said to be unwell")
+        } else {
+            None
+        };
+        self.sessions.insert(server.to_owned(), now);
+        let (status, error) = (&state["status"], &state["lastError"]);
+        what.map(|what| {
+            format!("{server} {what} without a fault of its own; status {status}, error {error}")
+        })
+    }
+
+    /// Its session may go: it has a fault.
+    pub fn forget(&mut self, server: &str) {
+        self.sessions.remove(server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_goes_is_told_once_and_not_where_there_is_a_fault() {
+        let up = |at: &str| json!({"connectedAt": at, "healthStatus": "healthy"});
+        let unwell = json!({"connectedAt": "2", "healthStatus": "degraded"});
+        let down = json!({"status": "reconnecting"});
+        let mut standing = Standing::new();
+        let mut look = |state: &Value| standing.look("s", state).is_some();
+        assert_eq!(
+            [up("1"), up("1"), down].map(|it| look(&it)),
+            [false, false, true]
+        );
+        assert_eq!(
+            [up("2"), unwell.clone(), unwell].map(|it| look(&it)),
+            [false, true, false]
+        );
+        assert!(look(&up("3")));
+        standing.forget("s");
+        assert_eq!(standing.look("s", &up("4")), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Who asks, and what can be asked of them (specification "Elicitation", "Sampling", "Roots":
+//! capabilities; 2026-07-28 "`_meta`").
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    era::{
+        Caller, ClientCapabilities, Era, LogLevel, Revision,
+        modern::{self, BadMeta, RequestMeta},
+    },
+    message::{self, Method},
+};
+
+/// Capabilities, a question with its params, and the first revision at which it can be asked.
+type Row = (&'static str, Method, &'static str, Option<Revision>);
+
+#[test]
+fn a_question_takes_a_revision_and_a_capability() {
+    use Method::{CreateMessage, Elicit, Other, RootsList};
+    use Revision::{V2024_11_05, V2025_06_18, V2025_11_25};
+    const TOOLS: &str = r#"{"messages":[],"tools":[]}"#;
+    const URL: &str = r#"{"mode":"url","url":"https://x"}"#;
+    let rows: [Row; 18] = [
+        (r#"{"sampling":{}}"#, CreateMessage, "{}", Some(V2024_11_05)),
+        (r#"{"sampling":{}}"#, CreateMessage, TOOLS, None),
+        (
+            r#"{"sampling":{"tools":{}}}"#,
+            CreateMessage,
+            TOOLS,
+            Some(V2025_11_25),
+        ),
+        (
+            r#"{"sampling":{"tools":{}}}"#,
+            CreateMessage,
+            "{}",
+            Some(V2024_11_05),
+        ),
+        (
+            r#"{"roots":{"listChanged":true}}"#,
+            RootsList,
+            "{}",
+            Some(V2024_11_05),
+        ),
+        ("{}", CreateMessage, "{}", None),
+        ("{}", RootsList, "{}", None),
+        ("{}", Elicit, "{}", None),
+        (r#"{"elicitation":null}"#, Elicit, "{}", None),
+        (r#"{"elicitation":{}}"#, Elicit, "{}", Some(V2025_06_18)),
+        (
+            r#"{"elicitation":{}}"#,
+            Elicit,
+            r#"{"mode":"form"}"#,
+            Some(V2025_06_18),
+        ),
+        (r#"{"elicitation":{}}"#, Elicit, URL, None),
+        (
+            r#"{"elicitation":{"url":{}}}"#,
+            Elicit,
+            URL,
+            Some(V2025_11_25),
+        ),
+        (r#"{"elicitation":{"url":{}}}"#, Elicit, "{}", None),
+        (
+            r#"{"elicitation":{"form":{},"url":{}}}"#,
+            Elicit,
+            "{}",
+            Some(V2025_06_18),
+        ),
+        (
+            r#"{"elicitation":{"form":{},"url":{}}}"#,
+            Elicit,
+            URL,
+            Some(V2025_11_25),
+        ),
+        ("not json", Elicit, "{}", None),
+        // An extension's question is the client's to refuse.
+        ("{}", Other, "{}", Some(V2024_11_05)),
+    ];
+    for (capabilities, question, params, since) in rows {
+        for revision in Revision::ALL {
+            let caller = Caller {
+                revision,
+                capabilities: Arc::new(ClientCapabilities::read(capabilities)),
+                client_info: None,
+                log_level: None,
+            };
+            let expected = since.is_some_and(|since| revision >= since);
+            let row = format!("{capabilities} {} {params} {revision}", question.name());
+            assert_eq!(caller.takes(question, params), expected, "{row}");
+        }
+    }
+}
+
+#[test]
+fn capabilities_cross_the_eras_without_what_only_one_of_them_means() {
+    let declared = ClientCapabilities::read(
+        r#"{"x":1.0,"roots":{"listChanged":true},"tasks":{"list":{}},
+            "extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}"#,
+    );
+    assert!(declared.tasks && declared.roots);
+    assert_eq!(
+        declared.for_era(Era::Modern),
+        r#"{"x":1.0,"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"a/b":{}}}"#
+    );
+    assert_eq!(
+        declared.for_era(Era::Legacy),
+        r#"{"x":1.0,"roots":{},"tasks":{"list":{}},"extensions":{"a/b":{}}}"#
+    );
+    let plain = ClientCapabilities::read(r#"{"elicitation": {"url": {}}}"#);
+    assert_eq!(plain.for_era(Era::Modern), plain.raw());
+    assert_eq!(ClientCapabilities::read("7"), ClientCapabilities::none());
+}
+
+#[test]
+fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
+    let params = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+        "io.modelcontextprotocol/clientInfo":{"name":"x","version":"1","icons":[]},
+        "io.modelcontextprotocol/clientCapabilities":{"sampling":{}},
+        "io.modelcontextprotocol/logLevel":"notice"}}"#;
+    let meta = modern::request_meta(Some(params)).expect("a complete _meta");
+    let caller = Caller::modern(&meta).expect("a known version");
+    assert_eq!(caller.log_level, Some(LogLevel::Notice));
+    let initialize = caller.initialize_params(Revision::V2025_06_18);
+    assert_eq!(
+        initialize,
+        r#"{"protocolVersion":"2025-06-18","capabilities":{"sampling":{}},"clientInfo":{"name":"x","version":"1","icons":[]}}"#
+    );
+    let again = Caller::initialized(&initialize, Revision::V2025_06_18);
+    assert_eq!(
+        (again.capabilities, again.client_info),
+        (caller.capabilities, caller.client_info)
+    );
+}
+
+/// An incomplete `_meta` is −32602 with HTTP 400, an unknown version −32022 with what is supported.
+#[test]
+fn what_is_wrong_with_a_meta_has_its_code() {
+    const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
+    let of = |meta: &str| format!(r#"{{"_meta":{meta}}}"#);
+    for params in [
+        "{}".to_owned(),
+        of("{}"),
+        of("7"),
+        of(&format!("{{{VERSION}}}")),
+        of(&format!("{{{CAPABILITIES}}}")),
+        of(&format!("{{{VERSION},{VERSION},{CAPABILITIES}}}")),
+        of(&format!(
+            r#"{{{VERSION},"io.modelcontextprotocol/clientCapabilities":[]}}"#
+        )),
+        of(&format!(
+            r#"{{"io.modelcontextprotocol/protocolVersion":7,{CAPABILITIES}}}"#
+        )),
+        of(&format!(
+            r#"{{{VERSION},{CAPABILITIES},"io.modelcontextprotocol/clientInfo":"x"}}"#
+        )),
+        of(&format!(
+            r#"{{{VERSION},{CAPABILITIES},"io.modelcontextprotocol/logLevel":"loud"}}"#
+        )),
+        format!(r#"{{"_meta":{{{VERSION},{CAPABILITIES}}},"_meta":{{}}}}"#),
+    ] {
+        let bad = modern::request_meta(Some(&params)).expect_err(&params);
+        assert_eq!(
+            (bad.code(), bad.http_status(), bad.data()),
+            (-32602, 400, None),
+            "{params}"
+        );
+    }
+    assert!(matches!(
+        modern::request_meta(None),
+        Err(BadMeta::Missing(_))
+    ));
+
+    for (requested, known) in [("2026-07-28", true), ("2025-11-25", false), ("x", false)] {
+        let meta = RequestMeta {
+            protocol_version: requested.into(),
+            client_info: None,
+            client_capabilities: "{}",
+            log_level: None,
+        };
+        match meta.revision() {
+            Ok(revision) => assert!(known && revision.as_str() == requested),
+            Err(bad) => {
+                assert!(!known && bad.code() == -32022 && bad.http_status() == 400);
+                let data = bad.data().expect("data").to_string();
+                let expected = r#"{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"requested":"#;
+                assert_eq!(data, format!(r#"{expected}"{requested}"}}"#));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_is_modern_by_meta_or_version_or_method_header() {
+    let of = |meta: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"_meta":{meta}}}}}"#)
+    };
+    let (bare, full) = (
+        of("{}"),
+        of(r#"{"io.modelcontextprotocol/logLevel":"info"}"#),
+    );
+    for (text, version, method, expected) in [
+        (&bare, None, false, false),
+        (&bare, Some("2025-11-25"), false, false),
+        (&bare, Some("2026-07-28"), false, true),
+        (&bare, Some("1999-01-01"), false, true),
+        (&bare, None, true, true),
+        (&full, None, false, true),
+        (&full, Some("2025-11-25"), false, true),
+    ] {
+        let envelope = message::peek(text).expect("a message");
+        assert_eq!(
+            modern::is_modern(&envelope, version, method),
+            expected,
+            "{text} {version:?} {method}"
+        );
+    }
+}
+
+#[test]
+fn a_modern_error_is_evidence_and_any_other_is_none() {
+    for (code, expected) in [
+        ("-32020", true),
+        ("-32021", true),
+        ("-32022", true),
+        ("-32601", false),
+        ("-32042", false),
+        ("\"-32022\"", false),
+    ] {
+        let error = format!(r#"{{"code":{code},"message":"x"}}"#);
+        assert_eq!(modern::is_modern_error(&error), expected, "{code}");
+    }
+    assert!(!modern::is_modern_error("null"));
+    let error = r#"{"code":-32022,"data":{"supported":["2027-01-01","2026-07-28","2025-03-26"]}}"#;
+    assert_eq!(
+        modern::offered_instead(error),
+        [Revision::V2026_07_28, Revision::V2025_03_26]
+    );
+    assert!(modern::offered_instead("{}").is_empty());
+}
+
+#[test]
+fn a_refused_question_names_the_capability_that_is_missing() {
+    let (message, data) = modern::missing_capability(Method::Elicit, r#"{"mode":"url"}"#);
+    assert!(message.contains("elicitation/create"));
+    assert_eq!(
+        data.to_string(),
+        r#"{"requiredCapabilities":{"elicitation":{"url":{}}}}"#
+    );
+    let (_, data) = modern::missing_capability(Method::CreateMessage, "{}");
+    assert_eq!(
+        data.to_string(),
+        r#"{"requiredCapabilities":{"sampling":{}}}"#
+    );
+}

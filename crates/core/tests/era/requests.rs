@@ -1,0 +1,101 @@
+//! Requests on their way to the other era (2026-07-28, "`_meta`").
+
+use std::sync::Arc;
+
+use mainstay_core::era::{Caller, ClientCapabilities, LogLevel, Revision, modern, request};
+use proptest::prelude::*;
+
+use crate::json;
+
+fn caller() -> Caller {
+    Caller {
+        revision: Revision::V2025_11_25,
+        capabilities: Arc::new(ClientCapabilities::read(
+            r#"{"roots":{"listChanged":true},"sampling":{},"tasks":{}}"#,
+        )),
+        client_info: Some(r#"{"name":"x","version":"1"}"#.into()),
+        log_level: Some(LogLevel::Warning),
+    }
+}
+
+const META: &str = concat!(
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"#,
+    r#""io.modelcontextprotocol/clientCapabilities":{"roots":{},"sampling":{}},"#,
+    r#""io.modelcontextprotocol/logLevel":"warning""#,
+);
+
+#[test]
+fn a_request_says_who_asks_and_keeps_what_it_said() {
+    for (before, after) in [
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_owned(),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{{META}}}}}}}"#),
+        ),
+        (
+            r#"{"params":{"_meta":{"progressToken":7,"traceparent":"00-x"},"name":"a"},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}"#.to_owned(),
+            format!(r#"{{"params":{{"_meta":{{"progressToken":7,"traceparent":"00-x",{META}}},"name":"a"}},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}}"#),
+        ),
+        // Who the client claims to be in passing is not who it is.
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1","a":1,"io.modelcontextprotocol/protocolVersion":"2"}}}"#.to_owned(),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"_meta":{{{}}}}}}}"#, META.replacen(',', r#","a":1,"#, 1)),
+        ),
+    ] {
+        assert_eq!(request::to_modern(&before, &caller()), after);
+    }
+    let silent = Caller {
+        client_info: None,
+        log_level: None,
+        ..caller()
+    };
+    let text = request::to_modern(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &silent);
+    let params = mainstay_core::message::member(&text, "params");
+    let meta = modern::request_meta(params).expect("a complete _meta");
+    assert_eq!((meta.client_info, meta.log_level), (None, None));
+}
+
+#[test]
+fn a_session_has_said_already_who_asks() {
+    for (before, after) in [
+        (
+            format!(r#"{{"id":1,"params":{{"_meta":{{{META}}},"name":"a"}},"method":"tools/call","jsonrpc":"2.0"}}"#),
+            r#"{"id":1,"params":{"name":"a"},"method":"tools/call","jsonrpc":"2.0"}"#,
+        ),
+        (
+            format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
+            r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
+        ),
+        // Answers belong to whoever asked; elsewhere the words are anybody's.
+        (
+            r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
+            r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,
+        ),
+        (
+            r#"{"id":1,"method":"x","params":{"requestState":"x"}}"#.to_owned(),
+            r#"{"id":1,"method":"x","params":{"requestState":"x"}}"#,
+        ),
+    ] {
+        assert_eq!(request::to_legacy(&before), after);
+    }
+}
+
+proptest! {
+    /// There and back again, a legacy request is the one it was: unknown members, order, numbers.
+    #[test]
+    fn what_both_eras_know_survives_the_way_there_and_back(
+        arguments in json::value(),
+        unknown in json::value(),
+        token in json::value(),
+        with_meta in any::<bool>(),
+    ) {
+        let flat = |text: &str| text.replace(['\n', '\r'], "");
+        let meta = if with_meta { format!(r#""_meta":{{"progressToken":{token},"a/b":{unknown}}},"#) } else { String::new() };
+        let text = flat(&format!(
+            r#"{{"unknown":{unknown},"jsonrpc":"2.0","id":12345678901234567890123,"method":"tools/call","params":{{"arguments":{arguments},{meta}"name":"a"}}}}"#
+        ));
+        let there = request::to_modern(&text, &caller());
+        prop_assert!(there.contains(META));
+        prop_assert_eq!(request::to_legacy(&there), text);
+    }
+}

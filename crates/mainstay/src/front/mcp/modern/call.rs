@@ -1,0 +1,68 @@
+//! An answer on its way, and its end before its time.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::{
+    calls::{Calls, Cancel, Detachable, Messages},
+    front::mcp::reply::Reply,
+};
+
+/// What a request is answered with, once it is known, and what is said before.
+pub struct Call {
+    /// Dropped, it cancels what goes on upstream (specification, "Cancellation").
+    pub reply: Pin<Box<dyn Future<Output = Reply> + Send>>,
+    pub messages: Messages,
+}
+
+impl Call {
+    /// `cancel` makes `reply` end soon, with a failure that nobody waits for.
+    pub fn new(
+        calls: &Calls,
+        reply: impl Future<Output = Reply> + Send + 'static,
+        messages: Messages,
+        cancel: Cancel,
+    ) -> Self {
+        Self {
+            reply: Box::pin(Cancelling {
+                cancel: Some(cancel),
+                reply: calls.detachable(reply),
+            }),
+            messages,
+        }
+    }
+}
+
+struct Cancelling<F>
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    cancel: Option<Cancel>,
+    reply: Detachable<F>,
+}
+
+impl<F> Future for Cancelling<F>
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        Pin::new(&mut self.reply).poll(context)
+    }
+}
+
+impl<F> Drop for Cancelling<F>
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    /// The rest of the call, which tells the server, runs on without us.
+    fn drop(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            // The call may be over.
+            cancel.send("the client has gone".to_owned()).ok();
+        }
+    }
+}

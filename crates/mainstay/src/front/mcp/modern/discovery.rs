@@ -1,0 +1,28 @@
+//! Answers to `server/discover` that are ours.
+
+use mainstay_core::era::{discovery, modern};
+use serde_json::json;
+
+use crate::front::mcp::hub::Hub;
+
+/// What the gateway offers of all servers.
+pub fn of_all(hub: &Hub) -> String {
+    let offer = hub.offer();
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": modern::supported_versions(),
+        "capabilities": offer.capabilities,
+        "_meta": {"io.modelcontextprotocol/serverInfo": offer.server_info},
+        "ttlMs": 0,
+        "cacheScope": "private",
+    });
+    if let Some(instructions) = offer.instructions {
+        result["instructions"] = instructions.into();
+    }
+    result.to_string()
+}
+
+/// What a legacy server said of itself when it was greeted (JSON text).
+pub fn of_legacy(initialized: &str) -> String {
+    discovery::from_initialize(initialized)
+}

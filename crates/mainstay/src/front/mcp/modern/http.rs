@@ -1,0 +1,182 @@
+//! Streamable HTTP of 2026-07-28: POST only, and headers that repeat the body.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode};
+use mainstay_core::{
+    catalog::{Catalog, ListKind},
+    era::{
+        headers::{self, HeaderMismatch, Inbound},
+        modern::{self, Refused},
+    },
+    message::{self, Kind},
+};
+
+use super::{Call, admit, answer, id, refusal};
+use crate::{
+    front::mcp::{
+        http::{self as door, Accepts, Answer, HEAD_HOLD, Refusal, SESSION_ID},
+        hub::Hub,
+        reply::Reply,
+        session::Scope,
+        sse_body::Events,
+    },
+    transport::Frame,
+};
+
+/// Whether a message comes from a client without a session.
+pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
+    let version = headers.get(headers::VERSION);
+    // One that is no text is no revision's name either.
+    let version = version.map(|version| version.to_str().unwrap_or_default());
+    modern::is_modern(
+        frame.envelope(),
+        version,
+        headers.contains_key(headers::METHOD),
+    )
+}
+
+/// Whether someone without a session wants what only a session has.
+pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
+    let version = headers.get(headers::VERSION);
+    let version = version.and_then(|version| version.to_str().ok());
+    [Method::GET, Method::DELETE].contains(method)
+        && !headers.contains_key(SESSION_ID)
+        && version.is_some_and(modern::is_spoken)
+}
+
+/// Serves one message.
+pub async fn post(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    headers: &HeaderMap,
+    frame: Frame,
+    accepts: Accepts,
+) -> Result<Answer, Refusal> {
+    match frame.envelope().kind {
+        Kind::Request { .. } => {}
+        // There is none that concerns us: who wants to cancel closes the stream.
+        Kind::Notification { .. } => return Ok(door::status(StatusCode::ACCEPTED)),
+        Kind::Response { .. } => {
+            return Err(Refusal::new(
+                StatusCode::BAD_REQUEST,
+                "clients send no responses",
+            ));
+        }
+    }
+    let inbound = Inbound::of(
+        headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes())),
+    );
+    let caller = match admit(&frame, Some(&inbound)) {
+        Ok(caller) => caller,
+        Err(refused) => return Ok(refuse(&frame, &refused)),
+    };
+    door::admit(hub, headers, Some(id(&frame)))?;
+    if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
+        return Ok(refuse(&frame, &mismatch.into()));
+    }
+    Ok(respond(answer(hub, scope, frame, caller), accepts).await)
+}
+
+fn refuse(frame: &Frame, refused: &Refused) -> Answer {
+    let status = StatusCode::from_u16(refused.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
+    door::json(status, refusal(id(frame), refused).text)
+}
+
+/// Answers as JSON or as a stream, whichever turns out right.
+async fn respond(call: Call, accepts: Accepts) -> Answer {
+    let Call {
+        mut reply,
+        messages,
+    } = call;
+    if !accepts.events {
+        return whole(reply.await);
+    }
+    tokio::select! {
+        biased;
+        reply = &mut reply => {
+            let plain = accepts.json && !reply.streamed || status_of(&reply).is_some();
+            if plain && messages.is_empty() {
+                return whole(reply);
+            }
+            let reply = Box::pin(std::future::ready(reply));
+            return door::events(Events::of_call(messages, reply));
+        }
+        () = messages.stirred() => {}
+        () = tokio::time::sleep(HEAD_HOLD) => {}
+    }
+    door::events(Events::of_call(messages, reply))
+}
+
+fn whole(reply: Reply) -> Answer {
+    door::json(status_of(&reply).unwrap_or(StatusCode::OK), reply.text)
+}
+
+/// The status that the specification has for an error, if it has one.
+fn status_of(reply: &Reply) -> Option<StatusCode> {
+    let status = modern::http_status(reply.error?)?;
+    StatusCode::from_u16(status).ok()
+}
+
+/// Compares `Mcp-Param-*` with the arguments of a call, as the tool's schema says. Who calls a tool that
+/// is not known waits for the list.
+async fn check_params(
+    hub: &Hub,
+    scope: &Scope,
+    frame: &Frame,
+    inbound: &Inbound<'_>,
+) -> Result<(), HeaderMismatch> {
+    if frame.method() != Some(message::Method::ToolsCall) {
+        return Ok(());
+    }
+    let Some(name) = frame.text_param("name") else {
+        return Ok(());
+    };
+    let (server, original) = match scope {
+        Scope::One(server) => (Arc::clone(server), name),
+        Scope::All => {
+            let target = |catalog: &Catalog| catalog.tool(&name).ok().cloned();
+            let mut found = target(&hub.registry.catalog());
+            if found.is_none() {
+                hub.registry.settled().await;
+                found = target(&hub.registry.catalog());
+            }
+            let server = found
+                .as_ref()
+                .and_then(|target| hub.registry.named(&target.server));
+            match (found, server) {
+                (Some(target), Some(server)) => (server, target.original.to_string()),
+                // Nobody has it, which is said in its own way.
+                _ => return Ok(()),
+            }
+        }
+    };
+    if server.catalog().is_none() {
+        hub.registry.listed(&server).await;
+    }
+    let catalog = server.catalog();
+    let tool = catalog
+        .as_deref()
+        .and_then(|catalog| catalog.item(ListKind::Tools, &original));
+    let Some(schema) = tool
+        .and_then(|tool| tool.member("inputSchema"))
+        .filter(|schema| schema.contains(headers::ANNOTATION))
+    else {
+        return Ok(());
+    };
+    // A tool whose headers are invalid has none.
+    let Ok(params) = headers::param_headers(schema) else {
+        return Ok(());
+    };
+    inbound.check_params(&params, frame.param("arguments"))
+}
+
+/// What is not spoken here any more, or is not yet.
+pub fn misplaced() -> Refusal {
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this revision knows POST only",
+    )
+}

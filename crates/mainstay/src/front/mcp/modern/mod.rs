@@ -1,0 +1,202 @@
+//! Clients without a session (2026-07-28): each request says who asks, and is a scope of its own. What
+//! goes away with its answer's stream is cancelled.
+
+mod call;
+mod discovery;
+pub mod http;
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    era::{
+        Caller, Era, code,
+        headers::Inbound,
+        modern::{self, Refused},
+        questions::{self, Answers},
+    },
+    message::{self, InvalidParams, Kind, Method},
+};
+use tokio::{sync::oneshot, time::Instant};
+
+pub use self::call::Call;
+use super::{
+    aggregate::{self, Asked},
+    hub::Hub,
+    pool::Seat,
+    reply::Reply,
+    session::Scope,
+    transparent,
+};
+use crate::{
+    calls::{Client, Outlet, Upstream},
+    supervisor::Server,
+    transport::Frame,
+};
+
+/// Who sends this request, if it may be served.
+pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Refused> {
+    let (meta, _) = modern::admit(&frame.method_name(), frame.params(), headers)?;
+    Ok(Caller::modern(&meta)?)
+}
+
+/// Why a request was not let in, as its answer.
+pub fn refusal(id: &str, refused: &Refused) -> Reply {
+    let text = message::error_response(
+        Some(id),
+        refused.code(),
+        &refused.to_string(),
+        refused.data().as_ref(),
+    );
+    Reply::of_error(text, refused.code())
+}
+
+/// The id of a request, as JSON text.
+pub fn id(frame: &Frame) -> &str {
+    match frame.envelope().kind {
+        Kind::Request { id, .. } | Kind::Response { id, .. } => frame.get(id),
+        Kind::Notification { .. } => "null",
+    }
+}
+
+/// Begins to answer a request that was let in.
+pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Call {
+    let level = caller.log_level;
+    let client = Arc::new(Client::unasked(caller));
+    let (outlet, messages) = Outlet::new(client, level);
+    let (cancel, cancelled) = oneshot::channel();
+    let request = Request {
+        hub: Arc::clone(hub),
+        scope,
+        frame,
+        outlet,
+        foreign_state: false,
+    };
+    Call::new(
+        &hub.calls,
+        request.reply(cancelled, Seat::default()),
+        messages,
+        cancel,
+    )
+}
+
+/// What a request brings from earlier attempts at it.
+fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
+    match (frame.method(), frame.params()) {
+        (Some(method), Some(params)) if questions::may_ask(method) => questions::answers(params),
+        _ => Ok(None),
+    }
+}
+
+/// One request on its way.
+struct Request {
+    hub: Arc<Hub>,
+    scope: Scope,
+    frame: Frame,
+    outlet: Outlet,
+    /// It brings a `requestState` that is none of ours: only a modern server can know it.
+    foreign_state: bool,
+}
+
+impl Request {
+    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Seat) -> Reply {
+        let id = id(&self.frame);
+        let address = match message::address(self.frame.text(), self.frame.envelope()) {
+            Ok(address) => address,
+            Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
+        };
+        if let Some(level) = self.outlet.client.caller.log_level {
+            self.hub.want_logs(level);
+        }
+        let method = self.frame.method().unwrap_or(Method::Other);
+        let reply = match &self.scope {
+            Scope::All if method == Method::Discover => {
+                self.hub.registry.settled().await;
+                Reply::result(id, &discovery::of_all(&self.hub))
+            }
+            Scope::All => {
+                let asked = Asked {
+                    hub: &self.hub,
+                    frame: &self.frame,
+                    address: &address,
+                    cancelled,
+                    outlet: self.outlet.clone(),
+                    foreign_state: self.foreign_state,
+                };
+                aggregate::answer(asked).await
+            }
+            Scope::One(server) => {
+                let upstream = match self.upstream(server, method, &seat).await {
+                    Ok(upstream) => upstream,
+                    Err(reply) => return reply,
+                };
+                transparent::answer(
+                    &self.hub.calls,
+                    upstream,
+                    &self.frame,
+                    id,
+                    &address,
+                    cancelled,
+                    self.outlet.clone(),
+                )
+                .await
+            }
+        };
+        as_modern(id, method, reply)
+    }
+
+    /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
+    /// one. Or the answer, where that is ours.
+    async fn upstream(
+        &self,
+        server: &Arc<Server>,
+        method: Method,
+        seat: &Seat,
+    ) -> Result<Upstream, Reply> {
+        let id = id(&self.frame);
+        self.hub.registry.attempted(server).await;
+        let session = match server.view().session {
+            Some(session) => session,
+            None => {
+                let deadline = Instant::now() + server.config().policy.connect_timeout;
+                let session = server.session(deadline).await;
+                session.map_err(|failure| Reply::failure(id, &failure))?
+            }
+        };
+        if session.greeting.revision.era() == Era::Modern {
+            return Ok(Upstream::Shared(Arc::clone(server)));
+        }
+        if method == Method::Discover {
+            let result = session.initialize_answer.result().unwrap_or("{}");
+            return Err(Reply::result(id, &discovery::of_legacy(result)));
+        }
+        if modern::is_removed(method) {
+            return Err(Reply::unknown_method(id, &self.frame.method_name()));
+        }
+        if self.foreign_state {
+            return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
+        }
+        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
+        let private = lease.private();
+        seat.take(lease);
+        Ok(Upstream::Private(private))
+    }
+}
+
+/// Never run anew what may have run already.
+pub const UNKNOWN_STATE: &str =
+    "\"requestState\" belongs to no call of this kind that is in progress";
+
+/// An error of ours with the code that modern revisions have for it.
+fn as_modern(id: &str, method: Method, reply: Reply) -> Reply {
+    if reply.error != Some(code::RESOURCE_NOT_FOUND) {
+        return reply;
+    }
+    let error = message::member(&reply.text, "error").unwrap_or("{}");
+    let error = mainstay_core::era::result::error_to_modern(method, None, error);
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+    Reply {
+        text,
+        error: Some(code::INVALID_PARAMS),
+        ..reply
+    }
+}

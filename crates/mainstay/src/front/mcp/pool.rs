@@ -1,0 +1,170 @@
+//! Sessions of legacy servers that clients without a session share: one for each set of capabilities
+//! that clients declare, since a session's are fixed when it opens (protocol brief, section 2).
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::ServerRequests,
+    era::{Caller, ClientCapabilities, Era, Revision, questions},
+    message::Method,
+};
+use tokio::time::Instant;
+
+use crate::{
+    supervisor::{Private, Server},
+    transport::{self, Listener, Notice, Question},
+};
+
+/// The sessions of all servers, oldest first.
+#[derive(Debug, Default)]
+pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
+
+/// One of them. It opens at its first use.
+#[derive(Debug)]
+pub struct Pooled {
+    profile: Box<str>,
+    pub private: Arc<Private>,
+    /// Calls and listeners at work.
+    leases: AtomicUsize,
+    /// Calls of them that wait for a person.
+    parked: AtomicUsize,
+    last_used: Mutex<Instant>,
+}
+
+impl Pool {
+    fn sessions(&self) -> MutexGuard<'_, Vec<Arc<Pooled>>> {
+        // Held for an operation on the list, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session of this server for this client. One with a call that waits for a person is left to that
+    /// call: on a pipe nobody could tell whom another question is for.
+    pub fn lease(&self, server: &Arc<Server>, caller: &Caller) -> Lease {
+        let capabilities = match server.config().server_requests {
+            // It must not wait for an answer that cannot come (E14).
+            Some(ServerRequests::Reject) => "{}".into(),
+            _ => caller.capabilities.for_era(Era::Legacy),
+        };
+        let mut sessions = self.sessions();
+        let fit = sessions.iter().find(|session| {
+            Arc::ptr_eq(&session.private.server, server)
+                && *session.profile == *capabilities
+                && session.parked.load(Ordering::Relaxed) == 0
+        });
+        let session = fit.map(Arc::clone).unwrap_or_else(|| {
+            let session = Arc::new(Pooled::new(server, &capabilities));
+            sessions.push(Arc::clone(&session));
+            session
+        });
+        session.leases.fetch_add(1, Ordering::Relaxed);
+        Lease(session)
+    }
+
+    /// Closes sessions that nobody has used for so long.
+    pub fn sweep(&self, idle: Duration) {
+        self.sessions().retain(|session| !session.is_idle(idle));
+    }
+
+    /// Closes what nobody uses.
+    pub fn close(&self) {
+        self.sweep(Duration::ZERO);
+    }
+}
+
+impl Pooled {
+    fn new(server: &Arc<Server>, capabilities: &str) -> Self {
+        let declared = ClientCapabilities::read(capabilities);
+        let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
+        let listener = Arc::new(Unattributed {
+            server: Arc::clone(server),
+        });
+        Self {
+            profile: capabilities.into(),
+            private: Arc::new(server.private(initialize, listener)),
+            leases: AtomicUsize::new(0),
+            parked: AtomicUsize::new(0),
+            last_used: Mutex::new(Instant::now()),
+        }
+    }
+
+    fn last_used(&self) -> MutexGuard<'_, Instant> {
+        // Held for a copy, never across an await.
+        self.last_used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_idle(&self, idle: Duration) -> bool {
+        self.leases.load(Ordering::Relaxed) == 0 && self.last_used().elapsed() >= idle
+    }
+}
+
+/// Keeps a session from being closed.
+#[derive(Debug)]
+pub struct Lease(Arc<Pooled>);
+
+impl Lease {
+    pub fn private(&self) -> Arc<Private> {
+        Arc::clone(&self.0.private)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        *self.0.last_used() = Instant::now();
+        self.0.leases.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A call's place in a pooled session, if it has one.
+#[derive(Debug, Default)]
+pub struct Seat(OnceLock<Lease>);
+
+impl Seat {
+    pub fn take(&self, lease: Lease) {
+        // A call goes to one server.
+        self.0.set(lease).ok();
+    }
+
+    /// The call waits for a person, until the guard is dropped.
+    pub fn park(&self) -> Option<Waiting> {
+        let lease = self.0.get()?;
+        lease.0.parked.fetch_add(1, Ordering::Relaxed);
+        Some(Waiting(Arc::clone(&lease.0)))
+    }
+}
+
+/// See [`Seat::park`].
+#[derive(Debug)]
+pub struct Waiting(Arc<Pooled>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.parked.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a pooled session says outside of calls.
+#[derive(Debug)]
+struct Unattributed {
+    server: Arc<Server>,
+}
+
+impl Listener for Unattributed {
+    /// What belongs to no request reaches none (specification 2026-07-28, "Logging").
+    fn hear(&self, _notice: Notice) {}
+
+    /// Nobody knows whom it is for: it is refused, but for what the configuration answers.
+    fn ask(&self, question: Question) {
+        let config = self.server.config();
+        if question.method() == Method::RootsList && !config.roots.is_empty() {
+            question.result(&questions::roots(&config.roots));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests of servers that no client could be asked, until someone answers them by hand
+//! (`serverRequests: "queue"`, Y8).
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::ids::ServerName;
+use tokio::time::Instant;
+
+use crate::transport::Question;
+
+/// How long a request waits (Y8).
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Requests that wait at once; one more is refused.
+const MAX_WAITING: usize = 256;
+
+/// Internal error: the protocol has no code for it.
+const NOT_ANSWERED: i64 = -32603;
+
+#[derive(Debug, Default)]
+pub struct Queue(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last_id: u64,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    server: ServerName,
+    question: Question,
+    asked_at: SystemTime,
+    until: Instant,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub id: u64,
+    pub server: ServerName,
+    pub method: String,
+    /// JSON text.
+    pub params: String,
+    pub asked_at: SystemTime,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Held for a map operation, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request of this server; one too many is refused: it is dropped.
+    pub fn enter(&self, server: &ServerName, question: Question) {
+        self.expire();
+        let mut state = self.state();
+        if state.waiting.len() >= MAX_WAITING {
+            tracing::warn!(%server, "a request of the server was refused: too many are waiting");
+            return;
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        let waiting = Waiting {
+            server: server.clone(),
+            question,
+            asked_at: SystemTime::now(),
+            until: Instant::now() + PATIENCE,
+        };
+        state.waiting.insert(id, waiting);
+    }
+
+    /// What waits, oldest first.
+    pub fn list(&self) -> Vec<Queued> {
+        self.expire();
+        let shown = |(id, waiting): (&u64, &Waiting)| {
+            let frame = waiting.question.frame();
+            Queued {
+                id: *id,
+                server: waiting.server.clone(),
+                method: frame.method_name(),
+                params: frame.params().unwrap_or("{}").to_owned(),
+                asked_at: waiting.asked_at,
+            }
+        };
+        self.state().waiting.iter().map(shown).collect()
+    }
+
+    /// Takes one out, to be answered.
+    pub fn take(&self, id: u64) -> Option<Question> {
+        self.expire();
+        let waiting = self.state().waiting.remove(&id)?;
+        Some(waiting.question)
+    }
+
+    /// Refuses what has waited for too long.
+    pub fn expire(&self) {
+        let now = Instant::now();
+        let expired = {
+            let mut state = self.state();
+            let expired = state
+                .waiting
+                .extract_if(.., |_, waiting| waiting.until <= now);
+            expired.collect::<Vec<_>>()
+        };
+        for (_, waiting) in expired {
+            waiting
+                .question
+                .refuse(NOT_ANSWERED, "nobody answered in time");
+        }
+    }
+}

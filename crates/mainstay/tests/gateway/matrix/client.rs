@@ -1,0 +1,285 @@
+//! A client of any revision: the same wishes, said as its revision says them.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    client::{Http, Stream, value},
+    gateway::{Gateway, soon},
+};
+
+pub const MODERN: &str = "2026-07-28";
+pub const REVISIONS: [&str; 5] = [
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    MODERN,
+];
+
+/// What a client can be asked, as far as its revision knows such questions.
+fn capabilities(revision: &str) -> Value {
+    let mut all = json!({"sampling": {}, "roots": {}});
+    match revision {
+        "2024-11-05" | "2025-03-26" => {}
+        "2025-06-18" => all["elicitation"] = json!({}),
+        _ => all["elicitation"] = json!({"form": {}, "url": {}}),
+    }
+    all
+}
+
+pub struct Client {
+    http: Http,
+    pub revision: &'static str,
+    session: Option<String>,
+    next_id: std::cell::Cell<u64>,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Outcome {
+    pub status: StatusCode,
+    /// Notifications and questions before the response.
+    pub before: Vec<Value>,
+    pub response: Value,
+}
+
+impl Outcome {
+    pub fn result(&self) -> &Value {
+        &self.response["result"]
+    }
+
+    /// The methods of what came before.
+    pub fn heard(&self, method: &str) -> Vec<&Value> {
+        self.before
+            .iter()
+            .filter(|it| it["method"] == method)
+            .collect()
+    }
+}
+
+impl Client {
+    pub async fn connect(gateway: &Gateway, path: &str, revision: &'static str) -> Self {
+        let mut client = Self {
+            http: gateway.stranger(path),
+            revision,
+            session: None,
+            next_id: std::cell::Cell::new(0),
+        };
+        if !client.is_modern() {
+            client.initialize().await;
+        }
+        client
+    }
+
+    pub fn is_modern(&self) -> bool {
+        self.revision == MODERN
+    }
+
+    async fn initialize(&mut self) {
+        let params = json!({
+            "protocolVersion": self.revision,
+            "capabilities": capabilities(self.revision),
+            "clientInfo": {"name": "matrix", "version": "1"},
+        });
+        let mut stream = self.begin("initialize", params).await;
+        let answered = read(&mut stream).await;
+        assert_eq!(
+            answered.result()["protocolVersion"],
+            self.revision,
+            "{answered:?}"
+        );
+        let session = stream.headers.get("mcp-session-id").expect("a session id");
+        self.session = Some(session.to_str().expect("ASCII").to_owned());
+        self.notify("notifications/initialized", json!({})).await;
+    }
+
+    fn headers(&self, message: &Value) -> HeaderMap {
+        let mut headers = self.http.headers("application/json, text/event-stream");
+        let mut set = |name: &'static str, text: &str| {
+            let name = HeaderName::from_static(name);
+            headers.insert(name, HeaderValue::from_str(text).expect("ASCII"));
+        };
+        if let Some(session) = &self.session {
+            set("mcp-session-id", session);
+        }
+        if self.is_modern() || self.session.is_some() && self.revision >= "2025-06-18" {
+            set("mcp-protocol-version", self.revision);
+        }
+        if self.is_modern() {
+            let params = &message["params"];
+            set("mcp-method", message["method"].as_str().expect("a method"));
+            if let Some(name) = params["name"].as_str().or(params["uri"].as_str())
+                && message["method"] != "completion/complete"
+            {
+                set("mcp-name", name);
+            }
+        }
+        headers
+    }
+
+    fn request(&self, method: &str, mut params: Value) -> Value {
+        let id = self.next_id.get() + 1;
+        self.next_id.set(id);
+        if self.is_modern() {
+            let mut meta: Map<String, Value> =
+                params["_meta"].as_object().cloned().unwrap_or_default();
+            let key = |name: &str| format!("io.modelcontextprotocol/{name}");
+            meta.insert(key("protocolVersion"), self.revision.into());
+            meta.insert(key("clientInfo"), json!({"name": "matrix", "version": "1"}));
+            meta.insert(key("clientCapabilities"), capabilities(self.revision));
+            meta.insert(key("logLevel"), "info".into());
+            params["_meta"] = meta.into();
+        }
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    }
+
+    async fn post(&self, message: &Value) -> Stream {
+        let headers = self.headers(message);
+        self.http
+            .send(Method::POST, headers, message.to_string())
+            .await
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub async fn begin(&self, method: &str, params: Value) -> Stream {
+        self.post(&self.request(method, params)).await
+    }
+
+    /// Sends a request, and cancels it as its revision does, once `reached`.
+    pub async fn cancel(&self, method: &str, params: Value, reached: impl Future<Output = ()>) {
+        let request = self.request(method, params);
+        let mut call = Box::pin(async {
+            let mut stream = self.post(&request).await;
+            stream.next().await
+        });
+        tokio::select! {
+            said = &mut call => panic!("nothing is to be said: {said:?}"),
+            () = reached => {}
+        }
+        if !self.is_modern() {
+            self.notify(
+                "notifications/cancelled",
+                json!({"requestId": request["id"]}),
+            )
+            .await;
+        }
+        // A modern client closes the stream.
+        drop(call);
+    }
+
+    pub async fn notify(&self, method: &str, params: Value) {
+        let text = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        assert_eq!(self.post(&text).await.status, StatusCode::ACCEPTED);
+    }
+
+    /// Sends a request, answers whatever is asked meanwhile, and returns what came of it.
+    pub async fn ask(&self, method: &str, params: Value) -> Outcome {
+        let mut request = self.request(method, params);
+        let mut before = Vec::new();
+        loop {
+            let mut stream = self.post(&request).await;
+            let mut outcome = self.converse(&mut stream).await;
+            before.append(&mut outcome.before);
+            let result = outcome.result();
+            if result["resultType"] != "input_required" {
+                return Outcome { before, ..outcome };
+            }
+            assert!(self.is_modern(), "a legacy client cannot read {outcome:?}");
+            let mut responses = Map::new();
+            for (key, question) in result["inputRequests"].as_object().into_iter().flatten() {
+                before.push(question.clone());
+                responses.insert(key.clone(), answer(question));
+            }
+            let id = self.next_id.get() + 1;
+            self.next_id.set(id);
+            request["id"] = id.into();
+            request["params"]["inputResponses"] = responses.into();
+            if let Some(state) = result.get("requestState") {
+                request["params"]["requestState"] = state.clone();
+            }
+        }
+    }
+
+    /// Reads to the response, and answers questions on the way.
+    async fn converse(&self, stream: &mut Stream) -> Outcome {
+        let status = stream.status;
+        let mut before = Vec::new();
+        loop {
+            let message = message(stream).await;
+            if message.get("method").is_none() {
+                return Outcome {
+                    status,
+                    before,
+                    response: message,
+                };
+            }
+            if message.get("id").is_some() {
+                assert!(
+                    !self.is_modern(),
+                    "a modern client is sent no request: {message}"
+                );
+                let text =
+                    json!({"jsonrpc": "2.0", "id": message["id"], "result": answer(&message)});
+                assert_eq!(self.post(&text).await.status, StatusCode::ACCEPTED);
+            }
+            before.push(message);
+        }
+    }
+
+    /// The stream of what is said outside of calls; it has begun when this returns.
+    pub async fn listen(&self, uri: Option<&str>) -> Stream {
+        if self.is_modern() {
+            let mut wanted = json!({"toolsListChanged": true});
+            if let Some(uri) = uri {
+                wanted["resourceSubscriptions"] = json!([uri]);
+            }
+            let mut stream = self
+                .begin("subscriptions/listen", json!({"notifications": wanted}))
+                .await;
+            let first = message(&mut stream).await;
+            assert_eq!(
+                first["method"], "notifications/subscriptions/acknowledged",
+                "{first}"
+            );
+            return stream;
+        }
+        let mut headers = self.headers(&json!({}));
+        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
+        let stream = self.http.send(Method::GET, headers, Bytes::new()).await;
+        assert_eq!(stream.status, StatusCode::OK);
+        stream
+    }
+}
+
+/// What a person says to a question.
+fn answer(question: &Value) -> Value {
+    match question["method"].as_str() {
+        Some("sampling/createMessage") => {
+            json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "matrix"}})
+        }
+        Some("roots/list") => json!({"roots": [{"uri": "file:///matrix"}]}),
+        _ => json!({"action": "accept", "content": {"name": "matrix"}}),
+    }
+}
+
+/// The next message, of a stream or of a document.
+async fn message(stream: &mut Stream) -> Value {
+    if stream
+        .headers
+        .get("content-type")
+        .is_some_and(|it| it == "text/event-stream")
+    {
+        return stream.message().await;
+    }
+    value(&soon("a document", stream.rest()).await)
+}
+
+async fn read(stream: &mut Stream) -> Outcome {
+    Outcome {
+        status: stream.status,
+        before: Vec::new(),
+        response: message(stream).await,
+    }
+}

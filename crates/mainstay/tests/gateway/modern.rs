@@ -1,0 +1,132 @@
+//! A raw client of 2026-07-28: no session, `_meta` in every request, and headers that repeat it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    client::{Http, Response, Stream},
+    gateway::Gateway,
+};
+
+pub const MODERN: &str = "2026-07-28";
+
+const BOTH: &str = "application/json, text/event-stream";
+
+/// The key of `_meta` that the protocol has for this.
+pub fn key(name: &str) -> String {
+    format!("io.modelcontextprotocol/{name}")
+}
+
+/// A client of one endpoint.
+pub struct Modern {
+    pub http: Http,
+    /// What it says of itself in every request.
+    pub meta: Map<String, Value>,
+    next_id: AtomicU64,
+}
+
+impl Modern {
+    /// One that can be asked nothing.
+    pub fn at(gateway: &Gateway, path: &str) -> Self {
+        let mut meta = Map::new();
+        meta.insert(key("protocolVersion"), MODERN.into());
+        meta.insert(key("clientInfo"), json!({"name": "tests", "version": "1"}));
+        meta.insert(key("clientCapabilities"), json!({}));
+        Self {
+            http: gateway.stranger(path),
+            meta,
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    /// The same client with another member of `_meta`.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.meta.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// One that declares these capabilities.
+    pub fn able(self, capabilities: Value) -> Self {
+        self.with(&key("clientCapabilities"), capabilities)
+    }
+
+    /// A request, and the headers that go with it.
+    pub fn request(&self, method: &str, mut params: Value) -> (HeaderMap, Value) {
+        let headers = self.headers(method, &params);
+        let mut meta = self.meta.clone();
+        if let Some(own) = params["_meta"].as_object() {
+            meta.extend(own.clone());
+        }
+        params["_meta"] = meta.into();
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        (headers, request)
+    }
+
+    fn headers(&self, method: &str, params: &Value) -> HeaderMap {
+        let mut headers = self.http.headers(BOTH);
+        let mut set = |name: &'static str, value: &str| {
+            headers.insert(
+                name,
+                HeaderValue::from_str(value).expect("a header's value"),
+            );
+        };
+        if let Some(version) = self
+            .meta
+            .get(&key("protocolVersion"))
+            .and_then(Value::as_str)
+        {
+            set("mcp-protocol-version", version);
+        }
+        set("mcp-method", method);
+        let name = match method {
+            "tools/call" | "prompts/get" => params["name"].as_str(),
+            "resources/read" => params["uri"].as_str(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            set("mcp-name", name);
+        }
+        headers
+    }
+
+    pub async fn send(&self, (headers, request): (HeaderMap, Value)) -> Stream {
+        let text = request.to_string();
+        self.http.send(Method::POST, headers, text).await
+    }
+
+    /// Sends a request, and waits for the head of its answer.
+    pub async fn begin(&self, method: &str, params: Value) -> Stream {
+        self.send(self.request(method, params)).await
+    }
+
+    /// The whole answer to a request.
+    pub async fn ask(&self, method: &str, params: Value) -> Response {
+        self.begin(method, params).await.whole().await
+    }
+
+    /// The result of a request.
+    pub async fn result(&self, method: &str, params: Value) -> Value {
+        let response = self.ask(method, params).await;
+        let message = response.json();
+        assert_eq!(response.status, 200, "{message}");
+        assert!(message["result"].is_object(), "{message}");
+        message["result"].clone()
+    }
+
+    /// The status and the error of a request.
+    pub async fn error(&self, method: &str, params: Value) -> (u16, Value) {
+        let response = self.ask(method, params).await;
+        let message = response.json();
+        assert!(message["error"].is_object(), "{message}");
+        (response.status.as_u16(), message["error"].clone())
+    }
+
+    /// The result of a tool.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.result("tools/call", params).await
+    }
+}

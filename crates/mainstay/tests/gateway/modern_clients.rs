@@ -1,0 +1,352 @@
+//! Clients of 2026-07-28 in front of legacy servers: what is let in, what is answered, and in which
+//! words (specification 2026-07-28, "Streamable HTTP", "Versioning").
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{names, text},
+    gateway::Gateway,
+    modern::{MODERN, Modern, key},
+};
+
+const PATHS: [(&str, &str); 2] = [("/mcp", "x__"), ("/servers/x/mcp", "")];
+
+async fn gateway() -> (Gateway, Backend) {
+    let backend = Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await;
+    (Gateway::of(&[("x", &backend)]).await, backend)
+}
+
+fn complete(result: &Value) {
+    assert_eq!(result["resultType"], "complete", "{result}");
+}
+
+fn not_to_be_kept(result: &Value) {
+    complete(result);
+    assert_eq!(result["ttlMs"], 0, "{result}");
+    assert_eq!(result["cacheScope"], "private", "{result}");
+}
+
+over_every_transport! {
+    /// Whatever a legacy server offers, a client without a session gets, in its own words.
+    async fn a_legacy_server_serves_clients_without_sessions(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in PATHS {
+            let client = Modern::at(&gateway, path);
+            for (method, member) in [
+                ("tools/list", "tools"),
+                ("prompts/list", "prompts"),
+                ("resources/list", "resources"),
+                ("resources/templates/list", "resourceTemplates"),
+            ] {
+                let list = client.result(method, json!({})).await;
+                not_to_be_kept(&list);
+                assert!(!list[member].as_array().expect("a list").is_empty());
+                assert_eq!(list, client.result(method, json!({})).await, "{method} varies");
+            }
+            let echo = format!("{prefix}echo");
+            let said = client.call(&echo, json!({"text": "hello"})).await;
+            complete(&said);
+            assert_eq!(text(&said), "hello");
+            let prompt = client.result("prompts/get", json!({"name": format!("{prefix}plain")})).await;
+            complete(&prompt);
+            assert!(prompt["messages"].is_array());
+            let read = client.result("resources/read", json!({"uri": "fake://text"})).await;
+            not_to_be_kept(&read);
+            assert_eq!(read["contents"][0]["text"], "the text of the fake");
+            let reference = json!({"type": "ref/prompt", "name": format!("{prefix}greet")});
+            let params = json!({"ref": reference, "argument": {"name": "name", "value": "A"}});
+            let completed = client.result("completion/complete", params).await;
+            complete(&completed);
+            assert_eq!(completed["completion"]["values"], json!(["Ada", "Alan"]));
+        }
+        // Nothing of the era reaches a server that does not know it.
+        for call in backend.of_method("tools/call") {
+            assert_eq!(call["params"].get("_meta"), None, "{call}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_spoken_and_offered_can_be_discovered() {
+    let backend = Backend::start(Kind::Http, &["--instructions", "be kind"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, name, instructions) in [
+        ("/mcp", "mainstay", "# x\n\nbe kind"),
+        ("/servers/x/mcp", "fake", "be kind"),
+    ] {
+        let client = Modern::at(&gateway, path);
+        let found = client.result("server/discover", json!({})).await;
+        not_to_be_kept(&found);
+        assert_eq!(found["supportedVersions"][0], MODERN);
+        assert_eq!(found["supportedVersions"][1], "2025-11-25");
+        assert!(found["capabilities"]["tools"].is_object(), "{found}");
+        let info = &found["_meta"][key("serverInfo")];
+        assert!(
+            info["name"].as_str().expect("a name").contains(name),
+            "{info}"
+        );
+        assert_eq!(found["instructions"], instructions);
+    }
+}
+
+/// The specification's order: `_meta`, headers, version, method. The id is echoed in each error.
+#[tokio::test]
+async fn what_a_request_says_of_itself_is_checked() {
+    let (gateway, backend) = gateway().await;
+    let refused = async |client: &Modern, expected: (u16, i64), params: Value| {
+        let (headers, request) = client.request("tools/list", params);
+        let response = client.send((headers, request.clone())).await.whole().await;
+        let message = response.json();
+        assert_eq!(response.status, expected.0, "{message}");
+        assert_eq!(message["error"]["code"], expected.1, "{request}");
+        assert_eq!(message["id"], request["id"]);
+        message["error"].clone()
+    };
+    for (path, _) in PATHS {
+        let client = || Modern::at(&gateway, path);
+        for missing in ["protocolVersion", "clientCapabilities"] {
+            let mut client = client();
+            client.meta.remove(&key(missing)).expect("it was there");
+            // Without a version there is nothing else to tell the era by than the header.
+            let mut request = client.request("tools/list", json!({}));
+            request
+                .0
+                .insert("mcp-protocol-version", HeaderValue::from_static(MODERN));
+            let response = client.send(request).await.whole().await;
+            assert_eq!(response.status, 400);
+            assert_eq!(response.json()["error"]["code"], -32602, "{missing}");
+        }
+        for (name, value) in [
+            ("protocolVersion", json!(7)),
+            ("clientCapabilities", json!([])),
+            ("clientInfo", json!("me")),
+            ("logLevel", json!("loud")),
+        ] {
+            let client = client().with(&key(name), value);
+            refused(&client, (400, -32602), json!({})).await;
+        }
+        let error = refused(
+            &client().with(&key("protocolVersion"), "1900-01-01"),
+            (400, -32022),
+            json!({}),
+        )
+        .await;
+        assert_eq!(error["data"]["requested"], "1900-01-01");
+        let found = client().result("server/discover", json!({})).await;
+        assert_eq!(error["data"]["supported"], found["supportedVersions"]);
+        // Of what has a session the handshake must be sent.
+        refused(
+            &client().with(&key("protocolVersion"), "2025-11-25"),
+            (400, -32022),
+            json!({}),
+        )
+        .await;
+        // Without clientInfo all is well.
+        let mut nameless = client();
+        nameless.meta.remove(&key("clientInfo"));
+        nameless.result("tools/list", json!({})).await;
+    }
+    assert_eq!(backend.count("tools/call"), 0);
+}
+
+/// A header that is missing, doubled or differs from the body is −32020, and nothing runs.
+#[tokio::test]
+async fn headers_repeat_the_body() {
+    let (gateway, backend) = gateway().await;
+    for (path, prefix) in PATHS {
+        let client = Modern::at(&gateway, path);
+        let echo = format!("{prefix}echo");
+        let params = json!({"name": echo, "arguments": {"text": "a"}});
+        let check = async |change: &dyn Fn(&mut HeaderMap), expected: (u16, i64)| {
+            let (mut headers, request) = client.request("tools/call", params.clone());
+            change(&mut headers);
+            let response = client.send((headers, request)).await.whole().await;
+            let error = &response.json()["error"];
+            assert_eq!(response.status, expected.0, "{error}");
+            assert_eq!(error["code"].as_i64().unwrap_or_default(), expected.1);
+        };
+        let set = |name: &'static str, value: &str| {
+            let value = HeaderValue::from_str(value).expect("a value");
+            move |headers: &mut HeaderMap| drop(headers.insert(name, value.clone()))
+        };
+        let encoded = format!("=?base64?{}?=", base64(&echo));
+        let ok = (200, 0);
+        let mismatch = (400, -32020);
+        check(&|_| {}, ok).await;
+        check(&set("mcp-name", &encoded), ok).await;
+        check(&set("mcp-name", &format!("  {echo} ")), ok).await;
+        check(&set("mcp-session-id", "ignored"), ok).await;
+        for name in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
+            check(&|headers| drop(headers.remove(name)), mismatch).await;
+            check(&set(name, "other"), mismatch).await;
+            let double = |headers: &mut HeaderMap| {
+                let value = headers[name].clone();
+                headers.append(name, value);
+            };
+            check(&double, mismatch).await;
+        }
+        check(&set("mcp-method", "Tools/Call"), mismatch).await;
+        check(&set("mcp-name", "=?base64?e?="), mismatch).await;
+        check(&set("mcp-protocol-version", "2025-11-25"), mismatch).await;
+    }
+    assert_eq!(backend.fake().runs("echo"), 8);
+}
+
+/// Parameters that a tool wants in headers are compared with them, whatever is behind.
+#[tokio::test]
+async fn headers_repeat_a_tools_parameters() {
+    let (http, stdio) = (
+        Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await,
+        Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"]).await,
+    );
+    let gateway = Gateway::of(&[("x", &http), ("y", &stdio)]).await;
+    for (path, tool) in [
+        ("/mcp", "x__routed"),
+        ("/mcp", "y__routed"),
+        ("/servers/x/mcp", "routed"),
+        ("/servers/y/mcp", "routed"),
+    ] {
+        let client = Modern::at(&gateway, path);
+        let arguments =
+            json!({"region": "Köln", "shard": 42, "place": {"zone": "a"}, "query": "q"});
+        let params = json!({"name": tool, "arguments": arguments});
+        let region = format!("=?base64?{}?=", base64("Köln"));
+        for (region, shard, zone, expected) in [
+            (Some(&*region), Some("42"), Some("a"), 200),
+            (Some(&*region), Some("42.0"), Some("a"), 200),
+            (Some("=?base64?!?="), Some("42"), Some("a"), 400),
+            (Some(&*region), Some("43"), Some("a"), 400),
+            (Some(&*region), Some("42"), Some("b"), 400),
+            (Some(&*region), Some("42"), None, 400),
+            (None, Some("42"), Some("a"), 400),
+        ] {
+            let (mut headers, request) = client.request("tools/call", params.clone());
+            for (name, value) in [
+                ("mcp-param-region", region),
+                ("mcp-param-shard", shard),
+                ("mcp-param-zone", zone),
+            ] {
+                if let Some(value) = value {
+                    headers.insert(name, HeaderValue::from_str(value).expect("a value"));
+                }
+            }
+            let response = client.send((headers, request)).await.whole().await;
+            let message = response.json();
+            assert_eq!(response.status, expected, "{path} {message}");
+            if expected == 400 {
+                assert_eq!(message["error"]["code"], -32020, "{message}");
+            }
+        }
+    }
+    assert_eq!((http.runs("routed"), stdio.runs("routed")), (4, 4));
+}
+
+#[tokio::test]
+async fn errors_have_the_codes_and_statuses_of_their_revision() {
+    let (gateway, backend) = gateway().await;
+    for (path, prefix) in PATHS {
+        let client = Modern::at(&gateway, path);
+        for removed in [
+            "initialize",
+            "ping",
+            "logging/setLevel",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "no/such/method",
+        ] {
+            let (status, error) = client.error(removed, json!({"uri": "fake://text"})).await;
+            assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{removed}");
+        }
+        let uri = "fake://nowhere";
+        let (_, error) = client.error("resources/read", json!({"uri": uri})).await;
+        assert_eq!(error["code"], -32602, "{error}");
+        assert_eq!(error["data"]["uri"], uri, "{error}");
+        let (_, error) = client.error("tools/call", json!({"name": "nobody"})).await;
+        assert_eq!(error["code"], -32602, "{error}");
+        let (_, error) = client
+            .error("tools/list", json!({"cursor": "nowhere"}))
+            .await;
+        assert_eq!(error["code"], -32602, "{error}");
+        // What went wrong in a tool is for its model to read.
+        let failed = client.call(&format!("{prefix}error"), json!({})).await;
+        complete(&failed);
+        assert_eq!(failed["isError"], true);
+    }
+    let pings = backend.of_method("ping");
+    assert!(pings.iter().all(|ping| ping["params"].get("uri").is_none()));
+}
+
+#[tokio::test]
+async fn other_methods_need_a_session() {
+    let (gateway, _backend) = gateway().await;
+    for (path, _) in PATHS {
+        let client = Modern::at(&gateway, path);
+        let (headers, _) = client.request("tools/list", json!({}));
+        for method in [Method::GET, Method::DELETE] {
+            let answer = client.http.send(method, headers.clone(), "").await;
+            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+        }
+        for (body, expected) in [
+            (
+                json!({"jsonrpc": "2.0", "method": "notifications/unheard-of"}),
+                202,
+            ),
+            (json!({"jsonrpc": "2.0", "id": 1, "result": {}}), 400),
+        ] {
+            let answer = client.send((headers.clone(), body)).await.whole().await;
+            assert_eq!(answer.status, expected);
+            assert!(answer.headers.get("mcp-session-id").is_none());
+        }
+    }
+}
+
+/// A server that fails says so as it does to everyone, and which it was.
+#[tokio::test]
+async fn a_failed_call_is_a_result_of_its_tool() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, prefix) in PATHS {
+        let client = Modern::at(&gateway, path);
+        let failed = client.call(&format!("{prefix}crash"), json!({})).await;
+        complete(&failed);
+        assert_eq!(
+            failed["_meta"]["mainstay/error"]["kind"], "outcome_unknown",
+            "{failed}"
+        );
+    }
+}
+
+/// Both eras are spoken at one endpoint, by one server.
+#[tokio::test]
+async fn clients_of_both_eras_share_an_endpoint() {
+    let (gateway, _backend) = gateway().await;
+    for (path, prefix) in PATHS {
+        let legacy = gateway.client_at(path).await;
+        let modern = Modern::at(&gateway, path);
+        legacy.hears(&format!("{prefix}echo")).await;
+        let tools = modern.result("tools/list", json!({})).await;
+        assert_eq!(names(&tools["tools"]), legacy.tools().await);
+        let list = legacy.result("tools/list", json!({})).await;
+        assert_eq!(list.get("resultType"), None);
+    }
+}
+
+fn base64(text: &str) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut encoded = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let byte = |index| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for index in 0..4 {
+            let six = bits >> (18 - 6 * index) & 63;
+            encoded.push(match index <= chunk.len() {
+                true => char::from(ALPHABET[six as usize]),
+                false => '=',
+            });
+        }
+    }
+    encoded
+}
