@@ -63,6 +63,8 @@ mod questions;
 mod recovery;
 mod reloading;
 mod requests;
+mod resumption;
+mod sse;
 mod start;
 mod subscriptions;
 mod twice;

@@ -23,8 +23,10 @@ use super::{
     listens::Listens,
     parking::Parking,
     pool::Pool,
+    reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
+    sse::Streams,
     subscriptions::{Resource, Subscriptions},
     transparent,
 };
@@ -62,6 +64,8 @@ pub struct Hub {
     pub subscriptions: Subscriptions,
     /// Clients without a session that listen to all servers.
     pub listens: Listens,
+    /// The clients on HTTP+SSE.
+    pub streams: Streams,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
     /// Calls that wait for what such clients answer.
@@ -86,6 +90,18 @@ pub enum NoSession {
     Random,
     #[error(transparent)]
     Backend(#[from] Failure),
+}
+
+impl NoSession {
+    /// The JSON-RPC error that answers `initialize`.
+    pub fn response(&self, id: &str) -> String {
+        match self {
+            Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::TooMany | Self::Random => {
+                message::error_response(Some(id), -32603, &self.to_string(), None)
+            }
+        }
+    }
 }
 
 /// What the aggregate says of itself.
@@ -118,6 +134,7 @@ impl Hub {
             lineage,
             subscriptions: Subscriptions::default(),
             listens: Listens::default(),
+            streams: Streams::default(),
             pool: Pool::default(),
             parking: Arc::default(),
             logs_for_requests: Mutex::default(),
@@ -577,6 +594,7 @@ impl Hub {
         self.pool.sweep(UPSTREAM_IDLE);
         for session in self.all() {
             session.questions.expire();
+            session.replay.expire();
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
@@ -590,8 +608,10 @@ impl Hub {
 
     /// Ends all sessions, at shutdown.
     pub fn end_all(&self) {
+        let reason = "Mainstay is shutting down";
+        self.streams.close(reason);
         for session in self.all() {
-            self.end(&session.id, "Mainstay is shutting down");
+            self.end(&session.id, reason);
         }
         self.listens.close();
         self.parking.close();

@@ -3,6 +3,7 @@
 
 mod aggregate;
 mod batch;
+mod conversation;
 mod dispatch;
 mod ears;
 pub mod http;
@@ -12,9 +13,11 @@ mod modern;
 mod outbox;
 mod parking;
 mod pool;
+mod replay;
 mod reply;
 mod seal;
 mod session;
+pub mod sse;
 mod sse_body;
 pub mod stdio;
 mod subscriptions;

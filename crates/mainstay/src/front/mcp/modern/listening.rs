@@ -3,12 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use mainstay_core::{
-    era::{
-        code,
-        listen::{Filter, completed},
-    },
-    failure::{Failure, FailureKind},
+use mainstay_core::era::{
+    code,
+    listen::{Filter, completed},
 };
 use tokio::{
     sync::oneshot,
@@ -64,9 +61,7 @@ impl Asked<'_> {
             tokio::select! {
                 biased;
                 reason = &mut self.cancelled => {
-                    let reason = reason.unwrap_or_default();
-                    let failure = Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}"));
-                    return Reply::failure(self.id(), &failure);
+                    return Reply::cancelled(self.id(), &reason.unwrap_or_default());
                 }
                 message = listen.outbox.next() => match message {
                     Some(message) => self.outlet.put(message),

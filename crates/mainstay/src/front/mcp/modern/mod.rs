@@ -5,6 +5,7 @@ mod call;
 mod discovery;
 pub mod http;
 mod listening;
+pub mod pipe;
 
 use std::sync::Arc;
 
