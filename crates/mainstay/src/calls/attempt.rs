@@ -118,6 +118,13 @@ impl Call<'_> {
                             self.ask(question, patience.get_or_insert_default());
                             continue;
                         }
+                        Said::Parted { retry } => {
+                            // What a server does on the transparent path, we do as it does.
+                            if let Upstream::Private(_) = self.upstream {
+                                self.outlet.part(retry);
+                            }
+                            continue;
+                        }
                     };
                     let Some(method) = frame.method() else {
                         return Ok(Answer { frame, streamed: exchange.is_stream() });

@@ -221,6 +221,11 @@ impl Calls {
         self.background.spawn(future);
     }
 
+    /// The tasks that nobody waits for but shutdown.
+    pub fn background(&self) -> &TaskTracker {
+        &self.background
+    }
+
     fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
         let session = Arc::clone(session);
         self.background

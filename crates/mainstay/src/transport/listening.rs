@@ -330,7 +330,7 @@ impl Listen<'_> {
         let frame = match exchange.next().await {
             Ok(Said::Message(frame)) => frame,
             // Dropped, it is refused; a modern server has none.
-            Ok(Said::Question(_)) => return Heard::Message,
+            Ok(Said::Question(_) | Said::Parted { .. }) => return Heard::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..

@@ -298,6 +298,18 @@ impl HttpLink {
         }
     }
 
+    /// Whether a stream can be asked for again, as all revisions with a handshake know it.
+    pub(super) fn resumes(&self) -> bool {
+        self.greeted.get().is_some()
+    }
+
+    /// Asks for what came on a stream after this event.
+    pub(super) fn resume(&self, last_event: &str) -> Responding {
+        let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
+        // One that lay idle may be closed already, and the server has named the time.
+        self.target.send_afresh(&self.bare("GET", headers))
+    }
+
     /// No connection that stands is used again.
     pub fn forget_connections(&self) {
         self.target.forget_connections();

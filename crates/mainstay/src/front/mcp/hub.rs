@@ -9,7 +9,7 @@ use std::{
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
-    era::{Caller, LogLevel, Revision},
+    era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     ids::ServerName,
     message::{self, Method},
@@ -20,9 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    listens::Listens,
+    parking::Parking,
     pool::Pool,
+    reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
+    sse::Streams,
     subscriptions::{Resource, Subscriptions},
     transparent,
 };
@@ -58,8 +62,14 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    /// Clients without a session that listen to all servers.
+    pub listens: Listens,
+    /// The clients on HTTP+SSE.
+    pub streams: Streams,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
+    /// Calls that wait for what such clients answer.
+    pub parking: Arc<Parking>,
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
@@ -80,6 +90,18 @@ pub enum NoSession {
     Random,
     #[error(transparent)]
     Backend(#[from] Failure),
+}
+
+impl NoSession {
+    /// The JSON-RPC error that answers `initialize`.
+    pub fn response(&self, id: &str) -> String {
+        match self {
+            Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::TooMany | Self::Random => {
+                message::error_response(Some(id), -32603, &self.to_string(), None)
+            }
+        }
+    }
 }
 
 /// What the aggregate says of itself.
@@ -119,7 +141,10 @@ impl Hub {
             page_size,
             lineage,
             subscriptions: Subscriptions::default(),
+            listens: Listens::default(),
+            streams: Streams::default(),
             pool: Pool::default(),
+            parking: Arc::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
@@ -146,15 +171,17 @@ impl Hub {
                 (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let listener = ears.of(server, &caller);
-                let (private, upstream) = self.open_private(server, params, listener).await?;
-                caller.revision = upstream.greeting.revision;
-                let result = upstream
-                    .initialize_answer
-                    .result()
-                    .unwrap_or("{}")
-                    .to_owned();
-                (Backend::Transparent(private), result)
+                let (backend, upstream) =
+                    self.open_upstream(server, params, &ears, &caller).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}");
+                let result = match upstream.greeting.revision.era() {
+                    Era::Legacy => {
+                        caller.revision = upstream.greeting.revision;
+                        result.to_owned()
+                    }
+                    Era::Modern => discovery::to_initialize(result, caller.revision),
+                };
+                (backend, result)
             }
         };
         let id = self
@@ -172,6 +199,28 @@ impl Hub {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    /// Opens the client's own upstream session; a server that opens none is translated for it.
+    async fn open_upstream(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        ears: &Ears,
+        caller: &Caller,
+    ) -> Result<(Backend, Arc<Session>), Failure> {
+        if !server.opens_no_sessions() {
+            let listener = ears.of(server, caller);
+            match self.open_private(server, params, listener).await {
+                Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
+                // It may have told so just now.
+                Err(_) if server.opens_no_sessions() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let deadline = Instant::now() + server.config().policy.connect_timeout;
+        let session = server.session(Era::Legacy, deadline).await?;
+        Ok((Backend::Translated(Arc::clone(server)), session))
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -262,6 +311,9 @@ impl Hub {
                 }
                 Backend::Aggregate
             }
+            Scope::One(server) if server.opens_no_sessions() => {
+                Backend::Translated(Arc::clone(server))
+            }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
                 let listener = ears.of(server, &caller);
@@ -317,9 +369,7 @@ impl Hub {
             ended.insert(id.into());
         }
         session.end(reason);
-        for resource in self.subscriptions.remove_session(id) {
-            self.unsubscribe(&resource);
-        }
+        self.leave_all(id);
         true
     }
 
@@ -342,6 +392,54 @@ impl Hub {
             found.clear();
         }
         found.insert(uri.into(), owner);
+    }
+
+    /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
+    /// configuration order where nobody lists it. Says whether one keeps it.
+    pub async fn subscribe(&self, stream: &str, uri: &str) -> bool {
+        self.registry.settled().await;
+        if let Some(target) = self.owner(uri) {
+            let Some(server) = self.registry.named(&target.server) else {
+                return false;
+            };
+            return self.subscribe_to(&server, target, stream, uri).await;
+        }
+        for server in self.registry.servers() {
+            let target = Target {
+                server: server.name.clone(),
+                original: uri.into(),
+            };
+            if self
+                .subscribe_to(&server, target.clone(), stream, uri)
+                .await
+            {
+                self.remember_owner(uri, target);
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
+        let resource = Resource::from(target);
+        if !self.subscriptions.has_any(&resource) {
+            let Some(session) = server.view().session else {
+                return false;
+            };
+            if !session.greeting.capabilities.subscribe || !subscribe(&session, &resource.uri).await
+            {
+                return false;
+            }
+        }
+        self.subscriptions.add(resource, stream, uri);
+        true
+    }
+
+    /// Ends every subscription of a stream.
+    pub fn leave_all(&self, stream: &str) {
+        for resource in self.subscriptions.remove_session(stream) {
+            self.unsubscribe(&resource);
+        }
     }
 
     /// Ends one session's subscription, upstream too if it was the last.
@@ -446,6 +544,7 @@ impl Hub {
                         changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -468,6 +567,21 @@ impl Hub {
                 session
                     .outbox
                     .push(message::request(None, method.name(), None));
+            }
+        }
+        for (method, at) in changed {
+            self.listens.tell_change(*method, *at);
+        }
+    }
+
+    /// Tells the clients of one server, where its own words do not reach them.
+    fn tell_translated(&self, server: &ServerName, kind: ListKind) {
+        let changed = message::request(None, kind.changed().name(), None);
+        for session in self.all() {
+            if let Backend::Translated(own) = &session.backend
+                && own.name == *server
+            {
+                session.outbox.push(changed.clone());
             }
         }
     }
@@ -513,11 +627,13 @@ impl Hub {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (session, used) in self.subscriptions.listeners(server, &uri) {
-            if let Some(session) = self.session(&session) {
+        for (name, used) in self.subscriptions.listeners(server, &uri) {
+            if let Some(session) = self.session(&name) {
                 session
                     .outbox
                     .push(frame.with_param("uri", &message::quote(&used)));
+            } else {
+                self.listens.tell_update(&name, frame, &used);
             }
         }
     }
@@ -527,6 +643,7 @@ impl Hub {
         self.pool.sweep(UPSTREAM_IDLE);
         for session in self.all() {
             session.questions.expire();
+            session.replay.expire();
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
@@ -540,9 +657,28 @@ impl Hub {
 
     /// Ends all sessions, at shutdown.
     pub fn end_all(&self) {
+        let reason = "Mainstay is shutting down";
+        self.streams.close(reason);
         for session in self.all() {
-            self.end(&session.id, "Mainstay is shutting down");
+            self.end(&session.id, reason);
         }
+        self.listens.close();
+        self.parking.close();
         self.pool.close();
     }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(session: &Session, uri: &str) -> bool {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesSubscribe, Some(&params)).await;
+    asked.is_ok_and(|answer| answer.result().is_some())
+}
+
+/// Takes that back, for what that is worth to the server.
+pub async fn unsubscribe(session: &Session, uri: &str) {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesUnsubscribe, Some(&params));
+    // Its answer matters to nobody.
+    tokio::time::timeout(HOUSEKEEPING, asked).await.ok();
 }
