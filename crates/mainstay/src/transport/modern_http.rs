@@ -164,6 +164,8 @@ async fn discover(
             return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
         }
         429 => return Err(http_client::unavailable(&response, Method::Discover.name()).into()),
+        // As to `initialize`: it does not know it, or it is a Mainstay led back to itself.
+        501 | 508 => {}
         500.. => {
             return Err(
                 match http_client::unavailable(&response, Method::Discover.name()) {
