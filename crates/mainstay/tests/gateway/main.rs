@@ -54,6 +54,7 @@ mod matrix;
 mod misbehaviour;
 mod modern_clients;
 mod modern_questions;
+mod modern_streams;
 mod names;
 mod operations;
 mod pass_through;

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
@@ -51,6 +52,9 @@ const MAX_FOUND: usize = 1000;
 
 /// Servers that start together change the lists together; clients are told once (Y7).
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// How long a request waits for servers to hear which log messages it wants.
+const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
 /// What a shared session's own requests may take.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
@@ -416,28 +420,15 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-        self.housekeep(&resource.server, Method::ResourcesUnsubscribe, params);
+        if let Some(session) = self.shared_session(&resource.server) {
+            let uri = resource.uri.clone();
+            self.calls
+                .in_background(async move { unsubscribe(&session, &uri).await });
+        }
     }
 
-    /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
-    /// nobody.
-    fn housekeep(&self, server: &ServerName, method: Method, params: String) {
-        let Some(session) = self
-            .registry
-            .server(server.as_str())
-            .ok()
-            .and_then(|server| server.view().session)
-        else {
-            return;
-        };
-        let server = server.clone();
-        self.calls.in_background(async move {
-            let asked = tokio::time::timeout(HOUSEKEEPING, session.ask(method, Some(&params))).await;
-            if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
-                tracing::debug!(%server, ?asked, "{} was not answered with a result", method.name());
-            }
-        });
+    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
+        self.registry.named(server)?.view().session
     }
 
     fn logs_for_requests(&self) -> MutexGuard<'_, Option<LogLevel>> {
@@ -448,14 +439,23 @@ impl Hub {
     }
 
     /// A request wants log messages of this level, and all that are more severe.
-    pub fn want_logs(&self, level: LogLevel) {
-        let mut wanted = self.logs_for_requests();
-        if wanted.is_some_and(|wanted| wanted <= level) {
-            return;
+    pub async fn want_logs(&self, level: LogLevel) {
+        {
+            let mut wanted = self.logs_for_requests();
+            if wanted.is_some_and(|wanted| wanted <= level) {
+                return;
+            }
+            *wanted = Some(level);
         }
-        *wanted = Some(level);
-        drop(wanted);
-        self.set_log_levels();
+        let sessions = self.registry.servers().into_iter();
+        let sessions = sessions.filter_map(|server| server.view().session);
+        let told = sessions
+            .filter(|session| session.takes_log_level())
+            .map(async |session| set_log_level(&session, level).await);
+        // A server that does not answer holds up no request.
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+            .await
+            .ok();
     }
 
     /// Asks the servers for the most verbose level that any client wants.
@@ -473,16 +473,11 @@ impl Hub {
             .filter_map(|session| session.log_level())
             .chain(for_requests)
             .min();
-        let logs = server
-            .view()
-            .session
-            .is_some_and(|session| session.takes_log_level());
-        if let (Some(level), true) = (level, logs) {
-            self.housekeep(
-                &server.name,
-                Method::SetLevel,
-                format!(r#"{{"level":"{}"}}"#, level.as_str()),
-            );
+        let session = server.view().session;
+        let session = session.filter(|session| session.takes_log_level());
+        if let (Some(level), Some(session)) = (level, session) {
+            self.calls
+                .in_background(async move { set_log_level(&session, level).await });
         }
     }
 
@@ -548,8 +543,12 @@ impl Hub {
             self.set_log_level(&server);
         }
         for resource in self.subscriptions.of_server(server) {
-            let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-            self.housekeep(server, Method::ResourcesSubscribe, params);
+            if let Some(session) = self.shared_session(server) {
+                self.calls.in_background(async move {
+                    let subscribing = subscribe(&session, &resource.uri);
+                    tokio::time::timeout(HOUSEKEEPING, subscribing).await.ok();
+                });
+            }
         }
     }
 
@@ -621,15 +620,27 @@ impl Hub {
 
 /// Has a server tell when a resource changes; says whether it will.
 pub async fn subscribe(session: &Session, uri: &str) -> bool {
-    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-    let asked = session.ask(Method::ResourcesSubscribe, Some(&params)).await;
-    asked.is_ok_and(|answer| answer.result().is_some())
+    let subscribed = session.subscribe(uri).await;
+    if let Err(error) = &subscribed {
+        tracing::debug!(uri, %error, "a resource was not subscribed to");
+    }
+    subscribed.is_ok()
 }
 
 /// Takes that back, for what that is worth to the server.
 pub async fn unsubscribe(session: &Session, uri: &str) {
-    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-    let asked = session.ask(Method::ResourcesUnsubscribe, Some(&params));
-    // Its answer matters to nobody.
-    tokio::time::timeout(HOUSEKEEPING, asked).await.ok();
+    let asked = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(uri)).await;
+    if !matches!(asked, Ok(Ok(()))) {
+        tracing::debug!(uri, "a subscription was not taken back");
+    }
+}
+
+/// Has a server log at this level.
+pub async fn set_log_level(session: &Session, level: LogLevel) {
+    let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+    let asked = session.ask(Method::SetLevel, Some(&params));
+    let asked = tokio::time::timeout(HOUSEKEEPING, asked).await;
+    if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
+        tracing::debug!(?asked, "a log level was not set");
+    }
 }

@@ -81,7 +81,10 @@ impl Reply {
 
     /// What a cancelled request comes to, which nobody reads.
     pub fn cancelled(id: &str, reason: &str) -> Self {
-        Self::failure(id, &Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}")))
+        Self::failure(
+            id,
+            &Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}")),
+        )
     }
 
     /// The failure of a known tool's server: a result with `isError`, which models read (design

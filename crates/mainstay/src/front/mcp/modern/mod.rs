@@ -13,6 +13,7 @@ use mainstay_core::{
     era::{
         Caller, Era, code,
         headers::Inbound,
+        listen::completed,
         modern::{self, Refused},
         questions::{self, Answers},
     },
@@ -143,8 +144,8 @@ impl Request {
             Ok(address) => address,
             Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let Some(level) = self.outlet.client.caller.log_level {
-            self.hub.want_logs(level);
+        if let (Scope::All, Some(level)) = (&self.scope, self.outlet.client.caller.log_level) {
+            self.hub.want_logs(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
@@ -191,6 +192,9 @@ impl Request {
                 .await
             }
         };
+        if method == Method::Listen && reply.error.is_none() {
+            return Reply::result(id, &completed(id));
+        }
         as_modern(id, method, reply)
     }
 
@@ -221,6 +225,10 @@ impl Request {
             return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
+        if let Some(level) = self.outlet.client.caller.log_level {
+            let wanted = lease.want_logs(level).await;
+            wanted.map_err(|failure| Reply::failure(id, &failure))?;
+        }
         Ok(Place::Pool(lease))
     }
 

@@ -6,10 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mainstay_core::{
-    era::modern,
-    message::Method,
-};
+use mainstay_core::{era::modern, message::Method};
 use tokio::sync::oneshot;
 
 use super::{Call, admit, answer, id, refusal};
