@@ -56,12 +56,14 @@ impl Call<'_> {
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
-        let era = self.outlet.client.caller.era();
         let session = tokio::select! {
             biased;
-            session = self.upstream.session(era, self.deadline) => session.map_err(Attempt::Final)?,
+            session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        if self.is_heard_by(&session) {
+            return self.subscribe(&session, cancel).await;
+        }
         let server = session.greeting.revision;
         if !self.outlet.client.caller.revision.differs_from(server) {
             let render = |id: &str| self.request.render(id);
@@ -223,7 +225,7 @@ impl Call<'_> {
         Failure::new(kind, message).of_server(&self.upstream.server().name)
     }
 
-    fn timed_out(&self) -> Failure {
+    pub(super) fn timed_out(&self) -> Failure {
         let message = format!("timeout after {}", seconds(self.limit));
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
@@ -259,7 +261,7 @@ impl Call<'_> {
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
     }
 
-    fn interrupted(&self, why: Interruption) -> Attempt {
+    pub(super) fn interrupted(&self, why: Interruption) -> Attempt {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,

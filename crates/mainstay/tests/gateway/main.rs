@@ -52,6 +52,7 @@ mod lists;
 mod loss;
 mod matrix;
 mod misbehaviour;
+mod modern_backends;
 mod modern_clients;
 mod modern_questions;
 mod modern_streams;

@@ -318,16 +318,6 @@ impl<'a> Asked<'a> {
             hub.subscriptions.add(resource, session, &uri.value);
             return Ok(Reply::result(id, "{}"));
         }
-        // A modern server knows no such request: it tells in a stream of its own.
-        let owner = hub.owner(&uri.value).map(|target| target.server);
-        let server = owner.and_then(|owner| hub.registry.named(&owner));
-        if server.is_none_or(|server| speaks_modern(&server)) {
-            return if hub.subscribe(session, &uri.value).await {
-                Ok(Reply::result(id, "{}"))
-            } else {
-                Err(unknown_resource(&uri.value))
-            };
-        }
         let (target, answer) = self.resource().await?;
         // A refusal subscribes nobody.
         if answer.frame.result().is_some() {

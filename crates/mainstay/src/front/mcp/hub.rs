@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
-    era::{Caller, LogLevel, Revision},
+    era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     ids::ServerName,
     message::{self, Method},
@@ -121,6 +121,14 @@ pub struct Opened {
     pub result: String,
 }
 
+/// What is asked of a server on behalf of all its clients.
+#[derive(Debug)]
+enum Chore {
+    Subscribe(Box<str>),
+    Unsubscribe(Box<str>),
+    LogLevel(LogLevel),
+}
+
 impl Hub {
     pub fn new(
         registry: Arc<Registry>,
@@ -167,15 +175,17 @@ impl Hub {
                 (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let listener = ears.of(server, &caller);
-                let (private, upstream) = self.open_private(server, params, listener).await?;
-                caller.revision = upstream.greeting.revision;
-                let result = upstream
-                    .initialize_answer
-                    .result()
-                    .unwrap_or("{}")
-                    .to_owned();
-                (Backend::Transparent(private), result)
+                let (backend, upstream) =
+                    self.open_upstream(server, params, &ears, &caller).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}");
+                let result = match upstream.greeting.revision.era() {
+                    Era::Legacy => {
+                        caller.revision = upstream.greeting.revision;
+                        result.to_owned()
+                    }
+                    Era::Modern => discovery::to_initialize(result, caller.revision),
+                };
+                (backend, result)
             }
         };
         let id = self
@@ -193,6 +203,28 @@ impl Hub {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    /// Opens the client's own upstream session; a server that opens none is translated for it.
+    async fn open_upstream(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        ears: &Ears,
+        caller: &Caller,
+    ) -> Result<(Backend, Arc<Session>), Failure> {
+        if !server.opens_no_sessions() {
+            let listener = ears.of(server, caller);
+            match self.open_private(server, params, listener).await {
+                Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
+                // It may have told so just now.
+                Err(_) if server.opens_no_sessions() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let deadline = Instant::now() + server.config().policy.connect_timeout;
+        let session = server.session(Era::Legacy, deadline).await?;
+        Ok((Backend::Translated(Arc::clone(server)), session))
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -282,6 +314,9 @@ impl Hub {
                         .push(message::request(None, kind.changed().name(), None));
                 }
                 Backend::Aggregate
+            }
+            Scope::One(server) if server.opens_no_sessions() => {
+                Backend::Translated(Arc::clone(server))
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
@@ -420,15 +455,34 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        if let Some(session) = self.shared_session(&resource.server) {
-            let uri = resource.uri.clone();
-            self.calls
-                .in_background(async move { unsubscribe(&session, &uri).await });
-        }
+        self.housekeep(&resource.server, Chore::Unsubscribe(resource.uri.clone()));
     }
 
-    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
-        self.registry.named(server)?.view().session
+    /// Asks something of a server's shared session by ourselves, if it is up; the answer matters to
+    /// nobody.
+    fn housekeep(&self, server: &ServerName, chore: Chore) {
+        let Some(session) = self
+            .registry
+            .server(server.as_str())
+            .ok()
+            .and_then(|server| server.view().session)
+        else {
+            return;
+        };
+        let server = server.clone();
+        self.calls.in_background(async move {
+            let doing = async {
+                match &chore {
+                    Chore::Subscribe(uri) => session.subscribe(uri).await,
+                    Chore::Unsubscribe(uri) => session.unsubscribe(uri).await,
+                    Chore::LogLevel(level) => session.set_log_level(*level).await,
+                }
+            };
+            let done = tokio::time::timeout(HOUSEKEEPING, doing).await;
+            if !matches!(done, Ok(Ok(()))) {
+                tracing::debug!(%server, ?chore, ?done, "the server does not do so");
+            }
+        });
     }
 
     fn logs_for_requests(&self) -> MutexGuard<'_, Option<LogLevel>> {
@@ -451,7 +505,7 @@ impl Hub {
         let sessions = sessions.filter_map(|server| server.view().session);
         let told = sessions
             .filter(|session| session.takes_log_level())
-            .map(async |session| set_log_level(&session, level).await);
+            .map(async |session| session.set_log_level(level).await);
         // A server that does not answer holds up no request.
         tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
             .await
@@ -473,11 +527,12 @@ impl Hub {
             .filter_map(|session| session.log_level())
             .chain(for_requests)
             .min();
-        let session = server.view().session;
-        let session = session.filter(|session| session.takes_log_level());
-        if let (Some(level), Some(session)) = (level, session) {
-            self.calls
-                .in_background(async move { set_log_level(&session, level).await });
+        let logs = server
+            .view()
+            .session
+            .is_some_and(|session| session.takes_log_level());
+        if let (Some(level), true) = (level, logs) {
+            self.housekeep(&server.name, Chore::LogLevel(level));
         }
     }
 
@@ -502,6 +557,7 @@ impl Hub {
                         changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -531,6 +587,18 @@ impl Hub {
         }
     }
 
+    /// Tells the clients of one server, where its own words do not reach them.
+    fn tell_translated(&self, server: &ServerName, kind: ListKind) {
+        let changed = message::request(None, kind.changed().name(), None);
+        for session in self.all() {
+            if let Backend::Translated(own) = &session.backend
+                && own.name == *server
+            {
+                session.outbox.push(changed.clone());
+            }
+        }
+    }
+
     fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
         self.all()
             .into_iter()
@@ -543,12 +611,7 @@ impl Hub {
             self.set_log_level(&server);
         }
         for resource in self.subscriptions.of_server(server) {
-            if let Some(session) = self.shared_session(server) {
-                self.calls.in_background(async move {
-                    let subscribing = subscribe(&session, &resource.uri);
-                    tokio::time::timeout(HOUSEKEEPING, subscribing).await.ok();
-                });
-            }
+            self.housekeep(server, Chore::Subscribe(resource.uri));
         }
     }
 
@@ -632,15 +695,5 @@ pub async fn unsubscribe(session: &Session, uri: &str) {
     let asked = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(uri)).await;
     if !matches!(asked, Ok(Ok(()))) {
         tracing::debug!(uri, "a subscription was not taken back");
-    }
-}
-
-/// Has a server log at this level.
-pub async fn set_log_level(session: &Session, level: LogLevel) {
-    let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
-    let asked = session.ask(Method::SetLevel, Some(&params));
-    let asked = tokio::time::timeout(HOUSEKEEPING, asked).await;
-    if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
-        tracing::debug!(?asked, "a log level was not set");
     }
 }

@@ -18,7 +18,6 @@ use mainstay_core::{
 use tokio::time::Instant;
 
 use super::{
-    hub::set_log_level,
     listens::Listens,
     subscriptions::{Resource, Subscriptions},
 };
@@ -161,7 +160,8 @@ impl Lease {
             }
             *logs = Some(set);
         }
-        set_log_level(&session, level).await;
+        // It says nothing where it will not.
+        session.set_log_level(level).await.ok();
         Ok(())
     }
 
