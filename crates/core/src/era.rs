@@ -9,6 +9,7 @@ mod caller;
 mod capabilities;
 pub mod discovery;
 pub mod headers;
+mod known;
 mod log_level;
 pub mod modern;
 pub mod questions;
@@ -19,6 +20,7 @@ mod revision;
 pub use self::{
     caller::Caller,
     capabilities::{Capabilities, ClientCapabilities, Greeting, Unwelcome},
+    known::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},
 };

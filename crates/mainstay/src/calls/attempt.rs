@@ -56,9 +56,10 @@ impl Call<'_> {
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        let era = self.outlet.client.caller.era();
         let session = tokio::select! {
             biased;
-            session = self.upstream.session(self.deadline) => session.map_err(Attempt::Final)?,
+            session = self.upstream.session(era, self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
         let server = session.greeting.revision;

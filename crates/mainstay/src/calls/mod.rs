@@ -18,7 +18,7 @@ use std::{
 };
 
 use mainstay_core::{
-    era::LogLevel,
+    era::{Era, LogLevel},
     failure::Failure,
     message::{self, Kind, Span},
 };
@@ -118,9 +118,10 @@ impl Upstream {
         }
     }
 
-    async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    /// For a caller of this era.
+    async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {
-            Self::Shared(server) => server.session(deadline).await,
+            Self::Shared(server) => server.session(era, deadline).await,
             Self::Private(private) => private.session(deadline).await,
         }
     }

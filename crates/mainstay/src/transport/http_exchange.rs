@@ -258,17 +258,7 @@ impl HttpExchange {
             Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
                 error.to_string(),
             ))),
-            // 401 and 429 are given before anything runs; of the others nobody knows (invariant 6).
-            _ => {
-                let kind = InterruptionKind::Refused {
-                    status,
-                    body: shown(body),
-                };
-                Err(match status {
-                    401 | 429 => Interruption::not_sent(kind),
-                    _ => Interruption::sent(kind),
-                })
-            }
+            _ => Err(http_client::refused(status, body)),
         }
     }
 
@@ -329,11 +319,4 @@ impl HttpExchange {
             Kind::Request { .. } | Kind::Notification { .. } => false,
         }
     }
-}
-
-fn shown(body: &[u8]) -> String {
-    const SHOWN: usize = 300;
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    text.chars().take(SHOWN).collect()
 }

@@ -10,6 +10,8 @@ use std::{
     task::{Poll, Waker},
 };
 
+use mainstay_core::message::Method;
+
 use super::{Frame, Question, Said};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
@@ -54,6 +56,8 @@ struct InboxState {
     broken: Option<Broken>,
     dropped: u64,
     reader: Option<Waker>,
+    /// It has brought the acknowledgement of a subscription, and is no call.
+    subscribed: bool,
 }
 
 impl Inbox {
@@ -82,6 +86,15 @@ impl Inbox {
         });
     }
 
+    fn acknowledge(&self) {
+        self.update(|state| state.subscribed = true);
+    }
+
+    fn is_subscribed(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.subscribed
+    }
+
     fn push_question(&self, question: Question) {
         // A full inbox drops it, which refuses it.
         self.update(|state| {
@@ -103,6 +116,8 @@ pub enum Broken {
     Ended,
     /// It came, and was longer than this many bytes.
     TooLarge(usize),
+    /// The server asks where it must not, and nothing it says of this call counts any more.
+    Asked,
 }
 
 /// All calls in flight on one connection.
@@ -164,22 +179,45 @@ impl Pending {
         true
     }
 
-    /// Hands a notification to the call whose progress token it carries.
-    pub fn progress(&self, token: &str, frame: Frame) -> bool {
-        let Ok(id) = token.parse::<u64>() else {
+    /// Hands a notification to the request that it names, by a progress token or a subscription's id.
+    pub fn about(&self, id: &str, frame: Frame) -> bool {
+        let Ok(id) = id.parse::<u64>() else {
             return false;
         };
         let inbox = self.calls().by_id.get(&id).cloned();
         inbox
-            .inspect(|inbox| inbox.push_notification(frame))
+            .inspect(|inbox| {
+                if frame.method() == Some(Method::Acknowledged) {
+                    inbox.acknowledge();
+                }
+                inbox.push_notification(frame);
+            })
             .is_some()
+    }
+
+    /// A server made a request that it must not make: the only call that can have caused it fails.
+    /// Returns whether there is one.
+    pub fn violated(&self) -> bool {
+        let calls = self.calls();
+        let mut by_clients = calls
+            .by_id
+            .iter()
+            .filter(|(_, inbox)| inbox.asker.is_some());
+        let only = match (by_clients.next(), by_clients.next()) {
+            (Some((_, only)), None) => Arc::clone(only),
+            _ => return false,
+        };
+        drop(by_clients);
+        drop(calls);
+        only.break_off(Broken::Asked);
+        true
     }
 
     /// Hands a notification that names no call to the only one in flight; gives it back when there
     /// is none, or more than one.
     pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
         let calls = self.calls();
-        let mut inboxes = calls.by_id.values();
+        let mut inboxes = calls.by_id.values().filter(|inbox| !inbox.is_subscribed());
         match (inboxes.next(), inboxes.next()) {
             (Some(only), None) => {
                 only.push_notification(frame);

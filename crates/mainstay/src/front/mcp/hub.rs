@@ -168,7 +168,7 @@ impl Hub {
         };
         let id = self
             .seal
-            .id(scope.server_name(), caller.revision)
+            .id(scope.server_name(), &caller)
             .map_err(|_| NoSession::Random)?;
         let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
         let mut sessions = self
@@ -258,7 +258,11 @@ impl Hub {
         if unsealed.server != scope.server_name() || ended() {
             return None;
         }
-        let (ears, caller) = (Ears::default(), Caller::at(unsealed.revision));
+        let ears = Ears::default();
+        let caller = Caller {
+            capabilities: Arc::new(unsealed.capabilities),
+            ..Caller::at(unsealed.revision)
+        };
         let backend = match scope {
             Scope::All => {
                 for kind in ListKind::ALL {
@@ -418,7 +422,7 @@ impl Hub {
         let logs = server
             .view()
             .session
-            .is_some_and(|session| session.greeting.capabilities.logging);
+            .is_some_and(|session| session.takes_log_level());
         if let (Some(level), true) = (level, logs) {
             self.housekeep(
                 &server.name,

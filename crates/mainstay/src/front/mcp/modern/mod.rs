@@ -158,7 +158,7 @@ impl Request {
             Some(session) => session,
             None => {
                 let deadline = Instant::now() + server.config().policy.connect_timeout;
-                let session = server.session(deadline).await;
+                let session = server.session(Era::Modern, deadline).await;
                 session.map_err(|failure| Reply::failure(id, &failure))?
             }
         };
