@@ -8,20 +8,21 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::questions,
+    era::{code, questions},
     failure::{Failure, FailureKind},
-    message::Method,
+    message::{self, Method},
 };
 use tokio::time::Instant;
 
 use super::{
     Answer, Calls, Outlet, Request, Upstream,
-    bridge::Bridge,
+    bridge::{Bridge, Subscription},
     log_level,
     rounds::{MAX_ROUNDS, Round},
 };
 use crate::transport::{
-    CallState, Frame, Interruption, InterruptionKind, Patience, Question, Said, Session,
+    CallState, Frame, Interruption, InterruptionKind, NotSubscribed, Patience, Question, Said,
+    Session,
 };
 
 /// How an attempt failed.
@@ -68,6 +69,9 @@ impl Call<'_> {
             return self.exchange(&session, render, cancel).await;
         }
         let bridge = Bridge::new(self.outlet.caller(), server, self.request);
+        if let Some(subscription) = bridge.subscription() {
+            return self.subscribe(&session, subscription, cancel).await;
+        }
         let mut round = None::<Round>;
         for _ in 0..=MAX_ROUNDS {
             let render = |id: &str| bridge.request(self.request.render(id), round.as_ref());
@@ -88,6 +92,42 @@ impl Call<'_> {
         }
         let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
         Err(Attempt::Final(self.unusable(&reason)))
+    }
+
+    /// A legacy client's wish to hear of a resource, for which a modern server has no request.
+    async fn subscribe(
+        &self,
+        session: &Session,
+        subscription: Subscription,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Answer, Attempt> {
+        let subscribing = async {
+            match &subscription {
+                Subscription::Begin(uri) => session.subscribe(uri).await,
+                Subscription::End(uri) => session.unsubscribe(uri).await,
+            }
+        };
+        let done = tokio::select! {
+            biased;
+            done = subscribing => done,
+            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
+            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+        };
+        let text = match done {
+            Ok(()) => message::response(self.request.id(), "{}"),
+            Err(NotSubscribed::Interrupted(why)) => return Err(self.interrupted(why)),
+            Err(refused) => {
+                let (id, reason) = (Some(self.request.id()), refused.to_string());
+                message::error_response(id, code::METHOD_NOT_FOUND, &reason, None)
+            }
+        };
+        match Frame::read(text.into()) {
+            Ok(frame) => Ok(Answer {
+                frame,
+                streamed: false,
+            }),
+            Err(error) => Err(Attempt::Final(self.unusable(&error.to_string()))),
+        }
     }
 
     /// One request and its response.

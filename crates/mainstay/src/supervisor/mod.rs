@@ -185,6 +185,11 @@ impl Server {
         self.config.load()
     }
 
+    /// Whether it is known to be spoken to without sessions only.
+    pub fn opens_no_sessions(&self) -> bool {
+        self.eras().legacy == Some(false)
+    }
+
     /// What is known of the eras that the server speaks.
     pub fn eras(&self) -> Eras {
         self.view.borrow().eras

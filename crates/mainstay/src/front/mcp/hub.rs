@@ -9,7 +9,7 @@ use std::{
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
-    era::{Caller, LogLevel, Revision},
+    era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     ids::ServerName,
     message::{self, Method},
@@ -155,15 +155,17 @@ impl Hub {
                 (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let listener = ears.of(server, &caller);
-                let (private, upstream) = self.open_private(server, params, listener).await?;
-                caller.revision = upstream.greeting.revision;
-                let result = upstream
-                    .initialize_answer
-                    .result()
-                    .unwrap_or("{}")
-                    .to_owned();
-                (Backend::Transparent(private), result)
+                let (backend, upstream) =
+                    self.open_upstream(server, params, &ears, &caller).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}");
+                let result = match upstream.greeting.revision.era() {
+                    Era::Legacy => {
+                        caller.revision = upstream.greeting.revision;
+                        result.to_owned()
+                    }
+                    Era::Modern => discovery::to_initialize(result, caller.revision),
+                };
+                (backend, result)
             }
         };
         let id = self
@@ -181,6 +183,28 @@ impl Hub {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    /// Opens the client's own upstream session; a server that opens none is translated for it.
+    async fn open_upstream(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        ears: &Ears,
+        caller: &Caller,
+    ) -> Result<(Backend, Arc<Session>), Failure> {
+        if !server.opens_no_sessions() {
+            let listener = ears.of(server, caller);
+            match self.open_private(server, params, listener).await {
+                Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
+                // It may have told so just now.
+                Err(_) if server.opens_no_sessions() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let deadline = Instant::now() + server.config().policy.connect_timeout;
+        let session = server.session(Era::Legacy, deadline).await?;
+        Ok((Backend::Translated(Arc::clone(server)), session))
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -270,6 +294,9 @@ impl Hub {
                         .push(message::request(None, kind.changed().name(), None));
                 }
                 Backend::Aggregate
+            }
+            Scope::One(server) if server.opens_no_sessions() => {
+                Backend::Translated(Arc::clone(server))
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
@@ -362,19 +389,27 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-        self.housekeep(&resource.server, Method::ResourcesUnsubscribe, params);
+        let Some(session) = self.shared_session(&resource.server) else {
+            return;
+        };
+        let uri = resource.uri.clone();
+        self.calls.in_background(async move {
+            let done = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(&uri)).await;
+            if !matches!(done, Ok(Ok(()))) {
+                tracing::debug!(%uri, ?done, "an unsubscription was not confirmed");
+            }
+        });
+    }
+
+    /// A server's shared session, if it is up.
+    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
+        self.registry.named(server)?.view().session
     }
 
     /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
     /// nobody.
     fn housekeep(&self, server: &ServerName, method: Method, params: String) {
-        let Some(session) = self
-            .registry
-            .server(server.as_str())
-            .ok()
-            .and_then(|server| server.view().session)
-        else {
+        let Some(session) = self.shared_session(server) else {
             return;
         };
         let server = server.clone();
@@ -453,6 +488,7 @@ impl Hub {
                         changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -479,6 +515,18 @@ impl Hub {
         }
     }
 
+    /// Tells the clients of one server, where its own words do not reach them.
+    fn tell_translated(&self, server: &ServerName, kind: ListKind) {
+        let changed = message::request(None, kind.changed().name(), None);
+        for session in self.all() {
+            if let Backend::Translated(own) = &session.backend
+                && own.name == *server
+            {
+                session.outbox.push(changed.clone());
+            }
+        }
+    }
+
     fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
         self.all()
             .into_iter()
@@ -490,9 +538,17 @@ impl Hub {
         if let Ok(server) = self.registry.server(server.as_str()) {
             self.set_log_level(&server);
         }
+        let Some(session) = self.shared_session(server) else {
+            return;
+        };
         for resource in self.subscriptions.of_server(server) {
-            let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-            self.housekeep(server, Method::ResourcesSubscribe, params);
+            let session = Arc::clone(&session);
+            self.calls.in_background(async move {
+                let done = tokio::time::timeout(HOUSEKEEPING, session.subscribe(&resource.uri)).await;
+                if !matches!(done, Ok(Ok(()))) {
+                    tracing::warn!(server = %resource.server, uri = %resource.uri, ?done, "a subscription was not renewed");
+                }
+            });
         }
     }
 

@@ -51,6 +51,8 @@ impl Scope {
 pub enum Backend {
     Aggregate,
     Transparent(Arc<Private>),
+    /// A server that opens no sessions: what is asked in this one is translated.
+    Translated(Arc<Server>),
 }
 
 /// Calls in flight, by the client's own id (JSON text).
