@@ -329,8 +329,8 @@ impl Listen<'_> {
     async fn hear(&self, exchange: &mut Exchange) -> Heard {
         let frame = match exchange.next().await {
             Ok(Said::Message(frame)) => frame,
-            // Dropped, it is refused; a modern server has none.
-            Ok(Said::Question(_)) => return Heard::Message,
+            // Dropped, a question is refused; a modern server has none, and lets nobody poll.
+            Ok(Said::Question(_) | Said::Parted { .. }) => return Heard::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..
