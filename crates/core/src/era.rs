@@ -10,6 +10,7 @@ mod capabilities;
 pub mod discovery;
 pub mod headers;
 mod known;
+pub mod listen;
 mod log_level;
 pub mod modern;
 pub mod questions;

@@ -178,6 +178,11 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
+    /// Whether there is any question that it takes.
+    pub fn can_be_asked(&self) -> bool {
+        self.sampling || self.elicitation || self.elicitation_url || self.roots
+    }
+
     /// What it can be asked, as bits: what is left of a client whose words were forgotten.
     pub fn bits(&self) -> u8 {
         let answers = [

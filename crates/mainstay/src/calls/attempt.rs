@@ -8,21 +8,20 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{code, questions},
+    era::questions,
     failure::{Failure, FailureKind},
-    message::{self, Method},
+    message::Method,
 };
 use tokio::time::Instant;
 
 use super::{
     Answer, Calls, Outlet, Request, Upstream,
-    bridge::{Bridge, Subscription},
+    bridge::Bridge,
     log_level,
     rounds::{MAX_ROUNDS, Round},
 };
 use crate::transport::{
-    CallState, Frame, Interruption, InterruptionKind, NotSubscribed, Patience, Question, Said,
-    Session,
+    CallState, Frame, Interruption, InterruptionKind, Patience, Question, Said, Session,
 };
 
 /// How an attempt failed.
@@ -57,21 +56,20 @@ impl Call<'_> {
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
-        let era = self.outlet.client.caller.era();
         let session = tokio::select! {
             biased;
-            session = self.upstream.session(era, self.deadline) => session.map_err(Attempt::Final)?,
+            session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        if self.is_heard_by(&session) {
+            return self.subscribe(&session, cancel).await;
+        }
         let server = session.greeting.revision;
         if !self.outlet.client.caller.revision.differs_from(server) {
             let render = |id: &str| self.request.render(id);
             return self.exchange(&session, render, cancel).await;
         }
         let bridge = Bridge::new(self.outlet.caller(), server, self.request);
-        if let Some(subscription) = bridge.subscription() {
-            return self.subscribe(&session, subscription, cancel).await;
-        }
         let mut round = None::<Round>;
         for _ in 0..=MAX_ROUNDS {
             let render = |id: &str| bridge.request(self.request.render(id), round.as_ref());
@@ -92,42 +90,6 @@ impl Call<'_> {
         }
         let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
         Err(Attempt::Final(self.unusable(&reason)))
-    }
-
-    /// A legacy client's wish to hear of a resource, for which a modern server has no request.
-    async fn subscribe(
-        &self,
-        session: &Session,
-        subscription: Subscription,
-        mut cancel: Pin<&mut impl Future<Output = String>>,
-    ) -> Result<Answer, Attempt> {
-        let subscribing = async {
-            match &subscription {
-                Subscription::Begin(uri) => session.subscribe(uri).await,
-                Subscription::End(uri) => session.unsubscribe(uri).await,
-            }
-        };
-        let done = tokio::select! {
-            biased;
-            done = subscribing => done,
-            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
-            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
-        };
-        let text = match done {
-            Ok(()) => message::response(self.request.id(), "{}"),
-            Err(NotSubscribed::Interrupted(why)) => return Err(self.interrupted(why)),
-            Err(refused) => {
-                let (id, reason) = (Some(self.request.id()), refused.to_string());
-                message::error_response(id, code::METHOD_NOT_FOUND, &reason, None)
-            }
-        };
-        match Frame::read(text.into()) {
-            Ok(frame) => Ok(Answer {
-                frame,
-                streamed: false,
-            }),
-            Err(error) => Err(Attempt::Final(self.unusable(&error.to_string()))),
-        }
     }
 
     /// One request and its response.
@@ -239,7 +201,7 @@ impl Call<'_> {
         Failure::new(kind, message).of_server(&self.upstream.server().name)
     }
 
-    fn timed_out(&self) -> Failure {
+    pub(super) fn timed_out(&self) -> Failure {
         let message = format!("timeout after {}", seconds(self.limit));
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
@@ -275,7 +237,7 @@ impl Call<'_> {
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
     }
 
-    fn interrupted(&self, why: Interruption) -> Attempt {
+    pub(super) fn interrupted(&self, why: Interruption) -> Attempt {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,

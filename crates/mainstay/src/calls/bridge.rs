@@ -15,13 +15,6 @@ use mainstay_core::{
 use super::{Request, rounds::Round};
 use crate::transport::Frame;
 
-/// What one era says by requests of its own, and the other by what it listens to.
-#[derive(Debug)]
-pub enum Subscription {
-    Begin(String),
-    End(String),
-}
-
 #[derive(Debug)]
 pub struct Bridge<'a> {
     caller: Caller,
@@ -44,19 +37,6 @@ impl<'a> Bridge<'a> {
     /// The revision that the client speaks.
     pub fn client(&self) -> Revision {
         self.caller.revision
-    }
-
-    /// A request that a modern server does not know.
-    pub fn subscription(&self) -> Option<Subscription> {
-        if self.server.era() == Era::Legacy {
-            return None;
-        }
-        let uri = self.request.original_uri()?;
-        match self.method {
-            Method::ResourcesSubscribe => Some(Subscription::Begin(uri)),
-            Method::ResourcesUnsubscribe => Some(Subscription::End(uri)),
-            _ => None,
-        }
     }
 
     /// The request (JSON text) as the server understands it, with what was answered before.

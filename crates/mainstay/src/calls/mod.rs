@@ -9,6 +9,7 @@ mod client;
 mod outlet;
 mod repeat;
 mod rounds;
+mod subscribe;
 
 use std::{
     pin::{Pin, pin},

@@ -84,7 +84,7 @@ impl Outlet {
         }
     }
 
-    pub(super) fn put(&self, message: String) {
+    pub fn put(&self, message: String) {
         if self.has_room() {
             self.push(message);
         }

@@ -35,9 +35,9 @@ const SHORT_LIVED: Duration = Duration::from_secs(5);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
-/// Why a server will not tell of a resource.
+/// Why a server does not do what it is asked to do for its clients.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum NotSubscribed {
+pub enum Declined {
     #[error(transparent)]
     Interrupted(#[from] Interruption),
     /// Its error, as JSON text.
@@ -106,7 +106,7 @@ impl Listening {
     }
 
     /// Adds one who wants to hear of a resource, and waits for the server's word on it.
-    pub async fn add(&self, uri: &str) -> Result<(), NotSubscribed> {
+    pub async fn add(&self, uri: &str) -> Result<(), Declined> {
         let generation = {
             let mut wanted = self.wanted();
             let count = wanted.uris.entry(uri.into()).or_default();
@@ -121,9 +121,9 @@ impl Listening {
         let settling = settled.wait_for(|settled| settled.generation >= generation);
         let outcome = match timeout(ACK_LIMIT, settling).await {
             Ok(Ok(settled)) if settled.honoured.contains(uri) => Ok(()),
-            Ok(Ok(_)) => Err(NotSubscribed::NotServed),
+            Ok(Ok(_)) => Err(Declined::NotServed),
             Ok(Err(_)) => Err(Interruption::not_sent(InterruptionKind::Lost).into()),
-            Err(_) => Err(NotSubscribed::Unacknowledged),
+            Err(_) => Err(Declined::Unacknowledged),
         };
         if outcome.is_err() {
             self.remove(uri);
@@ -329,7 +329,7 @@ impl Listen<'_> {
     async fn hear(&self, exchange: &mut Exchange) -> Heard {
         let frame = match exchange.next().await {
             Ok(Said::Message(frame)) => frame,
-            // Dropped, a question is refused; a modern server has none, and lets nobody poll.
+            // Dropped, it is refused; a modern server has none.
             Ok(Said::Question(_) | Said::Parted { .. }) => return Heard::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },

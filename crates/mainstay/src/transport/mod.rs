@@ -64,7 +64,7 @@ pub use self::{
     frame::{Frame, Unreadable},
     health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
-    listening::NotSubscribed,
+    listening::Declined,
     pending::Asker,
     question::{Patience, Question, Said},
     session::Session,

@@ -165,8 +165,13 @@ async fn discover(
         }
         429 => return Err(http_client::unavailable(&response, Method::Discover.name()).into()),
         500.. => {
-            let loss = http_client::unavailable(&response, Method::Discover.name());
-            return Err(NotModern::Unclear(loss));
+            return Err(
+                match http_client::unavailable(&response, Method::Discover.name()) {
+                    // One that says when to come back is not asked before.
+                    loss @ Loss::Unavailable { .. } => loss.into(),
+                    loss => NotModern::Unclear(loss),
+                },
+            );
         }
         _ => {}
     }

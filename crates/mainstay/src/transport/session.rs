@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    era::{Era, Eras, Greeting},
+    era::{Era, Eras, Greeting, LogLevel},
     ids::ServerName,
     message::{self, Method},
 };
@@ -14,7 +14,7 @@ use super::{
     detect::own_request,
     exchange::{Way, cancelled},
     lines::LineWriter,
-    listening::{Listening, NotSubscribed},
+    listening::{Declined, Listening},
     modern_http::ModernLink,
     pending::{Asker, Pending},
     sse::SseLink,
@@ -122,6 +122,11 @@ impl Link {
     }
 }
 
+/// The params that name a resource.
+fn of(uri: &str) -> String {
+    format!(r#"{{"uri":{}}}"#, message::quote(uri))
+}
+
 impl Session {
     /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
     /// work on it until `deadline`, and ask the client who makes it.
@@ -185,22 +190,16 @@ impl Session {
 
     /// Has the server tell when this resource changes: by a request of its own, or in the kept
     /// `subscriptions/listen`. Who asks twice for a resource takes it back twice.
-    pub async fn subscribe(&self, uri: &str) -> Result<(), NotSubscribed> {
+    pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
-            None => {
-                self.change_subscription(Method::ResourcesSubscribe, uri)
-                    .await
-            }
+            None => self.settle(Method::ResourcesSubscribe, &of(uri)).await,
             Some(listening) => listening.add(uri).await,
         }
     }
 
-    pub async fn unsubscribe(&self, uri: &str) -> Result<(), NotSubscribed> {
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
-            None => {
-                self.change_subscription(Method::ResourcesUnsubscribe, uri)
-                    .await
-            }
+            None => self.settle(Method::ResourcesUnsubscribe, &of(uri)).await,
             Some(listening) => {
                 listening.remove(uri);
                 Ok(())
@@ -208,11 +207,17 @@ impl Session {
         }
     }
 
-    async fn change_subscription(&self, method: Method, uri: &str) -> Result<(), NotSubscribed> {
-        let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-        let answer = self.ask(method, Some(&params)).await?;
+    /// Asks a legacy server for log messages from this level on.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Declined> {
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        self.settle(Method::SetLevel, &params).await
+    }
+
+    /// A request of our own whose result says nothing.
+    async fn settle(&self, method: Method, params: &str) -> Result<(), Declined> {
+        let answer = self.ask(method, Some(params)).await?;
         match answer.error() {
-            Some(error) => Err(NotSubscribed::Refused(error.to_owned())),
+            Some(error) => Err(Declined::Refused(error.to_owned())),
             None => Ok(()),
         }
     }

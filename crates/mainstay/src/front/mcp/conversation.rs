@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::{
     batch, dispatch,
     hub::{Hub, Opened},
+    modern::{self, Call, pipe::Requests},
     reply::Reply,
     session::{Busy, ClientSession, Scope},
 };
@@ -47,6 +48,8 @@ pub struct Conversation {
     scope: Scope,
     pub output: Output,
     phase: watch::Sender<Phase>,
+    /// Those that belong to no session.
+    requests: Requests,
     unanswered: Arc<Semaphore>,
     tasks: TaskTracker,
 }
@@ -90,6 +93,7 @@ impl Conversation {
             scope,
             output,
             phase: watch::Sender::new(Phase::Silent),
+            requests: Requests::default(),
             unanswered: Arc::new(Semaphore::new(MAX_UNANSWERED)),
             tasks,
         }
@@ -127,17 +131,23 @@ impl Conversation {
         }
         let frame =
             Frame::read(text).map_err(|error| Refused::Invalid(batch::unreadable(&error)))?;
+        if let Kind::Request { id, .. } = frame.envelope().kind
+            && modern::pipe::is_modern(&frame)
+        {
+            let id = frame.get(id).to_owned();
+            let Call { reply, messages } = self.requests.begin(&self.hub, &self.scope, frame);
+            return self.answer(Some(&id), messages, || async move { expected(reply.await) });
+        }
+        if self.requests.cancel(&frame) {
+            return Ok(());
+        }
         match (self.session(), frame.envelope().kind) {
             (Some(session), Kind::Request { id, .. }) => {
                 let id = frame.get(id).to_owned();
                 let (outlet, messages) = session.outlet();
                 self.answer(Some(&id), messages, || {
                     let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
-                    // Who cancelled expects no answer (specification, "Cancellation").
-                    async {
-                        let reply = call.await;
-                        (!reply.cancelled).then_some(reply.text)
-                    }
+                    async { expected(call.await) }
                 })?;
             }
             (Some(session), _) => dispatch::take(&self.hub, &session, frame),
@@ -263,8 +273,14 @@ impl Conversation {
 
     /// The client has gone: its session ends, and what it has in flight is cancelled.
     pub fn end(&self, reason: &str) {
+        self.requests.end(reason);
         if let Phase::Open { session, .. } = self.phase.send_replace(Phase::Over) {
             self.hub.end(&session.id, reason);
         }
     }
+}
+
+/// Who cancelled expects no answer (specification, "Cancellation").
+fn expected(reply: Reply) -> Option<String> {
+    (!reply.cancelled).then_some(reply.text)
 }

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    listens::Listens,
+    parking::Parking,
     pool::Pool,
     reply::Reply,
     seal::Seal,
@@ -60,10 +62,14 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    /// Clients without a session that listen to all servers.
+    pub listens: Listens,
     /// The clients on HTTP+SSE.
     pub streams: Streams,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
+    /// Calls that wait for what such clients answer.
+    pub parking: Arc<Parking>,
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
@@ -111,6 +117,14 @@ pub struct Opened {
     pub result: String,
 }
 
+/// What is asked of a server on behalf of all its clients.
+#[derive(Debug)]
+enum Chore {
+    Subscribe(Box<str>),
+    Unsubscribe(Box<str>),
+    LogLevel(LogLevel),
+}
+
 impl Hub {
     pub fn new(
         registry: Arc<Registry>,
@@ -127,8 +141,10 @@ impl Hub {
             page_size,
             lineage,
             subscriptions: Subscriptions::default(),
+            listens: Listens::default(),
             streams: Streams::default(),
             pool: Pool::default(),
+            parking: Arc::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
@@ -353,9 +369,7 @@ impl Hub {
             ended.insert(id.into());
         }
         session.end(reason);
-        for resource in self.subscriptions.remove_session(id) {
-            self.unsubscribe(&resource);
-        }
+        self.leave_all(id);
         true
     }
 
@@ -380,6 +394,54 @@ impl Hub {
         found.insert(uri.into(), owner);
     }
 
+    /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
+    /// configuration order where nobody lists it. Says whether one keeps it.
+    pub async fn subscribe(&self, stream: &str, uri: &str) -> bool {
+        self.registry.settled().await;
+        if let Some(target) = self.owner(uri) {
+            let Some(server) = self.registry.named(&target.server) else {
+                return false;
+            };
+            return self.subscribe_to(&server, target, stream, uri).await;
+        }
+        for server in self.registry.servers() {
+            let target = Target {
+                server: server.name.clone(),
+                original: uri.into(),
+            };
+            if self
+                .subscribe_to(&server, target.clone(), stream, uri)
+                .await
+            {
+                self.remember_owner(uri, target);
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
+        let resource = Resource::from(target);
+        if !self.subscriptions.has_any(&resource) {
+            let Some(session) = server.view().session else {
+                return false;
+            };
+            if !session.greeting.capabilities.subscribe || !subscribe(&session, &resource.uri).await
+            {
+                return false;
+            }
+        }
+        self.subscriptions.add(resource, stream, uri);
+        true
+    }
+
+    /// Ends every subscription of a stream.
+    pub fn leave_all(&self, stream: &str) {
+        for resource in self.subscriptions.remove_session(stream) {
+            self.unsubscribe(&resource);
+        }
+    }
+
     /// Ends one session's subscription, upstream too if it was the last.
     pub fn leave(&self, resource: &Resource, session: &str) {
         if self.subscriptions.remove(resource, session) {
@@ -389,34 +451,32 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        let Some(session) = self.shared_session(&resource.server) else {
-            return;
-        };
-        let uri = resource.uri.clone();
-        self.calls.in_background(async move {
-            let done = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(&uri)).await;
-            if !matches!(done, Ok(Ok(()))) {
-                tracing::debug!(%uri, ?done, "an unsubscription was not confirmed");
-            }
-        });
+        self.housekeep(&resource.server, Chore::Unsubscribe(resource.uri.clone()));
     }
 
-    /// A server's shared session, if it is up.
-    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
-        self.registry.named(server)?.view().session
-    }
-
-    /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
+    /// Asks something of a server's shared session by ourselves, if it is up; the answer matters to
     /// nobody.
-    fn housekeep(&self, server: &ServerName, method: Method, params: String) {
-        let Some(session) = self.shared_session(server) else {
+    fn housekeep(&self, server: &ServerName, chore: Chore) {
+        let Some(session) = self
+            .registry
+            .server(server.as_str())
+            .ok()
+            .and_then(|server| server.view().session)
+        else {
             return;
         };
         let server = server.clone();
         self.calls.in_background(async move {
-            let asked = tokio::time::timeout(HOUSEKEEPING, session.ask(method, Some(&params))).await;
-            if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
-                tracing::debug!(%server, ?asked, "{} was not answered with a result", method.name());
+            let doing = async {
+                match &chore {
+                    Chore::Subscribe(uri) => session.subscribe(uri).await,
+                    Chore::Unsubscribe(uri) => session.unsubscribe(uri).await,
+                    Chore::LogLevel(level) => session.set_log_level(*level).await,
+                }
+            };
+            let done = tokio::time::timeout(HOUSEKEEPING, doing).await;
+            if !matches!(done, Ok(Ok(()))) {
+                tracing::debug!(%server, ?chore, ?done, "the server does not do so");
             }
         });
     }
@@ -459,11 +519,7 @@ impl Hub {
             .session
             .is_some_and(|session| session.takes_log_level());
         if let (Some(level), true) = (level, logs) {
-            self.housekeep(
-                &server.name,
-                Method::SetLevel,
-                format!(r#"{{"level":"{}"}}"#, level.as_str()),
-            );
+            self.housekeep(&server.name, Chore::LogLevel(level));
         }
     }
 
@@ -513,6 +569,9 @@ impl Hub {
                     .push(message::request(None, method.name(), None));
             }
         }
+        for (method, at) in changed {
+            self.listens.tell_change(*method, *at);
+        }
     }
 
     /// Tells the clients of one server, where its own words do not reach them.
@@ -538,17 +597,8 @@ impl Hub {
         if let Ok(server) = self.registry.server(server.as_str()) {
             self.set_log_level(&server);
         }
-        let Some(session) = self.shared_session(server) else {
-            return;
-        };
         for resource in self.subscriptions.of_server(server) {
-            let session = Arc::clone(&session);
-            self.calls.in_background(async move {
-                let done = tokio::time::timeout(HOUSEKEEPING, session.subscribe(&resource.uri)).await;
-                if !matches!(done, Ok(Ok(()))) {
-                    tracing::warn!(server = %resource.server, uri = %resource.uri, ?done, "a subscription was not renewed");
-                }
-            });
+            self.housekeep(server, Chore::Subscribe(resource.uri));
         }
     }
 
@@ -577,11 +627,13 @@ impl Hub {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (session, used) in self.subscriptions.listeners(server, &uri) {
-            if let Some(session) = self.session(&session) {
+        for (name, used) in self.subscriptions.listeners(server, &uri) {
+            if let Some(session) = self.session(&name) {
                 session
                     .outbox
                     .push(frame.with_param("uri", &message::quote(&used)));
+            } else {
+                self.listens.tell_update(&name, frame, &used);
             }
         }
     }
@@ -610,6 +662,23 @@ impl Hub {
         for session in self.all() {
             self.end(&session.id, reason);
         }
+        self.listens.close();
+        self.parking.close();
         self.pool.close();
     }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(session: &Session, uri: &str) -> bool {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesSubscribe, Some(&params)).await;
+    asked.is_ok_and(|answer| answer.result().is_some())
+}
+
+/// Takes that back, for what that is worth to the server.
+pub async fn unsubscribe(session: &Session, uri: &str) {
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let asked = session.ask(Method::ResourcesUnsubscribe, Some(&params));
+    // Its answer matters to nobody.
+    tokio::time::timeout(HOUSEKEEPING, asked).await.ok();
 }

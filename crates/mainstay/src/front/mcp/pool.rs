@@ -16,6 +16,10 @@ use mainstay_core::{
 };
 use tokio::time::Instant;
 
+use super::{
+    listens::Listens,
+    subscriptions::{Resource, Subscriptions},
+};
 use crate::{
     supervisor::{Private, Server},
     transport::{self, Listener, Notice, Question},
@@ -35,6 +39,14 @@ pub struct Pooled {
     /// Calls of them that wait for a person.
     parked: AtomicUsize,
     last_used: Mutex<Instant>,
+    audience: Arc<Audience>,
+}
+
+/// Who listens to a session.
+#[derive(Debug, Default)]
+pub struct Audience {
+    pub listens: Listens,
+    pub subscriptions: Subscriptions,
 }
 
 impl Pool {
@@ -71,8 +83,11 @@ impl Pool {
         self.sessions().retain(|session| !session.is_idle(idle));
     }
 
-    /// Closes what nobody uses.
+    /// Ends the streams of who listens, and closes what nobody uses.
     pub fn close(&self) {
+        for session in self.sessions().iter() {
+            session.audience.listens.close();
+        }
         self.sweep(Duration::ZERO);
     }
 }
@@ -81,8 +96,10 @@ impl Pooled {
     fn new(server: &Arc<Server>, capabilities: &str) -> Self {
         let declared = ClientCapabilities::read(capabilities);
         let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
+        let audience = Arc::<Audience>::default();
         let listener = Arc::new(Unattributed {
             server: Arc::clone(server),
+            audience: Arc::clone(&audience),
         });
         Self {
             profile: capabilities.into(),
@@ -90,6 +107,7 @@ impl Pooled {
             leases: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
+            audience,
         }
     }
 
@@ -112,6 +130,16 @@ pub struct Lease(Arc<Pooled>);
 impl Lease {
     pub fn private(&self) -> Arc<Private> {
         Arc::clone(&self.0.private)
+    }
+
+    pub fn audience(&self) -> &Audience {
+        &self.0.audience
+    }
+
+    /// Ends what a stream listened to; returns the resources that nobody is subscribed to any more.
+    pub fn leave(&self, stream: &str) -> Vec<Resource> {
+        self.0.audience.listens.remove(stream);
+        self.0.audience.subscriptions.remove_session(stream)
     }
 }
 
@@ -154,11 +182,27 @@ impl Drop for Waiting {
 #[derive(Debug)]
 struct Unattributed {
     server: Arc<Server>,
+    audience: Arc<Audience>,
 }
 
 impl Listener for Unattributed {
-    /// What belongs to no request reaches none (specification 2026-07-28, "Logging").
-    fn hear(&self, _notice: Notice) {}
+    /// Changes reach who listens. A log message that belongs to no request reaches none
+    /// (specification 2026-07-28, "Logging").
+    fn hear(&self, notice: Notice) {
+        let Audience {
+            listens,
+            subscriptions,
+        } = &*self.audience;
+        match notice.method {
+            Method::ResourceUpdated => {
+                let uri = notice.frame.text_param("uri").unwrap_or_default();
+                for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
+                    listens.tell_update(&stream, &notice.frame, &used);
+                }
+            }
+            changed => listens.tell_change(changed, Instant::now()),
+        }
+    }
 
     /// Nobody knows whom it is for: it is refused, but for what the configuration answers.
     fn ask(&self, question: Question) {

@@ -74,6 +74,12 @@ pub async fn post(
         Err(refused) => return Ok(refuse(&frame, &refused)),
     };
     door::admit(hub, headers, Some(id(&frame)))?;
+    if frame.method() == Some(message::Method::Listen) && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name text/event-stream",
+        ));
+    }
     if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
         return Ok(refuse(&frame, &mismatch.into()));
     }
