@@ -8,9 +8,9 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::questions,
+    era::{listen, questions},
     failure::{Failure, FailureKind},
-    message::Method,
+    message::{self, Method},
 };
 use tokio::time::Instant;
 
@@ -99,9 +99,17 @@ impl Call<'_> {
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        let asker = self.outlet.client.asker;
+        let start = async {
+            if self.request.is_listening() {
+                session.listen(asker, render).await
+            } else {
+                session.call(asker, self.deadline, render).await
+            }
+        };
         let mut exchange = tokio::select! {
             biased;
-            exchange = session.call(self.outlet.client.asker, self.deadline, render) => exchange.map_err(|why| self.interrupted(why))?,
+            exchange = start => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
@@ -129,6 +137,9 @@ impl Call<'_> {
                     let Some(method) = frame.method() else {
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
+                    if method == Method::Cancelled && self.request.is_listening() {
+                        return Ok(self.stopped(frame));
+                    }
                     // K16: progress extends the deadline, up to the hard limit.
                     if method == Method::Progress {
                         self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
@@ -192,9 +203,22 @@ impl Call<'_> {
             // Not asked for.
             (Method::Progress, None) => return,
             (Method::LogMessage, _) if !self.outlet.wants(log_level(frame)) => return,
+            _ if self.request.is_listening() => {
+                listen::tagged(method, frame.params().unwrap_or("{}"), self.request.id())
+            }
             _ => frame.one_line(),
         };
         self.outlet.put(message);
+    }
+
+    /// A server may say by a notification that it ends a stream (2026-07-28, "Cancellation").
+    fn stopped(&self, said: Frame) -> Answer {
+        let id = self.request.id();
+        let text = message::response(id, &listen::completed(id));
+        Answer {
+            frame: Frame::read(text.into()).unwrap_or(said),
+            streamed: true,
+        }
     }
 
     fn failure(&self, kind: FailureKind, message: String) -> Failure {

@@ -21,7 +21,7 @@ use std::{
 use mainstay_core::{
     era::{Era, LogLevel},
     failure::Failure,
-    message::{self, Kind, Span},
+    message::{self, Kind, Method, Span},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
@@ -35,6 +35,9 @@ use crate::{
     supervisor::{Private, Server},
     transport::{Exchange, Frame, Session},
 };
+
+/// For what has no time limit: longer than any machine stays up.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// How a request's text is changed on its way to the server.
 #[derive(Debug)]
@@ -70,6 +73,11 @@ impl Request {
     /// The client's id, as JSON text.
     pub fn id(&self) -> &str {
         self.frame.get(self.id)
+    }
+
+    /// Whether it opens a stream that lasts until someone ends it.
+    fn is_listening(&self) -> bool {
+        self.frame.method() == Some(Method::Listen)
     }
 
     /// What the server itself calls that which is asked of it: a tool or a prompt.
@@ -157,7 +165,11 @@ impl Calls {
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
         let config = upstream.server().config();
-        let (limit, hard_limit) = (config.call_timeout, config.max_call_timeout);
+        let (limit, hard_limit) = if request.is_listening() {
+            (FOREVER, FOREVER)
+        } else {
+            (config.call_timeout, config.max_call_timeout)
+        };
         let started = Instant::now();
         let mut call = Call {
             calls: self,

@@ -55,6 +55,7 @@ mod misbehaviour;
 mod modern_backends;
 mod modern_clients;
 mod modern_questions;
+mod modern_streams;
 mod names;
 mod operations;
 mod pass_through;

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
@@ -51,6 +52,9 @@ const MAX_FOUND: usize = 1000;
 
 /// Servers that start together change the lists together; clients are told once (Y7).
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// How long a request waits for servers to hear which log messages it wants.
+const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
 /// What a shared session's own requests may take.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
@@ -489,14 +493,23 @@ impl Hub {
     }
 
     /// A request wants log messages of this level, and all that are more severe.
-    pub fn want_logs(&self, level: LogLevel) {
-        let mut wanted = self.logs_for_requests();
-        if wanted.is_some_and(|wanted| wanted <= level) {
-            return;
+    pub async fn want_logs(&self, level: LogLevel) {
+        {
+            let mut wanted = self.logs_for_requests();
+            if wanted.is_some_and(|wanted| wanted <= level) {
+                return;
+            }
+            *wanted = Some(level);
         }
-        *wanted = Some(level);
-        drop(wanted);
-        self.set_log_levels();
+        let sessions = self.registry.servers().into_iter();
+        let sessions = sessions.filter_map(|server| server.view().session);
+        let told = sessions
+            .filter(|session| session.takes_log_level())
+            .map(async |session| session.set_log_level(level).await);
+        // A server that does not answer holds up no request.
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+            .await
+            .ok();
     }
 
     /// Asks the servers for the most verbose level that any client wants.
@@ -670,15 +683,17 @@ impl Hub {
 
 /// Has a server tell when a resource changes; says whether it will.
 pub async fn subscribe(session: &Session, uri: &str) -> bool {
-    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-    let asked = session.ask(Method::ResourcesSubscribe, Some(&params)).await;
-    asked.is_ok_and(|answer| answer.result().is_some())
+    let subscribed = session.subscribe(uri).await;
+    if let Err(error) = &subscribed {
+        tracing::debug!(uri, %error, "a resource was not subscribed to");
+    }
+    subscribed.is_ok()
 }
 
 /// Takes that back, for what that is worth to the server.
 pub async fn unsubscribe(session: &Session, uri: &str) {
-    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-    let asked = session.ask(Method::ResourcesUnsubscribe, Some(&params));
-    // Its answer matters to nobody.
-    tokio::time::timeout(HOUSEKEEPING, asked).await.ok();
+    let asked = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(uri)).await;
+    if !matches!(asked, Ok(Ok(()))) {
+        tracing::debug!(uri, "a subscription was not taken back");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,7 +11,8 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{Caller, ClientCapabilities, Era, Revision, questions},
+    era::{Caller, ClientCapabilities, Era, LogLevel, Revision, questions},
+    failure::Failure,
     message::Method,
 };
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     supervisor::{Private, Server},
-    transport::{self, Listener, Notice, Question},
+    transport::{self, Listener, Notice, Question, Session},
 };
 
 /// The sessions of all servers, oldest first.
@@ -39,6 +40,8 @@ pub struct Pooled {
     /// Calls of them that wait for a person.
     parked: AtomicUsize,
     last_used: Mutex<Instant>,
+    /// The level that the session was last set to, which a new one knows nothing of.
+    logs: Mutex<Option<(Weak<Session>, LogLevel)>>,
     audience: Arc<Audience>,
 }
 
@@ -107,6 +110,7 @@ impl Pooled {
             leases: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
+            logs: Mutex::default(),
             audience,
         }
     }
@@ -134,6 +138,31 @@ impl Lease {
 
     pub fn audience(&self) -> &Audience {
         &self.0.audience
+    }
+
+    /// Has the server log what this level asks for, and all that is more severe. It goes on doing so:
+    /// each request is sent what it asked for only.
+    pub async fn want_logs(&self, level: LogLevel) -> Result<(), Failure> {
+        let limit = self.0.private.server.config().policy.connect_timeout;
+        let session = self.0.private.session(Instant::now() + limit).await?;
+        if !session.takes_log_level() {
+            return Ok(());
+        }
+        let set = (Arc::downgrade(&session), level);
+        {
+            // Held for a copy, never across an await.
+            let mut logs = self.0.logs.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((known, wanted)) = &*logs
+                && Weak::ptr_eq(known, &set.0)
+                && *wanted <= level
+            {
+                return Ok(());
+            }
+            *logs = Some(set);
+        }
+        // It says nothing where it will not.
+        session.set_log_level(level).await.ok();
+        Ok(())
     }
 
     /// Ends what a stream listened to; returns the resources that nobody is subscribed to any more.

@@ -13,6 +13,7 @@ use mainstay_core::{
     era::{
         Caller, Era, code,
         headers::Inbound,
+        listen::completed,
         modern::{self, Refused},
         questions::{self, Answers},
     },
@@ -143,8 +144,8 @@ impl Request {
             Ok(address) => address,
             Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let Some(level) = self.outlet.client.caller.log_level {
-            self.hub.want_logs(level);
+        if let (Scope::All, Some(level)) = (&self.scope, self.outlet.client.caller.log_level) {
+            self.hub.want_logs(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
@@ -191,6 +192,9 @@ impl Request {
                 .await
             }
         };
+        if method == Method::Listen && reply.error.is_none() {
+            return Reply::result(id, &completed(id));
+        }
         as_modern(id, method, reply)
     }
 
@@ -199,20 +203,31 @@ impl Request {
     async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
         let id = id(&self.frame);
         self.hub.registry.attempted(server).await;
-        let session = match server.view().session {
-            Some(session) => session,
-            None => {
-                let deadline = Instant::now() + server.config().policy.connect_timeout;
-                let session = server.session(Era::Modern, deadline).await;
-                session.map_err(|failure| Reply::failure(id, &failure))?
+        let limit = server.config().policy.connect_timeout;
+        let failed = |failure| Reply::failure(id, &failure);
+        let (session, known) = (server.view().session, server.eras().modern);
+        let is_modern = match (&session, known) {
+            (Some(session), _) => session.era() == Era::Modern,
+            (None, Some(is_modern)) => is_modern,
+            (None, None) => {
+                let found = server.session(Era::Modern, Instant::now() + limit).await;
+                found.map_err(failed)?.era() == Era::Modern
             }
         };
-        if session.greeting.revision.era() == Era::Modern {
+        if is_modern {
             return Ok(Place::Server);
         }
+        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
         if method == Method::Discover {
-            let result = session.initialize_answer.result().unwrap_or("{}");
-            return Err(Reply::result(id, &discovery::of_legacy(result)));
+            let session = match session {
+                Some(session) => session,
+                None => {
+                    let own = lease.private().session(Instant::now() + limit).await;
+                    own.map_err(failed)?
+                }
+            };
+            let greeting = session.initialize_answer.result().unwrap_or("{}");
+            return Err(Reply::result(id, &discovery::of_legacy(greeting)));
         }
         if modern::is_removed(method) {
             return Err(Reply::unknown_method(id, &self.frame.method_name()));
@@ -220,7 +235,10 @@ impl Request {
         if self.foreign_state {
             return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
-        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
+        if let Some(level) = self.outlet.client.caller.log_level {
+            let wanted = lease.want_logs(level).await;
+            wanted.map_err(failed)?;
+        }
         Ok(Place::Pool(lease))
     }
 
