@@ -8,7 +8,10 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Poll, Waker},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use mainstay_core::message::Method;
 
@@ -21,6 +24,9 @@ const MAX_UNREAD: usize = 1024;
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
 const MAX_ABANDONED: usize = 256;
+
+/// How long a call that was given up may cause questions: a server that obeys never answers it.
+const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
 /// Tells apart who makes calls on a shared connection: a server's question goes to the only one who
 /// can have caused it.
@@ -131,8 +137,25 @@ pub struct Pending {
 struct Calls {
     by_id: HashMap<u64, Arc<Inbox>>,
     /// Given up here and not answered there: they may still cause questions (design section 9).
-    abandoned: HashMap<u64, Asker>,
+    abandoned: HashMap<u64, (Asker, Instant)>,
     ended: bool,
+}
+
+impl Calls {
+    fn abandon(&mut self, id: u64, asker: Asker) {
+        self.abandoned
+            .retain(|_, (_, since)| since.elapsed() < ABANDONED_FOR);
+        if self.abandoned.len() < MAX_ABANDONED {
+            self.abandoned.insert(id, (asker, Instant::now()));
+        }
+    }
+
+    /// Whose calls were given up, and may be at work all the same.
+    fn still_at_work(&self) -> impl Iterator<Item = Asker> {
+        let abandoned = self.abandoned.values();
+        let recent = abandoned.filter(|(_, since)| since.elapsed() < ABANDONED_FOR);
+        recent.map(|(asker, _)| *asker)
+    }
 }
 
 impl Pending {
@@ -238,7 +261,7 @@ impl Pending {
             return Err(question);
         };
         if askers
-            .chain(calls.abandoned.values().copied())
+            .chain(calls.still_at_work())
             .any(|other| other != asker)
         {
             return Err(question);
@@ -317,10 +340,8 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut calls = self.pending.calls();
         let unanswered = calls.by_id.remove(&self.id).is_some();
-        if let (true, Some(asker)) = (unanswered, self.inbox.asker)
-            && calls.abandoned.len() < MAX_ABANDONED
-        {
-            calls.abandoned.insert(self.id, asker);
+        if let (true, Some(asker)) = (unanswered, self.inbox.asker) {
+            calls.abandon(self.id, asker);
         }
         drop(calls);
         let dropped = self
