@@ -12,7 +12,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::message;
+use mainstay_core::{era, message};
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -146,7 +146,7 @@ impl Door {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match self.endpoint(request.uri().path()) {
-            Some(_) if request.method() == Method::OPTIONS => preflight(),
+            Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
             Some(Ok((scope, Endpoint::Streamable))) => {
                 mcp::http::serve(&self.hub, scope, self.max_body, request).await
             }
@@ -208,8 +208,21 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     response
 }
 
+/// The headers that a page of an allowed origin may send. Those of a tool's parameters have names of
+/// their own: the page says which.
+const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
+    mcp-protocol-version, mcp-method, mcp-name";
+
 /// The answer to a browser that asks whether it may call us.
-fn preflight() -> Response<ResponseBody> {
+fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
+    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
+    let of_tools = wanted
+        .unwrap_or_default()
+        .split(',')
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| name.starts_with(era::headers::PARAM_PREFIX));
+    let allowed = of_tools.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
@@ -217,12 +230,9 @@ fn preflight() -> Response<ResponseBody> {
         header::ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static("GET, POST, DELETE"),
     );
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static(
-            "authorization, content-type, accept, last-event-id, mcp-session-id, mcp-protocol-version",
-        ),
-    );
+    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
     headers.insert(
         header::ACCESS_CONTROL_MAX_AGE,
         HeaderValue::from_static("600"),

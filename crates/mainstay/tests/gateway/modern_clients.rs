@@ -303,6 +303,45 @@ async fn other_methods_need_a_session() {
     }
 }
 
+/// A page of an allowed origin may send what the revision asks for; strangers are kept out, and so is a
+/// Mainstay that has come back to itself.
+#[tokio::test]
+async fn the_doors_guards_are_those_of_all() {
+    let (gateway, backend) = gateway().await;
+    for (path, _) in PATHS {
+        let client = Modern::at(&gateway, path);
+        let (headers, request) = client.request("tools/list", json!({}));
+        let with = |name: &'static str, value: &'static str| {
+            let mut headers = headers.clone();
+            headers.insert(name, HeaderValue::from_static(value));
+            headers
+        };
+        for (name, value, expected) in [
+            ("origin", "https://evil.example", 403),
+            ("host", "evil.example", 403),
+            ("origin", "http://localhost:6274", 200),
+            ("mainstay-chain", "a,b,c,d,e,f,g,h,i,j", 508),
+            ("content-type", "text/plain", 415),
+            ("accept", "text/html", 406),
+        ] {
+            let sent = (with(name, value), request.clone());
+            assert_eq!(client.send(sent).await.status, expected, "{name}: {value}");
+        }
+        let mut preflight = with("origin", "http://localhost:6274");
+        let asked = HeaderValue::from_static("mcp-method, Mcp-Param-Region, x-evil");
+        preflight.insert("access-control-request-headers", asked);
+        let answer = client.http.send(Method::OPTIONS, preflight, "").await;
+        let allowed = answer.headers["access-control-allow-headers"]
+            .to_str()
+            .expect("ASCII");
+        for name in ["mcp-method", "mcp-name", "mcp-param-region"] {
+            assert!(allowed.contains(name), "{allowed}");
+        }
+        assert!(!allowed.contains("x-evil"));
+    }
+    assert_eq!(backend.count("tools/call"), 0);
+}
+
 /// A server that fails says so as it does to everyone, and which it was.
 #[tokio::test]
 async fn a_failed_call_is_a_result_of_its_tool() {
@@ -334,6 +373,67 @@ async fn clients_of_both_eras_share_an_endpoint() {
     }
 }
 
+/// Between two of this revision everything passes as it is: what the server says of itself, its hints,
+/// its questions with their state, and its streams under the client's own id.
+#[tokio::test]
+async fn a_modern_server_speaks_for_itself() {
+    for kind in [Kind::Http, Kind::Stdio] {
+        let flags = ["--revisions", MODERN, "--ttl", "5000"];
+        let backend = Backend::start(kind, &flags).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let everything = json!({"elicitation": {"form": {}}, "sampling": {}});
+        let client = Modern::at(&gateway, "/servers/x/mcp").able(everything);
+        let found = client.result("server/discover", json!({})).await;
+        assert_eq!(found["supportedVersions"], json!([MODERN]), "{found}");
+        let list = client.result("tools/list", json!({})).await;
+        assert_eq!(list["ttlMs"], 5000, "{kind:?}");
+        // The state is the server's: it comes back as it went.
+        let mut params = json!({"name": "ask_elicitation"});
+        let asked = client.result("tools/call", params.clone()).await;
+        assert_eq!(asked["resultType"], "input_required");
+        let state = asked["requestState"].as_str().expect("a state");
+        assert!(!state.starts_with("mainstay"), "{state}");
+        params["requestState"] = state.into();
+        let (key_of_question, _) = asked["inputRequests"]
+            .as_object()
+            .and_then(|it| it.iter().next())
+            .expect("a question");
+        let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+        params["inputResponses"] = json!({ key_of_question: answer });
+        let result = client.result("tools/call", params).await;
+        assert!(result.to_string().contains("Ada"), "{result}");
+        // A stream.
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        let (headers, request) = client.request("subscriptions/listen", wanted);
+        let mut stream = client.send((headers, request.clone())).await;
+        let first = stream.message().await;
+        assert_eq!(
+            first["method"], "notifications/subscriptions/acknowledged",
+            "{first}"
+        );
+        assert_eq!(
+            first["params"]["_meta"][key("subscriptionId")],
+            request["id"]
+        );
+        client.call("change_tools", json!({})).await;
+        let told = stream.message().await;
+        assert_eq!(told["method"], "notifications/tools/list_changed");
+        assert_eq!(
+            told["params"]["_meta"][key("subscriptionId")],
+            request["id"]
+        );
+        // What it lacks, it says, and the status is what its transport would have.
+        let able = Modern::at(&gateway, "/servers/x/mcp");
+        let (status, error) = able
+            .error("tools/call", json!({"name": "ask_sampling"}))
+            .await;
+        assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{error}");
+        let (status, error) = able.error("ping", json!({})).await;
+        assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{error}");
+        drop(stream);
+    }
+}
+
 fn base64(text: &str) -> String {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut encoded = String::new();
@@ -342,9 +442,10 @@ fn base64(text: &str) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for index in 0..4 {
             let six = bits >> (18 - 6 * index) & 63;
-            encoded.push(match index <= chunk.len() {
-                true => char::from(ALPHABET[six as usize]),
-                false => '=',
+            encoded.push(if index <= chunk.len() {
+                char::from(ALPHABET[six as usize])
+            } else {
+                '='
             });
         }
     }

@@ -72,11 +72,13 @@ impl Pool {
                 && *session.profile == *capabilities
                 && session.parked.load(Ordering::Relaxed) == 0
         });
-        let session = fit.map(Arc::clone).unwrap_or_else(|| {
+        let session = if let Some(session) = fit {
+            Arc::clone(session)
+        } else {
             let session = Arc::new(Pooled::new(server, &capabilities));
             sessions.push(Arc::clone(&session));
             session
-        });
+        };
         session.leases.fetch_add(1, Ordering::Relaxed);
         Lease(session)
     }

@@ -7,6 +7,8 @@
 
 mod interview;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,
@@ -102,7 +104,7 @@ impl Parking {
         mut interview: Interview,
         outlet: Outlet,
         mut cancelled: oneshot::Receiver<String>,
-    ) -> impl Future<Output = Reply> + Send + 'static {
+    ) -> impl Future<Output = Reply> + Send + use<> {
         let parking = Arc::clone(self);
         async move {
             loop {
@@ -169,7 +171,7 @@ impl Parking {
         frame: Frame,
         answers: Answers,
         outlet: Outlet,
-    ) -> impl Future<Output = Reply> + Send + 'static {
+    ) -> impl Future<Output = Reply> + Send + use<> {
         let parking = Arc::clone(self);
         async move {
             let id = super::modern::id(&frame);

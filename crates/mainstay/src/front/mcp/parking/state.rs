@@ -187,9 +187,9 @@ mod tests {
         ] {
             assert_eq!(seals.open(other, &mine), None, "{other}");
         }
-        tokio::time::advance(PATIENCE - Duration::from_secs(1)).await;
+        tokio::time::advance(PATIENCE / 2).await;
         assert_eq!(seals.open(&state, &mine), Some(park));
-        tokio::time::advance(Duration::from_secs(1)).await;
+        tokio::time::advance(PATIENCE / 2).await;
         assert_eq!(seals.open(&state, &mine), None);
     }
 }
