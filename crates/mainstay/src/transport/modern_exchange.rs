@@ -342,7 +342,10 @@ impl ModernExchange {
 
     fn repeat(&mut self) -> Result<(), Interruption> {
         if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Done) {
-            let response = self.link.repeat(&mut call).map_err(invalid)?;
+            let response = self
+                .link
+                .repeat(&mut call)
+                .map_err(|error| invalid(&error))?;
             self.state = State::Head(response);
         }
         Ok(())

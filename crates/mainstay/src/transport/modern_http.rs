@@ -230,7 +230,8 @@ impl ModernLink {
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let posted = Posted::of(render(&id.to_string()), &self.tools).map_err(invalid)?;
+        let posted =
+            Posted::of(render(&id.to_string()), &self.tools).map_err(|error| invalid(&error))?;
         let response = send(&self.target, &self.template(&posted), posted.body());
         let exchange = ModernExchange::new(Arc::clone(self), id, is_own, posted, response);
         Ok(Exchange::over(Way::Modern(Box::new(exchange)), id))
@@ -302,7 +303,7 @@ impl ModernLink {
     }
 }
 
-pub(super) fn invalid(error: InvalidHeader) -> Interruption {
+pub(super) fn invalid(error: &InvalidHeader) -> Interruption {
     Interruption::not_sent(InterruptionKind::InvalidTool(error.to_string()))
 }
 
