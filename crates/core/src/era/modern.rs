@@ -17,15 +17,18 @@ use crate::message::{
 };
 
 /// Whether a message is a modern one: its `_meta` says so, `MCP-Protocol-Version` names none of the
-/// revisions with a session, or `Mcp-Method` is there. Only then is the method looked at.
+/// revisions with a session, or it is absent and `Mcp-Method` is there. (Clients send that header with
+/// legacy revisions, too.) Only then is the method looked at.
 pub fn is_modern(
     envelope: &Envelope,
     version_header: Option<&str>,
     has_method_header: bool,
 ) -> bool {
-    has_method_header
-        || envelope.has_request_meta()
-        || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
+    envelope.has_request_meta()
+        || match version_header {
+            Some(version) => Revision::parse_legacy(version).is_none(),
+            None => has_method_header,
+        }
 }
 
 /// Whether this version is spoken without a session.

@@ -205,6 +205,7 @@ fn a_message_is_modern_by_meta_or_version_or_method_header() {
         (&bare, Some("2026-07-28"), false, true),
         (&bare, Some("1999-01-01"), false, true),
         (&bare, None, true, true),
+        (&bare, Some("2025-11-25"), true, false),
         (&full, None, false, true),
         (&full, Some("2025-11-25"), false, true),
     ] {

@@ -34,7 +34,9 @@ impl Call<'_> {
 
     /// Whether the session has this call made in its own way.
     pub(super) fn is_heard_by(&self, session: &Session) -> bool {
-        session.era() == Era::Modern && of_subscriptions(self.request.frame.method())
+        self.outlet.client.caller.era() == Era::Legacy
+            && session.era() == Era::Modern
+            && of_subscriptions(self.request.frame.method())
     }
 
     pub(super) async fn subscribe(

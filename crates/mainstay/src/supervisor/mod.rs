@@ -6,6 +6,7 @@
 
 mod attempt;
 mod beside;
+mod eras;
 mod kept;
 mod listing;
 mod lists;
@@ -369,6 +370,8 @@ impl Server {
     /// Takes a new configuration into force. One that is reached in another way gets a new session.
     pub async fn configure(&self, config: Arc<ServerConfig>) {
         self.config.store(Arc::clone(&config));
+        // The next one is opened as the new configuration has it.
+        self.beside.close();
         // The supervisor may have ended.
         self.commands.send(Command::Configure(config)).await.ok();
     }

@@ -30,6 +30,7 @@ use tokio::{
 use super::{
     Command, Crash, Fleet, Operation, Report, View,
     attempt::{Ending, Progress, Which, connect},
+    eras::pinned,
     kept::Kept,
     listing::{Done, Listings},
     privates::Privates,
@@ -38,7 +39,7 @@ use super::{
 };
 use crate::{
     logs::ServerLog,
-    transport::{self, Approach, HealthUrl, Listener, Notice, Opening, Question, Session},
+    transport::{self, HealthUrl, Listener, Notice, Opening, Question, Session},
 };
 
 /// Internal error: the protocol has no code for it.
@@ -114,7 +115,7 @@ pub struct Task {
     /// What is kept of the eras.
     pub(super) kept_eras: Eras,
     /// The era in which the server is spoken to first; `None` is to be found out.
-    first: Option<Era>,
+    pub(super) first: Option<Era>,
     observer: Observer,
     pub(super) ending: bool,
 }
@@ -548,57 +549,6 @@ impl Task {
         }
     }
 
-    /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
-    /// server wants it.
-    fn approach(&self, which: Which) -> Approach {
-        match (which, self.config.protocol) {
-            (Which::Private(_), _) => Approach::Legacy,
-            (Which::Shared, Protocol::Auto) => Approach::Detect(self.first),
-            (Which::Shared, Protocol::At(revision)) => match revision.era() {
-                Era::Legacy => Approach::Legacy,
-                Era::Modern => Approach::Modern,
-            },
-        }
-    }
-
-    /// Takes note of the eras that the server has shown to speak. The pin says more.
-    fn learn(&self, eras: Eras) {
-        if pinned(&self.config).is_none() {
-            self.view.send_if_modified(|view| {
-                let known = eras.or(view.eras);
-                known != std::mem::replace(&mut view.eras, known)
-            });
-        }
-    }
-
-    /// An attempt has failed: what was thought of the server may be wrong.
-    fn refused(&mut self, which: Which, loss: &Loss, mut eras: Eras) {
-        let known = eras.or(self.view.borrow().eras);
-        if matches!((which, loss), (Which::Private(_), Loss::Rejected(_))) {
-            eras.legacy = Some(false);
-        }
-        // Else it may be the wrong URL, or the wrong day.
-        if known.modern != Some(true) {
-            eras.legacy = None;
-        }
-        self.learn(eras);
-        if which == Which::Shared {
-            // A process that dies with the new question and without it is not given both again.
-            self.first = matches!(loss, Loss::Crashed { .. }).then_some(Era::Legacy);
-        }
-    }
-
-    /// What was known does not hold for a server that is reached in another way.
-    fn forget_eras(&mut self, is_same_server: bool) {
-        let eras = match pinned(&self.config) {
-            Some(pinned) => pinned,
-            None if is_same_server => self.kept_eras,
-            None => Eras::UNKNOWN,
-        };
-        self.view.send_modify(|view| view.eras = eras);
-        self.first = eras.first();
-    }
-
     pub(super) async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end nobody listens.
         self.fleet
@@ -623,14 +573,6 @@ fn policy(config: &ServerConfig) -> Policy {
     Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
-    }
-}
-
-/// What the pin says of a server.
-fn pinned(config: &ServerConfig) -> Option<Eras> {
-    match config.protocol {
-        Protocol::Auto => None,
-        Protocol::At(revision) => Some(Eras::only(revision.era())),
     }
 }
 

@@ -167,3 +167,73 @@ fn ourselves() -> Caller {
         ..Caller::at(Revision::LATEST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(body: &str) -> (bool, String) {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#);
+        let answer = Frame::read(text.into()).expect("a response");
+        let evidence = evidence(&answer);
+        let offer = evidence.is_offer();
+        let found = match evidence.settle() {
+            Found::Modern(greeting) => format!("modern {}", greeting.revision),
+            Found::Legacy(eras) => format!("legacy {:?}", eras.legacy),
+            Found::Refused(unopened) => {
+                assert_eq!(unopened.eras.first(), Some(Era::Modern));
+                format!("refused: {}", unopened.loss)
+            }
+        };
+        (offer, found)
+    }
+
+    /// Protocol brief, section 2: every row of "Detecting a backend's era".
+    #[test]
+    fn only_modern_words_are_evidence() {
+        let error = |code: i64, data: &str| {
+            format!(r#""error":{{"code":{code},"message":"no","data":{data}}}"#)
+        };
+        let result = |versions: &str| {
+            format!(r#""result":{{"supportedVersions":{versions},"capabilities":{{}}}}"#)
+        };
+        for (body, expected) in [
+            (result(r#"["2026-07-28"]"#), "modern 2026-07-28"),
+            (
+                result(r#"["2025-06-18","2026-07-28","2030-01-01"]"#),
+                "modern 2026-07-28",
+            ),
+            (result(r#"["2025-06-18"]"#), "legacy Some(true)"),
+            (r#""result":{}"#.to_owned(), "legacy None"),
+            (
+                r#""result":{"supportedVersions":"all"}"#.to_owned(),
+                "legacy None",
+            ),
+            (error(-32601, "{}"), "legacy None"),
+            (
+                error(-32602, r#"{"supported":["2026-07-28"]}"#),
+                "legacy None",
+            ),
+            (error(-32000, "{}"), "legacy None"),
+            (
+                error(-32022, r#"{"supported":["2025-11-25"]}"#),
+                "legacy Some(true)",
+            ),
+        ] {
+            assert_eq!(settled(&body), (false, expected.to_owned()), "{body}");
+        }
+        for body in [
+            result(r#"["2030-01-01"]"#),
+            error(-32020, "{}"),
+            error(-32021, r#"{"requiredCapabilities":{"sampling":{}}}"#),
+            error(-32022, r#"{"supported":["2030-01-01"]}"#),
+        ] {
+            let (offer, found) = settled(&body);
+            assert!(!offer && found.starts_with("refused: "), "{body}: {found}");
+        }
+        // Asked once more; the second time it is a refusal, and `initialize` never follows.
+        let offers = error(-32022, r#"{"supported":["2025-11-25","2026-07-28"]}"#);
+        let (offer, found) = settled(&offers);
+        assert!(offer && found.starts_with("refused: "), "{found}");
+    }
+}

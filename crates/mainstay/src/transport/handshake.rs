@@ -44,7 +44,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
     match opening.approach {
         Approach::Legacy => shake.initialize(Eras::UNKNOWN).await,
         Approach::Modern => match shake.discover(None).await? {
-            Discovered::Modern(greeted) => Ok(greeted),
+            Discovered::Modern(greeted) => Ok(*greeted),
             Discovered::Legacy(eras) => Err(Unopened {
                 loss: Loss::Rejected("the server does not answer server/discover".to_owned()),
                 eras,
@@ -60,14 +60,14 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
             };
             // It may have become another.
             match shake.discover(Some(PIPE_LIMIT)).await? {
-                Discovered::Modern(greeted) => Ok(greeted),
+                Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
             }
         }
         Approach::Detect(known) => {
             let limit = known.is_none().then_some(PIPE_LIMIT);
             match shake.discover(limit).await? {
-                Discovered::Modern(greeted) => Ok(greeted),
+                Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(eras) => shake.initialize(eras).await,
                 Discovered::Pending(probe) => shake.initialize_beside(probe).await,
             }
@@ -76,7 +76,7 @@ pub async fn shake_hands(link: &Link, opening: &Opening) -> Result<Greeted, Ungr
 }
 
 enum Discovered {
-    Modern(Greeted),
+    Modern(Box<Greeted>),
     Legacy(Eras),
     /// No answer yet.
     Pending(Box<Exchange>),
@@ -116,11 +116,11 @@ impl Handshake<'_> {
             evidence = detect::evidence(&answer);
         }
         match evidence.settle() {
-            Found::Modern(greeting) => Ok(Discovered::Modern(Greeted {
+            Found::Modern(greeting) => Ok(Discovered::Modern(Box::new(Greeted {
                 eras: detect::eras_of(&greeting),
                 greeting,
                 answer,
-            })),
+            }))),
             Found::Legacy(eras) => Ok(Discovered::Legacy(eras)),
             Found::Refused(refused) => Err(refused.into()),
         }
@@ -164,7 +164,7 @@ impl Handshake<'_> {
         };
         match timeout(PIPE_LIMIT, probe.answer()).await {
             Ok(Ok(answer)) => match self.found(answer).await? {
-                Discovered::Modern(greeted) => Ok(greeted),
+                Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),
             },
             Ok(Err(_)) | Err(_) => Err(refused.into()),

@@ -85,6 +85,8 @@ impl Posted {
 pub struct ModernExchange {
     link: Arc<ModernLink>,
     id: u64,
+    /// Whether nobody but ourselves asks.
+    is_own: bool,
     method: Method,
     /// A call that may be made once more, if its headers prove to be wrong.
     call: Option<Posted>,
@@ -116,10 +118,17 @@ impl std::fmt::Debug for ModernExchange {
 }
 
 impl ModernExchange {
-    pub fn new(link: Arc<ModernLink>, id: u64, posted: Posted, response: Responding) -> Self {
+    pub fn new(
+        link: Arc<ModernLink>,
+        id: u64,
+        is_own: bool,
+        posted: Posted,
+        response: Responding,
+    ) -> Self {
         Self {
             link,
             id,
+            is_own,
             method: posted.method,
             call: (posted.method == Method::ToolsCall).then_some(posted),
             state: State::Head(response),
@@ -133,6 +142,7 @@ impl ModernExchange {
         let mut exchange = Self {
             link,
             id,
+            is_own: true,
             method,
             call: None,
             state: State::Done,
@@ -247,17 +257,19 @@ impl ModernExchange {
                 error.to_string(),
             ))),
             _ => {
-                self.no_answer(status);
+                self.not_modern();
                 Err(http_client::refused(status, body))
             }
         }
     }
 
-    /// A server that was modern and answers this so is none any more: it is to be asked anew.
-    fn no_answer(&self, status: u16) {
-        if self.method == Method::Discover && matches!(status, 400 | 404 | 405 | 406 | 415) {
-            let reason = format!("HTTP {status} to server/discover");
-            self.link.lose(Loss::Disconnected(reason));
+    /// A server that does not answer this question of ours in modern words is modern no more, and is to
+    /// be asked anew. What clients ask is theirs, and any other status a sign of life.
+    fn not_modern(&self) {
+        let refused = matches!(self.status, Some(200 | 400 | 404 | 405 | 406 | 415));
+        if self.is_own && self.method == Method::Discover && refused {
+            let reason = "the server does not know server/discover any more";
+            self.link.lose(Loss::Disconnected(reason.to_owned()));
         }
     }
 
@@ -309,10 +321,8 @@ impl ModernExchange {
         self.state = State::Done;
         match self.method {
             Method::ToolsList => return Some(self.link.tools.learn(&self.link.server, answer)),
-            // Any other error is a sign of life.
-            Method::Discover if is_unknown(&answer) => {
-                let reason = "the server does not know server/discover any more";
-                self.link.lose(Loss::Disconnected(reason.to_owned()));
+            Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
+                self.not_modern();
             }
             // Nothing has run.
             Method::ToolsCall if error_code(&answer) == Some(code::HEADER_MISMATCH) => {
@@ -332,7 +342,10 @@ impl ModernExchange {
 
     fn repeat(&mut self) -> Result<(), Interruption> {
         if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Done) {
-            let response = self.link.repeat(&mut call).map_err(invalid)?;
+            let response = self
+                .link
+                .repeat(&mut call)
+                .map_err(|error| invalid(&error))?;
             self.state = State::Head(response);
         }
         Ok(())
@@ -352,12 +365,4 @@ impl ModernExchange {
 
 fn error_code(answer: &Frame) -> Option<i64> {
     message::member(answer.error()?, "code")?.parse().ok()
-}
-
-/// Whether a server does not know what every modern one knows.
-fn is_unknown(discovered: &Frame) -> bool {
-    match error_code(discovered) {
-        Some(code) => code == code::METHOD_NOT_FOUND,
-        None => matches!(detect::evidence(discovered), Evidence::None),
-    }
 }

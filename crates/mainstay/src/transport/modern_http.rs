@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session,
+    Asker, Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session,
     detect::{self, Evidence, Found, Unopened},
     exchange::Way,
     http_client::{self, Target, Template},
@@ -164,6 +164,8 @@ async fn discover(
             return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
         }
         429 => return Err(http_client::unavailable(&response, Method::Discover.name()).into()),
+        // As to `initialize`: it does not know it, or it is a Mainstay led back to itself.
+        501 | 508 => {}
         500.. => {
             return Err(
                 match http_client::unavailable(&response, Method::Discover.name()) {
@@ -194,7 +196,9 @@ async fn discover(
         .map_err(knows_no_better)?;
     let mut evidence = detect::evidence(&answer);
     if evidence.is_offer() {
-        let again = link.start(|id| detect::own_request(Era::Modern, id, Method::Discover, None));
+        let again = link.start(None, |id| {
+            detect::own_request(Era::Modern, id, Method::Discover, None)
+        });
         let again = again.map_err(knows_no_better)?.response().await;
         answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
         evidence = detect::evidence(&answer);
@@ -205,9 +209,10 @@ async fn discover(
 impl ModernLink {
     pub fn start(
         self: &Arc<Self>,
+        asker: Option<Asker>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        self.post_by(Target::send_body, render)
+        self.post_by(Target::send_body, asker.is_none(), render)
     }
 
     /// Over a connection of its own.
@@ -215,18 +220,20 @@ impl ModernLink {
         self: &Arc<Self>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        self.post_by(Target::send_body_afresh, render)
+        self.post_by(Target::send_body_afresh, true, render)
     }
 
     fn post_by(
         self: &Arc<Self>,
         send: impl FnOnce(&Target, &Template, &str) -> Responding,
+        is_own: bool,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let posted = Posted::of(render(&id.to_string()), &self.tools).map_err(invalid)?;
+        let posted =
+            Posted::of(render(&id.to_string()), &self.tools).map_err(|error| invalid(&error))?;
         let response = send(&self.target, &self.template(&posted), posted.body());
-        let exchange = ModernExchange::new(Arc::clone(self), id, posted, response);
+        let exchange = ModernExchange::new(Arc::clone(self), id, is_own, posted, response);
         Ok(Exchange::over(Way::Modern(Box::new(exchange)), id))
     }
 
@@ -246,7 +253,7 @@ impl ModernLink {
             let mut params = None::<String>;
             for _ in 0..MAX_PAGES {
                 let page = self
-                    .start(|id| {
+                    .start(None, |id| {
                         detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
                     })?
                     .response()
@@ -296,7 +303,7 @@ impl ModernLink {
     }
 }
 
-pub(super) fn invalid(error: InvalidHeader) -> Interruption {
+pub(super) fn invalid(error: &InvalidHeader) -> Interruption {
     Interruption::not_sent(InterruptionKind::InvalidTool(error.to_string()))
 }
 

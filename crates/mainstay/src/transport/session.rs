@@ -77,7 +77,7 @@ impl Link {
                 Ok(Exchange::over(way, id))
             }
             Self::Http(link) => Ok(link.start(asker, render)),
-            Self::Modern(link) => link.start(render),
+            Self::Modern(link) => link.start(asker, render),
             Self::Sse(link) => link.start(asker, render).map_err(lost),
         }
     }

@@ -1,41 +1,366 @@
 //! Servers of 2026-07-28 behind the gateway, and how it finds out which era a server speaks (protocol
 //! brief, sections 2, 4 and 6).
 
-use serde_json::json;
+use std::time::Duration;
+
+use mainstay::setting::Setting;
+use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::Gateway,
+    client::{Http, text},
+    gateway::{Gateway, config, soon, until},
+    modern::Modern,
+    rest::{asked, never, promptly},
 };
 
 const MODERN: &[&str] = &["--revisions", "2026-07-28"];
+const DUAL: &[&str] = &["--revisions", "2025-06-18,2026-07-28"];
 
-/// Both transports that it has.
-const KINDS: [Kind; 2] = [Kind::Stdio, Kind::Http];
+/// One test per transport that has both eras.
+macro_rules! over_both_transports {
+    ($($(#[$doc:meta])* async fn $name:ident($kind:ident) $body:block)*) => {$(
+        $(#[$doc])*
+        mod $name {
+            use super::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_modern_server_is_connected_and_its_lists_are_there() {
-    for kind in KINDS {
+            async fn over($kind: Kind) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn stdio() {
+                over(Kind::Stdio).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn http() {
+                over(Kind::Http).await;
+            }
+        }
+    )*};
+}
+
+/// How often each was asked: `server/discover`, `initialize`.
+fn greetings(backend: &Backend) -> (usize, usize) {
+    (
+        backend.count("server/discover"),
+        backend.count("initialize"),
+    )
+}
+
+/// Waits until the server has a subscription with exactly these resources.
+async fn until_subscribed(client: &Http, expected: Value) {
+    let subscribed = async {
+        while client.call("x__subscriptions", json!({})).await["structuredContent"] != expected {}
+    };
+    soon(&format!("subscriptions {expected}"), subscribed).await;
+}
+
+/// Calls a tool that has the server announce its tools, until the client sees the new one.
+async fn until_announced(client: &Http) {
+    client.call("x__change_tools", json!({})).await;
+    let listed = async { while !client.tools().await.contains(&"x__extra".to_owned()) {} };
+    soon("the announced tool to be listed", listed).await;
+}
+
+over_both_transports! {
+    async fn a_modern_server_is_connected_and_called(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
-        let server = gateway.rest().until_status("x", "connected").await;
         let client = gateway.client().await;
-        assert!(
-            client.tools().await.contains(&"x__echo".to_owned()),
-            "{kind:?} {server}"
-        );
+        assert!(client.tools().await.contains(&"x__echo".to_owned()));
         client.hears("x__echo").await;
-        for method in ["initialize", "notifications/initialized", "ping"] {
-            // A legacy client in front of an HTTP server of unknown taste may try.
-            assert!(
-                kind == Kind::Http || backend.count(method) == 0,
-                "{kind:?} {method}"
-            );
+        client.hears("x__echo").await;
+        for method in ["notifications/initialized", "ping", "logging/setLevel"] {
+            assert_eq!(backend.count(method), 0, "{method}");
         }
-        let meta = &backend.of_method("tools/list")[0]["params"]["_meta"];
-        assert_eq!(
-            meta["io.modelcontextprotocol/clientInfo"]["name"],
-            json!("mainstay")
-        );
+        // A legacy session might have stood beside; it is not asked for twice.
+        assert_eq!(greetings(&backend), (1, usize::from(kind == Kind::Http)));
     }
+
+    /// Section 2, "Detecting a backend's era": nothing but modern words is evidence.
+    async fn a_legacy_server_is_found_out_however_it_answers(kind) {
+        for flags in [&[][..], &["--on-discover", "empty"], &["--on-discover", "silence"]] {
+            let backend = Backend::start(kind, flags).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            gateway.client().await.hears("x__echo").await;
+            assert_eq!(greetings(&backend), (1, 1), "{flags:?}");
+            assert_eq!(backend.count("subscriptions/listen"), 0);
+            // It is known from now on.
+            gateway.rest().done("x", "reconnect").await;
+            assert_eq!(greetings(&backend), (1, 2), "{flags:?}");
+        }
+    }
+
+    /// Section 6: one that speaks both is spoken to in the modern way; over HTTP a legacy client gets
+    /// a legacy session, which stands beside and is opened once.
+    async fn a_server_of_both_eras_is_spoken_to_in_both(kind) {
+        let backend = Backend::start(kind, DUAL).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let modern = Modern::at(&gateway, "/mcp");
+        let said = modern.call("x__echo", json!({"text": "hello"})).await;
+        assert_eq!(text(&said), "hello");
+        assert_eq!(greetings(&backend), (1, 0));
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        client.hears("x__echo").await;
+        assert_eq!(greetings(&backend), (1, usize::from(kind == Kind::Http)));
+    }
+
+    /// `protocol`: the pin wins, and saves the question.
+    async fn the_pin_wins(kind) {
+        let backend = Backend::start(kind, DUAL).await.option("protocol", "2025-06-18");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(greetings(&backend), (0, 1));
+        let asked_for = &backend.of_method("initialize")[0]["params"]["protocolVersion"];
+        assert_eq!(asked_for, "2025-06-18");
+
+        let backend = Backend::start(kind, DUAL).await.option("protocol", "2026-07-28");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.client().await.hears("x__echo").await;
+        assert_eq!(greetings(&backend), (1, 0));
+
+        let backend = Backend::start(kind, &[]).await.option("protocol", "2026-07-28").option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let shown = gateway.rest().until("x", "refused", |server| server["lastError"].is_string()).await;
+        let reason = shown["lastError"].as_str().expect("a reason");
+        assert!(reason.contains("server/discover"), "{reason}");
+        assert_eq!(backend.count("initialize"), 0);
+    }
+
+    /// Kept beside the catalog: the next run does not ask again, and finds out if it has changed.
+    async fn the_next_run_knows_the_era(kind) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let backend = Backend::start(kind, &["--on-discover", "silence"]).await;
+        let all = config(&[("x", &backend)], json!({}));
+        for run in 1..=2 {
+            let setting = Setting { catalogs: Some(folder.path().to_owned()), ..Setting::default() };
+            let gateway = Gateway::set(&all, setting).await;
+            gateway.client().await.hears("x__echo").await;
+            gateway.rest().until("x", "listed", |server| server["listsStale"] == false).await;
+            gateway.stop().await;
+            assert_eq!(greetings(&backend), (1, run), "{run}");
+        }
+    }
+
+    /// Section 4: a modern server knows no `ping`.
+    async fn it_is_probed_by_discover(kind) {
+        let backend = Backend::start(kind, MODERN).await;
+        let backend = backend.option("health", asked(Duration::from_millis(100), "reconnect"));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        gateway.rest().until_status("x", "connected").await;
+        backend.until_count("server/discover", 4).await;
+        let shown = gateway.rest().server("x").await;
+        assert_eq!((&shown["status"], &shown["healthStatus"]), (&json!("connected"), &json!("healthy")), "{shown}");
+        assert_eq!((backend.count("ping"), backend.count("initialize")), (0, 0));
+    }
+
+    /// What a server announces by itself arrives, before and after a reconnect.
+    async fn the_kept_listen_is_sent_again_after_a_reconnect(kind) {
+        let backend = Backend::start(kind, MODERN).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        backend.until_count("subscriptions/listen", 1).await;
+        gateway.rest().done("x", "reconnect").await;
+        backend.until_count("subscriptions/listen", 2).await;
+        let filter = &backend.of_method("subscriptions/listen")[1]["params"]["notifications"];
+        assert_eq!(filter, &json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true}));
+        until_announced(&client).await;
+    }
+
+    /// The union of what clients want to hear of is one subscription, opened anew when it changes.
+    async fn resources_are_subscribed_to_in_the_kept_listen(kind) {
+        let backend = Backend::start(kind, MODERN).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (one, two) = (gateway.client().await, gateway.client().await);
+        let mut stream = one.listen().await;
+        for (client, uri) in [(&one, "fake://text"), (&two, "fake://text"), (&two, "fake://blob")] {
+            client.result("resources/subscribe", json!({"uri": uri})).await;
+        }
+        until_subscribed(&one, json!({"fake://text": 1, "fake://blob": 1})).await;
+        one.call("x__touch", json!({"uri": "fake://text"})).await;
+        let message = stream.message().await;
+        assert_eq!(message["method"], "notifications/resources/updated", "{message}");
+        assert_eq!(message["params"], json!({"uri": "fake://text"}));
+
+        let refused = one.error("resources/subscribe", json!({"uri": "mainstay+x:fake://nothing"})).await;
+        assert!(refused["message"].as_str().expect("words").contains("does not serve"), "{refused}");
+        two.result("resources/unsubscribe", json!({"uri": "fake://text"})).await;
+        two.result("resources/unsubscribe", json!({"uri": "fake://blob"})).await;
+        until_subscribed(&one, json!({"fake://text": 1})).await;
+        assert_eq!(backend.count("resources/subscribe"), 0);
+
+        gateway.rest().done("x", "reconnect").await;
+        until_subscribed(&one, json!({"fake://text": 1})).await;
+    }
+
+    /// Section 6.8: a request of a modern server is a violation; its call fails, nobody is asked.
+    async fn a_request_of_a_modern_server_fails_its_call(kind) {
+        let backend = Backend::start(kind, MODERN).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let failed = client.call("x__ping_client", json!({})).await;
+        assert!(text(&failed).contains("which its protocol revision forbids"), "{failed}");
+        client.hears("x__echo").await;
+    }
+
+    /// "Custom Headers from Tool Parameters": over HTTP an invalid tool is neither listed nor called.
+    async fn an_invalid_tool_exists_only_where_there_are_no_headers(kind) {
+        let backend = Backend::start(kind, &[MODERN, &["--bad-tool"]].concat()).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let arguments = json!({"region": "Zürich", "shard": 7, "urgent": null, "place": {"zone": " a"}, "query": "q"});
+        let said = client.call("x__routed", arguments.clone()).await;
+        assert_eq!(said["structuredContent"], arguments, "{said}");
+        assert_eq!(client.tools().await.contains(&"x__misrouted".to_owned()), kind == Kind::Stdio);
+        if kind == Kind::Http {
+            let direct = Modern::at(&gateway, "/servers/x/mcp");
+            let listed = direct.result("tools/list", json!({})).await.to_string();
+            assert!(listed.contains("routed") && !listed.contains("misrouted"), "{listed}");
+            let refused = direct.call("misrouted", json!({"size": 1})).await;
+            assert!(text(&refused).contains("definition is invalid"), "{refused}");
+            assert_eq!(backend.calls_of("misrouted"), [] as [Value; 0]);
+        }
+    }
+
+    /// A call that is given up is told to the server in the way of its transport.
+    async fn a_call_is_cancelled(kind) {
+        let backend = Backend::start(kind, MODERN).await.option("timeout_s", 0.3);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.call("x__sleep", json!({"ms": 60_000})).await;
+        let cancelled = async { while client.say("x__cancelled", json!({})).await == "[]" {} };
+        soon("the server to hear of it", cancelled).await;
+        assert_eq!(backend.cancelled().is_empty(), kind == Kind::Http);
+    }
+}
+
+/// Section 2: restarted without the question, and no crash is counted.
+#[tokio::test]
+async fn a_process_that_ends_at_the_question_has_not_crashed() {
+    let backend = Backend::start(Kind::Stdio, &["--on-discover", "exit"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.client().await.hears("x__echo").await;
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(
+        (&shown["status"], &shown["crashCount"]),
+        (&json!("connected"), &json!(0)),
+        "{shown}"
+    );
+    assert_eq!(greetings(&backend), (1, 1));
+    gateway.rest().done("x", "reconnect").await;
+    assert_eq!(greetings(&backend), (1, 2));
+}
+
+/// The same over HTTP, where a server without sessions lets the question hang.
+#[tokio::test]
+async fn a_question_that_hangs_over_http_is_given_up() {
+    let flags = ["--stateless", "--on-discover", "silence"];
+    let backend = Backend::start(Kind::Http, &flags).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.rest().until_status("x", "connected").await;
+    gateway.client().await.hears("x__echo").await;
+    assert_eq!(greetings(&backend), (1, 1));
+}
+
+/// A process may take longer to start than the question may to be answered.
+#[tokio::test]
+async fn a_modern_process_that_starts_slowly_is_still_modern() {
+    let backend = Backend::start(Kind::Stdio, &[MODERN, &["--slow-start", "2500"]].concat()).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.rest().until_status("x", "connected").await;
+    backend.until_count("subscriptions/listen", 1).await;
+    gateway.client().await.hears("x__echo").await;
+}
+
+/// Section 2: 401, 403, 429 and 5xx are no evidence.
+#[tokio::test]
+async fn what_any_server_may_answer_is_no_evidence() {
+    for status in ["401", "403", "429", "503"] {
+        let flags = [MODERN, &["--status", status, "--status-times", "2"]].concat();
+        let backend = Backend::start(Kind::Http, &flags).await;
+        let backend = backend.option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let shown = rest
+            .until("x", "refused", |server| server["lastError"].is_string())
+            .await;
+        let reason = shown["lastError"].as_str().expect("a reason");
+        assert!(reason.contains(status), "{reason}");
+        let tried = async {
+            while rest.server("x").await["status"] != "connected" {
+                rest.operate("x", "reconnect").await;
+            }
+        };
+        soon("a modern session", tried).await;
+        backend.until_count("subscriptions/listen", 1).await;
+        // It is none of a server that wants to know who asks.
+        let tries = usize::from(status == "503");
+        assert!(backend.count("initialize") <= tries, "{status}");
+    }
+}
+
+/// There is no connection to lose: that nobody is there shows to whoever asks, and to the kept listen.
+#[tokio::test]
+async fn a_server_that_has_gone_is_noticed_and_comes_back() {
+    let backend = Backend::start(Kind::Http, MODERN)
+        .await
+        .option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    backend.until_count("subscriptions/listen", 1).await;
+    backend.fake().refuse(true).await.expect("the fake runs");
+    rest.until("x", "lost", |server| server["status"] != "connected")
+        .await;
+    backend.fake().refuse(false).await.expect("the fake runs");
+    rest.until_status("x", "connected").await;
+    until_announced(&client).await;
+}
+
+/// A stream that breaks off is opened again; the session is none the worse for it.
+#[tokio::test]
+async fn a_listen_that_broke_off_is_opened_again() {
+    let backend = Backend::start(Kind::Http, MODERN).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    until("the kept listen", || backend.fake().listens() == 1).await;
+    backend.fake().drop_streams();
+    backend.until_count("subscriptions/listen", 2).await;
+    until_announced(&client).await;
+    assert_eq!(backend.count("server/discover"), 1);
+}
+
+/// A server that stops to be modern is opened anew, as what it is now.
+#[tokio::test]
+async fn a_server_that_changes_its_era_is_found_out_again() {
+    let backend = Backend::start(Kind::Http, MODERN).await;
+    let backend = backend
+        .option("health", asked(Duration::from_millis(100), "reconnect"))
+        .option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    let before = backend.count("notifications/initialized");
+    backend.fake().edit(|script| script.revisions.clear());
+    backend
+        .until_count("notifications/initialized", before + 1)
+        .await;
+    client.hears("x__echo").await;
+}
+
+/// "Custom Headers from Tool Parameters": −32020 has the tools read again and the call made once more;
+/// nothing has run.
+#[tokio::test]
+async fn headers_that_are_out_of_date_are_made_anew() {
+    let backend = Backend::start(Kind::Http, &[MODERN, &["--no-tools"]].concat()).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.rest().until_status("x", "connected").await;
+    backend.fake().edit(|script| script.no_tools = false);
+    let direct = Modern::at(&gateway, "/servers/x/mcp");
+    let said = direct.call("routed", json!({"shard": 1})).await;
+    assert_eq!(said["structuredContent"], json!({"shard": 1}), "{said}");
+    assert_eq!(
+        (backend.calls_of("routed").len(), backend.runs("routed")),
+        (2, 1)
+    );
 }
