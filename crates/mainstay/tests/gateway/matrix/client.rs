@@ -92,7 +92,7 @@ impl Client {
         let version = answered.result()["protocolVersion"].as_str();
         let version = version.unwrap_or_else(|| panic!("{answered:?}"));
         assert!(REVISIONS.contains(&version), "{answered:?}");
-        self.spoken = version.to_owned();
+        version.clone_into(&mut self.spoken);
         let session = stream.headers.get("mcp-session-id").expect("a session id");
         self.session = Some(session.to_str().expect("ASCII").to_owned());
         self.notify("notifications/initialized", json!({})).await;

@@ -47,7 +47,6 @@ async fn check(server: &'static str) {
                 for primitive in Primitive::ALL {
                     let name = primitive.name();
                     let what = format!("{path}: {revision} -> {server} over {kind:?}: {name}");
-                    println!("{what}");
                     let verdict = soon(&what, cell.observe(primitive)).await;
                     assert_eq!(verdict, primitive.expected(revision, server), "{what}");
                 }
