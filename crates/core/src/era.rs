@@ -9,6 +9,8 @@ mod caller;
 mod capabilities;
 pub mod discovery;
 pub mod headers;
+mod known;
+pub mod listen;
 mod log_level;
 pub mod modern;
 pub mod questions;
@@ -19,6 +21,7 @@ mod revision;
 pub use self::{
     caller::Caller,
     capabilities::{Capabilities, ClientCapabilities, Greeting, Unwelcome},
+    known::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},
 };

@@ -44,6 +44,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 pub enum Announcement {
     /// A list of the merged catalog has changed; the new one had been published at that time.
     ListChanged(ListKind, Instant),
+    /// A server says that a list of its own has changed.
+    ServerListChanged(ServerName, ListKind),
     /// A server has a new shared session, which knows nothing of log levels and subscriptions.
     Opened(ServerName),
     /// Servers have come or gone.
@@ -371,6 +373,9 @@ impl Merger {
         for (server, report) in reports {
             match report {
                 Report::CatalogChanged { announced, merged } => {
+                    for kind in &announced {
+                        self.announce(Announcement::ServerListChanged(server.clone(), *kind));
+                    }
                     kinds.extend(announced);
                     told.push(merged);
                 }

@@ -1,16 +1,17 @@
-//! A server's catalog as a text that outlives a run.
+//! What is known of a server as a text that outlives a run: its catalog, and the eras it speaks.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Item, ListKind, NotAList, ServerCatalog, page};
-use crate::era::Capabilities;
+use crate::era::{Capabilities, Eras};
 
 /// A catalog, and a word for how its server was reached.
 #[derive(Debug)]
 pub struct KeptCatalog {
     pub launch: String,
     pub catalog: ServerCatalog,
+    pub eras: Eras,
 }
 
 /// Why a text holds no catalog.
@@ -28,6 +29,8 @@ struct Head {
     launch: String,
     capabilities: Capabilities,
     instructions: Option<String>,
+    #[serde(default)]
+    eras: Eras,
 }
 
 #[derive(Serialize)]
@@ -55,15 +58,17 @@ impl KeptCatalog {
         Ok(Self {
             launch: head.launch,
             catalog,
+            eras: head.eras,
         })
     }
 
-    pub fn write(launch: &str, catalog: &ServerCatalog) -> String {
+    pub fn write(launch: &str, catalog: &ServerCatalog, eras: Eras) -> String {
         let text = Text {
             head: Head {
                 launch: launch.to_owned(),
                 capabilities: catalog.capabilities,
                 instructions: catalog.instructions.clone(),
+                eras,
             },
             tools: raw(&catalog.tools),
             prompts: raw(&catalog.prompts),
@@ -85,6 +90,7 @@ fn raw(items: &[Item]) -> Vec<&RawValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::era::Era;
 
     #[test]
     fn what_is_kept_comes_back_byte_for_byte() {
@@ -96,8 +102,12 @@ mod tests {
         catalog.capabilities.tools = true;
         let read = page(ListKind::Tools, tools).expect("a list");
         catalog.set(ListKind::Tools, read.items);
-        let kept = KeptCatalog::read(&KeptCatalog::write("x", &catalog)).expect("readable");
-        assert_eq!((kept.launch.as_str(), kept.catalog), ("x", catalog));
+        let eras = Eras::only(Era::Modern);
+        let kept = KeptCatalog::read(&KeptCatalog::write("x", &catalog, eras)).expect("readable");
+        assert_eq!(
+            (kept.launch.as_str(), kept.catalog, kept.eras),
+            ("x", catalog, eras)
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Era, Revision};
 use crate::message::{self, Method, Object, meta::SERVER_INFO};
@@ -178,6 +178,46 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
+    /// Whether there is any question that it takes.
+    pub fn can_be_asked(&self) -> bool {
+        self.sampling || self.elicitation || self.elicitation_url || self.roots
+    }
+
+    /// What it can be asked, as bits: what is left of a client whose words were forgotten.
+    pub fn bits(&self) -> u8 {
+        let answers = [
+            self.sampling,
+            self.sampling_tools,
+            self.elicitation,
+            self.elicitation_url,
+            self.roots,
+        ];
+        answers
+            .into_iter()
+            .rev()
+            .fold(0, |bits, answer| bits << 1 | u8::from(answer))
+    }
+
+    /// A client that can be asked this.
+    pub fn of_bits(bits: u8) -> Self {
+        let has = |bit: u8| bits & 1 << bit != 0;
+        let mut declared = Map::new();
+        if has(0) {
+            let tools = has(1).then(|| ("tools".to_owned(), json!({})));
+            declared.insert("sampling".to_owned(), tools.into_iter().collect());
+        }
+        let form = has(2).then(|| ("form".to_owned(), json!({})));
+        let url = has(3).then(|| ("url".to_owned(), json!({})));
+        if form.is_some() || url.is_some() {
+            let modes = form.into_iter().chain(url).collect();
+            declared.insert("elicitation".to_owned(), modes);
+        }
+        if has(4) {
+            declared.insert("roots".to_owned(), json!({}));
+        }
+        Self::read(&Value::Object(declared).to_string())
+    }
+
     /// The object as it was declared.
     pub fn raw(&self) -> &str {
         &self.raw
@@ -298,6 +338,18 @@ mod tests {
                 && !greeting.capabilities.prompts
         );
         assert_eq!(greeting.instructions.as_deref(), Some("be kind"));
+    }
+
+    #[test]
+    fn bits_bring_back_what_a_client_can_be_asked() {
+        for bits in 0..32 {
+            let capabilities = ClientCapabilities::of_bits(bits);
+            // Tools in sampling are nothing without sampling.
+            let expected = if bits & 1 == 0 { bits & !2 } else { bits };
+            assert_eq!(capabilities.bits(), expected, "{}", capabilities.raw());
+        }
+        let all = ClientCapabilities::all();
+        assert_eq!(ClientCapabilities::of_bits(all.bits()).raw(), all.raw());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{
+    Revision,
     modern::supported_versions,
     result::{COMPLETE, RESULT_TYPE},
 };
@@ -39,6 +40,28 @@ pub fn from_initialize(result: &str) -> String {
     discovered.to_string()
 }
 
+/// What a modern server said of itself (JSON text) as the result of `initialize` at this revision.
+pub fn to_initialize(discovered: &str, revision: Revision) -> String {
+    let discovered = Object::read(discovered).unwrap_or_default();
+    let mut greeting = Object::default();
+    greeting.set_text("protocolVersion", revision.as_str());
+    let mut capabilities = discovered
+        .get("capabilities")
+        .and_then(Object::read)
+        .unwrap_or_default();
+    // Extensions have no place in a session that is translated.
+    capabilities.remove("extensions");
+    greeting.set("capabilities", &capabilities.to_string());
+    let meta = discovered.get("_meta").and_then(Object::read);
+    let info = meta.as_ref().and_then(|meta| meta.get(SERVER_INFO));
+    let unnamed = r#"{"name":"unknown","version":""}"#;
+    greeting.set("serverInfo", info.unwrap_or(unnamed));
+    if let Some(instructions) = discovered.get("instructions") {
+        greeting.set("instructions", instructions);
+    }
+    greeting.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +73,16 @@ mod tests {
         assert_eq!(
             from_initialize(greeting),
             r#"{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"],"capabilities":{"tools":{"x": 1.0}},"_meta":{"a":1,"io.modelcontextprotocol/serverInfo":{"name":"n","version":"1"}},"instructions":"be kind","ttlMs":0,"cacheScope":"private"}"#
+        );
+    }
+
+    #[test]
+    fn a_modern_server_greets_by_what_was_discovered() {
+        let discovered = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"x": 1.0},"extensions":{"a/b":{}}},
+            "_meta":{"io.modelcontextprotocol/serverInfo":{"name":"n","version":"1"}},"instructions":"be kind","ttlMs":1,"cacheScope":"public"}"#;
+        assert_eq!(
+            to_initialize(discovered, Revision::V2025_06_18),
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"x": 1.0}},"serverInfo":{"name":"n","version":"1"},"instructions":"be kind"}"#
         );
     }
 }

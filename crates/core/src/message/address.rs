@@ -34,7 +34,7 @@ pub enum Reference<'a> {
 }
 
 /// A member of `params` that is not what MCP says it is (JSON-RPC −32602).
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid params: {0}")]
 pub struct InvalidParams(pub &'static str);
 

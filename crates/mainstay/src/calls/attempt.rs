@@ -8,9 +8,9 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::questions,
+    era::{listen, questions},
     failure::{Failure, FailureKind},
-    message::Method,
+    message::{self, Method},
 };
 use tokio::time::Instant;
 
@@ -58,9 +58,12 @@ impl Call<'_> {
     ) -> Result<Answer, Attempt> {
         let session = tokio::select! {
             biased;
-            session = self.upstream.session(self.deadline) => session.map_err(Attempt::Final)?,
+            session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        if self.is_heard_by(&session) {
+            return self.subscribe(&session, cancel).await;
+        }
         let server = session.greeting.revision;
         if !self.outlet.client.caller.revision.differs_from(server) {
             let render = |id: &str| self.request.render(id);
@@ -96,9 +99,17 @@ impl Call<'_> {
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        let asker = self.outlet.client.asker;
+        let start = async {
+            if self.request.is_listening() {
+                session.listen(asker, render).await
+            } else {
+                session.call(asker, self.deadline, render).await
+            }
+        };
         let mut exchange = tokio::select! {
             biased;
-            exchange = session.call(self.outlet.client.asker, self.deadline, render) => exchange.map_err(|why| self.interrupted(why))?,
+            exchange = start => exchange.map_err(|why| self.interrupted(why))?,
             // A full pipe: nothing of the message has been written.
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
@@ -115,10 +126,20 @@ impl Call<'_> {
                             self.ask(question, patience.get_or_insert_default());
                             continue;
                         }
+                        Said::Parted { retry } => {
+                            // What a server does on the transparent path, we do as it does.
+                            if let Upstream::Private(_) = self.upstream {
+                                self.outlet.part(retry);
+                            }
+                            continue;
+                        }
                     };
                     let Some(method) = frame.method() else {
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
+                    if method == Method::Cancelled && self.request.is_listening() {
+                        return Ok(self.stopped(frame));
+                    }
                     // K16: progress extends the deadline, up to the hard limit.
                     if method == Method::Progress {
                         self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
@@ -182,16 +203,29 @@ impl Call<'_> {
             // Not asked for.
             (Method::Progress, None) => return,
             (Method::LogMessage, _) if !self.outlet.wants(log_level(frame)) => return,
+            _ if self.request.is_listening() => {
+                listen::tagged(method, frame.params().unwrap_or("{}"), self.request.id())
+            }
             _ => frame.one_line(),
         };
         self.outlet.put(message);
+    }
+
+    /// A server may say by a notification that it ends a stream (2026-07-28, "Cancellation").
+    fn stopped(&self, said: Frame) -> Answer {
+        let id = self.request.id();
+        let text = message::response(id, &listen::completed(id));
+        Answer {
+            frame: Frame::read(text.into()).unwrap_or(said),
+            streamed: true,
+        }
     }
 
     fn failure(&self, kind: FailureKind, message: String) -> Failure {
         Failure::new(kind, message).of_server(&self.upstream.server().name)
     }
 
-    fn timed_out(&self) -> Failure {
+    pub(super) fn timed_out(&self) -> Failure {
         let message = format!("timeout after {}", seconds(self.limit));
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
@@ -227,7 +261,7 @@ impl Call<'_> {
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
     }
 
-    fn interrupted(&self, why: Interruption) -> Attempt {
+    pub(super) fn interrupted(&self, why: Interruption) -> Attempt {
         let name = &self.upstream.server().name;
         let kind = match (&why.kind, why.state) {
             (InterruptionKind::TooLarge(_), _) => FailureKind::MessageTooLarge,

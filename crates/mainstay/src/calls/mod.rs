@@ -9,6 +9,7 @@ mod client;
 mod outlet;
 mod repeat;
 mod rounds;
+mod subscribe;
 
 use std::{
     pin::{Pin, pin},
@@ -18,9 +19,9 @@ use std::{
 };
 
 use mainstay_core::{
-    era::LogLevel,
+    era::{Era, LogLevel},
     failure::Failure,
-    message::{self, Kind, Span},
+    message::{self, Kind, Method, Span},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
@@ -34,6 +35,9 @@ use crate::{
     supervisor::{Private, Server},
     transport::{Exchange, Frame, Session},
 };
+
+/// For what has no time limit: longer than any machine stays up.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// How a request's text is changed on its way to the server.
 #[derive(Debug)]
@@ -69,6 +73,11 @@ impl Request {
     /// The client's id, as JSON text.
     pub fn id(&self) -> &str {
         self.frame.get(self.id)
+    }
+
+    /// Whether it opens a stream that lasts until someone ends it.
+    fn is_listening(&self) -> bool {
+        self.frame.method() == Some(Method::Listen)
     }
 
     /// What the server itself calls that which is asked of it: a tool or a prompt.
@@ -118,9 +127,10 @@ impl Upstream {
         }
     }
 
-    async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    /// For a caller of this era.
+    async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {
-            Self::Shared(server) => server.session(deadline).await,
+            Self::Shared(server) => server.session(era, deadline).await,
             Self::Private(private) => private.session(deadline).await,
         }
     }
@@ -155,7 +165,11 @@ impl Calls {
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
         let config = upstream.server().config();
-        let (limit, hard_limit) = (config.call_timeout, config.max_call_timeout);
+        let (limit, hard_limit) = if request.is_listening() {
+            (FOREVER, FOREVER)
+        } else {
+            (config.call_timeout, config.max_call_timeout)
+        };
         let started = Instant::now();
         let mut call = Call {
             calls: self,
@@ -217,6 +231,11 @@ impl Calls {
     /// Runs something that nobody waits for, but that shutdown does.
     pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn(future);
+    }
+
+    /// The tasks that nobody waits for but shutdown.
+    pub fn background(&self) -> &TaskTracker {
+        &self.background
     }
 
     fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {

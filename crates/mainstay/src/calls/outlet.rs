@@ -9,6 +9,7 @@ use std::{
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use mainstay_core::era::{Caller, LogLevel};
@@ -26,6 +27,9 @@ struct Shared(Mutex<State>);
 struct State {
     unread: VecDeque<String>,
     outlets: usize,
+    dropped: u64,
+    /// The client is to come back for the rest after this time.
+    parting: Option<Duration>,
     reader: Option<Waker>,
 }
 
@@ -80,12 +84,27 @@ impl Outlet {
         }
     }
 
-    pub(super) fn put(&self, message: String) {
-        if self.shared.state().unread.len() >= MAX_UNREAD {
-            tracing::warn!("a progress or log message was dropped: its client reads too slowly");
-            return;
+    pub fn put(&self, message: String) {
+        if self.has_room() {
+            self.push(message);
         }
-        self.push(message);
+    }
+
+    fn has_room(&self) -> bool {
+        let mut state = self.shared.state();
+        if state.unread.len() < MAX_UNREAD {
+            return true;
+        }
+        state.dropped += 1;
+        let dropped = state.dropped;
+        drop(state);
+        if dropped.is_power_of_two() {
+            tracing::warn!(
+                dropped,
+                "progress or log messages were dropped: their client reads too slowly"
+            );
+        }
+        false
     }
 
     /// Asks the client; a question that it cannot be asked is given back.
@@ -97,10 +116,20 @@ impl Outlet {
         Ok(())
     }
 
+    /// The server has closed the connection on which it answers, and is asked for the rest after
+    /// `retry`: whoever carries this to the client may do the same.
+    pub(super) fn part(&self, retry: Duration) {
+        self.update(|state| state.parting = Some(retry));
+    }
+
     fn push(&self, message: String) {
+        self.update(|state| state.unread.push_back(message));
+    }
+
+    fn update(&self, change: impl FnOnce(&mut State)) {
         let reader = {
             let mut state = self.shared.state();
-            state.unread.push_back(message);
+            change(&mut state);
             state.reader.take()
         };
         if let Some(reader) = reader {
@@ -158,6 +187,24 @@ impl Messages {
             state.reader = Some(context.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// The server has parted since this was last asked, for so long.
+    pub fn take_parting(&self) -> Option<Duration> {
+        self.0.state().parting.take()
+    }
+
+    /// Resolves when the server has said something about the call, or parted.
+    pub async fn stirred(&self) {
+        poll_fn(|context| {
+            let mut state = self.0.state();
+            if !state.unread.is_empty() || state.parting.is_some() {
+                return Poll::Ready(());
+            }
+            state.reader = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Cancel-safe.

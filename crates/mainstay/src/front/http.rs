@@ -23,7 +23,7 @@ use tower_service::Service as _;
 
 use super::{
     guard::Guard,
-    mcp::{self, Hub, ResponseBody, Scope},
+    mcp::{self, Hub, ResponseBody, Scope, sse},
 };
 
 /// Connections at once, idle ones included; more wait to be accepted.
@@ -145,9 +145,14 @@ impl Door {
             return refuse(StatusCode::FORBIDDEN, &forbidden.to_string());
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let mut response = match self.scope(request.uri().path()) {
+        let mut response = match self.endpoint(request.uri().path()) {
             Some(_) if request.method() == Method::OPTIONS => preflight(),
-            Some(Ok(scope)) => mcp::http::serve(&self.hub, scope, self.max_body, request).await,
+            Some(Ok((scope, Endpoint::Streamable))) => {
+                mcp::http::serve(&self.hub, scope, self.max_body, request).await
+            }
+            Some(Ok((scope, Endpoint::Sse(endpoint)))) => {
+                mcp::sse::serve(&self.hub, scope, endpoint, self.max_body, request).await
+            }
             Some(Err(reason)) => refuse(StatusCode::NOT_FOUND, &reason),
             None => {
                 let mut rest = self.rest.clone();
@@ -162,16 +167,33 @@ impl Door {
     }
 
     /// The MCP endpoint that a path names; `None` if it names none.
-    fn scope(&self, path: &str) -> Option<Result<Scope, String>> {
-        if path == "/mcp" {
-            return Some(Ok(Scope::All));
-        }
-        let name = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
-        Some(match self.hub.registry.server(name) {
-            Ok(server) => Ok(Scope::One(server)),
-            Err(failure) => Err(failure.message),
-        })
+    fn endpoint(&self, path: &str) -> Option<Result<(Scope, Endpoint), String>> {
+        let path = path.strip_prefix('/')?;
+        let (server, endpoint) = match path.strip_prefix("servers/") {
+            Some(path) => path
+                .split_once('/')
+                .map(|(name, path)| (Some(name), path))?,
+            None => (None, path),
+        };
+        let endpoint = match endpoint {
+            "mcp" => Endpoint::Streamable,
+            "sse" => Endpoint::Sse(sse::Endpoint::Stream),
+            "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
+            _ => return None,
+        };
+        let scope = match server.map(|name| self.hub.registry.server(name)) {
+            None => Scope::All,
+            Some(Ok(server)) => Scope::One(server),
+            Some(Err(failure)) => return Some(Err(failure.message)),
+        };
+        Some(Ok((scope, endpoint)))
     }
+}
+
+/// What an MCP path leads to.
+enum Endpoint {
+    Streamable,
+    Sse(sse::Endpoint),
 }
 
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {

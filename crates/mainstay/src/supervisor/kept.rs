@@ -1,5 +1,6 @@
-//! Catalogs that are kept between runs: a client that lists while its servers still start gets what
-//! they offered last (design section 12).
+//! What is kept of servers between runs. Catalogs: a client that lists while its servers still start
+//! gets what they offered last (design section 12). And the eras they speak, so that they are not asked
+//! again.
 
 use std::{
     fs, io,
@@ -9,6 +10,7 @@ use std::{
 use mainstay_core::{
     catalog::{self, KeptCatalog, ServerCatalog},
     config::{Launch, ServerConfig},
+    era::Eras,
 };
 
 /// A server's file; what it was kept for tells a server that is reached in another way now.
@@ -27,17 +29,17 @@ impl Kept {
     }
 
     /// What the server offered last; nothing where that cannot be read, or was another's.
-    pub fn load(&self) -> Option<ServerCatalog> {
+    pub fn load(&self) -> Option<(ServerCatalog, Eras)> {
         let text = fs::read_to_string(&self.path).ok()?;
         let kept = KeptCatalog::read(&text)
             .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
-        (kept.launch == self.launch).then_some(kept.catalog)
+        (kept.launch == self.launch).then_some((kept.catalog, kept.eras))
     }
 
     /// Readers see the old file or the new one, whole.
-    pub fn save(&self, catalog: &ServerCatalog) -> io::Result<()> {
-        let text = KeptCatalog::write(&self.launch, catalog);
+    pub fn save(&self, catalog: &ServerCatalog, eras: Eras) -> io::Result<()> {
+        let text = KeptCatalog::write(&self.launch, catalog, eras);
         crate::state::write_private(&self.path, text.as_bytes())
     }
 }

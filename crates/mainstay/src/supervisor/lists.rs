@@ -5,6 +5,7 @@ use std::{io, sync::Arc};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::ListChanged,
+    era::Eras,
     event::EventKind,
     message::Method,
 };
@@ -54,8 +55,10 @@ impl Task {
             view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
             view.catalog = Some(Arc::clone(&catalog));
         });
-        if changed {
-            self.keep(Arc::clone(&catalog)).await;
+        let eras = self.view.borrow().eras;
+        if changed || eras != self.kept_eras {
+            self.kept_eras = eras;
+            self.keep(Arc::clone(&catalog), eras).await;
         }
         // Merged before it counts as listed, so that whoever waited for it finds it there.
         self.tell_catalog(announced).await;
@@ -69,13 +72,13 @@ impl Task {
         }
     }
 
-    /// Keeps the catalog for the next run.
-    async fn keep(&self, catalog: Arc<ServerCatalog>) {
+    /// Keeps for the next run what is known of the server.
+    async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
         let Some(kept) = self.kept.clone() else {
             return;
         };
         // Disks may take their time, and the runtime has other work.
-        let saving = tokio::task::spawn_blocking(move || kept.save(&catalog));
+        let saving = tokio::task::spawn_blocking(move || kept.save(&catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");

@@ -5,6 +5,7 @@
 //! them, and keeps the server's catalog fresh.
 
 mod attempt;
+mod beside;
 mod kept;
 mod listing;
 mod lists;
@@ -30,6 +31,7 @@ use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::{HttpTransport, Launch, ServerConfig},
+    era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
     lifecycle::State,
@@ -40,6 +42,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use self::beside::Beside;
 pub use self::{
     pace::Pace,
     private::Private,
@@ -110,6 +113,9 @@ pub struct Server {
     started_at: Instant,
     next_private: AtomicU64,
     queue: Arc<Queue>,
+    /// Hears what shared sessions say outside of calls.
+    listener: Arc<dyn Listener>,
+    beside: Beside,
 }
 
 /// Names one isolated upstream session of a server.
@@ -144,7 +150,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
     let queue = Arc::clone(&fleet.queue);
-    let (task, view) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
+    let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
         config: ArcSwap::new(config),
@@ -154,6 +160,8 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         started_at: Instant::now(),
         next_private: AtomicU64::new(0),
         queue,
+        listener,
+        beside: Beside::default(),
     });
     (server, tokio::spawn(task.run(inbox)))
 }
@@ -175,6 +183,16 @@ impl Server {
     /// As of now: a reload may change it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
+    }
+
+    /// Whether it is known to be spoken to without sessions only.
+    pub fn opens_no_sessions(&self) -> bool {
+        self.eras().legacy == Some(false)
+    }
+
+    /// What is known of the eras that the server speaks.
+    pub fn eras(&self) -> Eras {
+        self.view.borrow().eras
     }
 
     /// Whether its operator wants this server up.
@@ -199,9 +217,24 @@ impl Server {
             .filter(|session| !session.is_over())
     }
 
-    /// The shared session. If the server is on its way up, waits until `deadline` for one attempt,
-    /// which is shared by all callers; a scheduled one is brought forward (G8, K9).
-    pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
+    /// The shared session for callers of this era. A server that keeps no session is spoken to in the
+    /// caller's own words, as far as it understands them; all others in one way for all.
+    pub async fn session(
+        self: &Arc<Self>,
+        era: Era,
+        deadline: Instant,
+    ) -> Result<Arc<Session>, Failure> {
+        let session = self.shared_session(deadline).await?;
+        if era == Era::Legacy && session.is_stateless() {
+            let beside = self.beside.session(self, deadline).await;
+            return Ok(beside.unwrap_or(session));
+        }
+        Ok(session)
+    }
+
+    /// If the server is on its way up, waits until `deadline` for one attempt, which is shared by all
+    /// callers; a scheduled one is brought forward (G8, K9).
+    async fn shared_session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
@@ -363,6 +396,7 @@ impl Server {
 
     /// Ends every session of this server; the supervisor's task ends when they are gone.
     pub async fn end(&self) {
+        self.beside.close();
         // It may have ended already.
         self.commands.send(Command::End).await.ok();
     }

@@ -25,7 +25,7 @@ pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>
     let asked = timeout(policy.timeout, ask(&session, &policy, url.as_ref())).await;
     match asked {
         Ok(outcome) => outcome.unwrap_or_else(|| Outcome::Answered(asked_at.elapsed())),
-        Err(_) => match timeout(policy.timeout, session.ask_afresh(Method::Ping)).await {
+        Err(_) => match timeout(policy.timeout, session.ask_afresh(session.probe())).await {
             Ok(Some(answer)) => {
                 judge(&answer).unwrap_or_else(|| Outcome::Answered(asked_at.elapsed()))
             }
@@ -50,7 +50,7 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
                 Err(error) => Some(Outcome::Failed(error.to_string())),
             };
         }
-        (ProbeMethod::Ping | ProbeMethod::Http, _) => Method::Ping,
+        (ProbeMethod::Ping | ProbeMethod::Http, _) => session.probe(),
         (ProbeMethod::ToolsList, _) => Method::ToolsList,
     };
     judge(&session.ask(method, None).await)

@@ -9,8 +9,8 @@ use std::{
 
 use mainstay_core::{
     catalog::ListKind,
-    config::{Launch, ServerConfig, ServerRequests},
-    era::{ClientCapabilities, Revision, questions},
+    config::{Launch, Protocol, ServerConfig, ServerRequests},
+    era::{ClientCapabilities, Era, Eras, Revision, questions},
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
@@ -29,7 +29,7 @@ use tokio::{
 
 use super::{
     Command, Crash, Fleet, Operation, Report, View,
-    attempt::{Progress, Which, connect},
+    attempt::{Ending, Progress, Which, connect},
     kept::Kept,
     listing::{Done, Listings},
     privates::Privates,
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     logs::ServerLog,
-    transport::{self, HealthUrl, Listener, Notice, Opening, Question, Session},
+    transport::{self, Approach, HealthUrl, Listener, Notice, Opening, Question, Session},
 };
 
 /// Internal error: the protocol has no code for it.
@@ -57,7 +57,7 @@ const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 enum Happening {
     Command(Option<Command>),
     Progress(Which, Epoch, Progress),
-    Ended(Which, Epoch, Loss),
+    Ended(Which, Epoch, Ending),
     Probed(Which, Epoch, Outcome),
     Listed(Option<Done>),
     Unasked(Unasked),
@@ -104,13 +104,17 @@ pub struct Task {
     pub(super) shared: Upkeep,
     pub(super) privates: Privates,
     /// Every connection, opening, open or closing, and which session's it is.
-    connections: JoinSet<Loss>,
+    connections: JoinSet<Ending>,
     carries: HashMap<task::Id, (Which, Epoch)>,
     progress: Channel<(Which, Epoch, Progress)>,
     probes: JoinSet<(Which, Epoch, Outcome)>,
     unasked: Channel<Unasked>,
     pub(super) listings: Listings,
     pub(super) kept: Option<Kept>,
+    /// What is kept of the eras.
+    pub(super) kept_eras: Eras,
+    /// The era in which the server is spoken to first; `None` is to be found out.
+    first: Option<Era>,
     observer: Observer,
     pub(super) ending: bool,
 }
@@ -120,15 +124,17 @@ impl Task {
         config: Arc<ServerConfig>,
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
-    ) -> (Self, watch::Receiver<View>) {
+    ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
         let unasked = mpsc::channel(MAX_NOTICES);
-        let inbox = Arc::new(Inbox {
+        let inbox: Arc<dyn Listener> = Arc::new(Inbox {
             server: config.name.clone(),
             unasked: unasked.0.clone(),
         });
-        let shared = Upkeep::new(policy(&config), initialize(&config), inbox);
+        let shared = Upkeep::new(policy(&config), initialize(&config), Arc::clone(&inbox));
         let kept = kept(&fleet, &config);
-        let catalog = kept.as_ref().and_then(Kept::load).map(Arc::new);
+        let (catalog, kept_eras) = kept.as_ref().and_then(Kept::load).unzip();
+        let (catalog, kept_eras) = (catalog.map(Arc::new), kept_eras.unwrap_or_default());
+        let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
         let (view, seen) = watch::channel(View {
             status: shared.status(),
@@ -140,6 +146,7 @@ impl Task {
             listed: None,
             list_trouble: None,
             connected_at: None,
+            eras,
             crashes: super::Crashes::default(),
         });
         let task = Self {
@@ -156,10 +163,12 @@ impl Task {
             unasked,
             listings: Listings::default(),
             kept,
+            kept_eras,
+            first: eras.first(),
             observer: Observer::default(),
             ending: false,
         };
-        (task, seen)
+        (task, seen, inbox)
     }
 
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
@@ -205,12 +214,12 @@ impl Task {
             command = commands.recv(), if !self.ending => Happening::Command(command),
             Some((which, epoch, progress)) = self.progress.1.recv() => Happening::Progress(which, epoch, progress),
             Some(ended) = self.connections.join_next_with_id() => {
-                let (id, loss) = match ended {
-                    Ok((id, loss)) => (id, loss),
-                    Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}"))),
+                let (id, ending) = match ended {
+                    Ok((id, ending)) => (id, ending),
+                    Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}")).into()),
                 };
                 let (which, epoch) = self.carries.remove(&id).expect("every connection is entered when it starts");
-                Happening::Ended(which, epoch, loss)
+                Happening::Ended(which, epoch, ending)
             }
             Some(Ok((which, epoch, outcome))) = self.probes.join_next() => Happening::Probed(which, epoch, outcome),
             done = self.listings.done() => Happening::Listed(done),
@@ -229,7 +238,7 @@ impl Task {
             Happening::Progress(which, epoch, Progress::Opened(session)) => {
                 self.opened(which, epoch, session).await;
             }
-            Happening::Ended(which, epoch, loss) => self.ended(which, epoch, loss),
+            Happening::Ended(which, epoch, ending) => self.ended(which, epoch, ending),
             Happening::Probed(which, epoch, outcome) => {
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
                 self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
@@ -331,6 +340,7 @@ impl Task {
         self.shared.initialize = initialize(&self.config);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
+            self.forget_eras(before.launch == self.config.launch);
             self.close_privates();
         }
         if !self.config.enabled {
@@ -451,6 +461,7 @@ impl Task {
                 Which::Private(id) => format!("{}:p{}.{epoch}", self.config.name, id.0),
             },
             launch: self.config.launch.clone(),
+            approach: self.approach(which),
             initialize,
             max_message_bytes: self.config.max_message_bytes,
             hang_after,
@@ -491,8 +502,11 @@ impl Task {
         if epoch != upkeep.epoch() || session.is_over() {
             return;
         }
+        let eras = session.eras;
         upkeep.session = Some(session);
+        self.learn(eras);
         if which == Which::Shared {
+            self.first = self.view.borrow().eras.first();
             self.view
                 .send_modify(|view| view.connected_at = Some(SystemTime::now()));
         }
@@ -504,7 +518,8 @@ impl Task {
         }
     }
 
-    fn ended(&mut self, which: Which, epoch: Epoch, loss: Loss) {
+    fn ended(&mut self, which: Which, epoch: Epoch, ending: Ending) {
+        let Ending { loss, eras } = ending;
         tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
             let at = SystemTime::now();
@@ -517,6 +532,9 @@ impl Task {
             return;
         };
         let was_up = epoch == upkeep.epoch() && upkeep.session.take().is_some();
+        if !was_up {
+            self.refused(which, &loss, eras);
+        }
         let event = Event::Io(epoch, LifeReport::Ended(loss));
         match which {
             Which::Shared => {
@@ -528,6 +546,57 @@ impl Task {
                 self.private_ended(id, was_up);
             }
         }
+    }
+
+    /// How a session is opened: a client's own with the client's `initialize`, the shared one as the
+    /// server wants it.
+    fn approach(&self, which: Which) -> Approach {
+        match (which, self.config.protocol) {
+            (Which::Private(_), _) => Approach::Legacy,
+            (Which::Shared, Protocol::Auto) => Approach::Detect(self.first),
+            (Which::Shared, Protocol::At(revision)) => match revision.era() {
+                Era::Legacy => Approach::Legacy,
+                Era::Modern => Approach::Modern,
+            },
+        }
+    }
+
+    /// Takes note of the eras that the server has shown to speak. The pin says more.
+    fn learn(&self, eras: Eras) {
+        if pinned(&self.config).is_none() {
+            self.view.send_if_modified(|view| {
+                let known = eras.or(view.eras);
+                known != std::mem::replace(&mut view.eras, known)
+            });
+        }
+    }
+
+    /// An attempt has failed: what was thought of the server may be wrong.
+    fn refused(&mut self, which: Which, loss: &Loss, mut eras: Eras) {
+        let known = eras.or(self.view.borrow().eras);
+        if matches!((which, loss), (Which::Private(_), Loss::Rejected(_))) {
+            eras.legacy = Some(false);
+        }
+        // Else it may be the wrong URL, or the wrong day.
+        if known.modern != Some(true) {
+            eras.legacy = None;
+        }
+        self.learn(eras);
+        if which == Which::Shared {
+            // A process that dies with the new question and without it is not given both again.
+            self.first = matches!(loss, Loss::Crashed { .. }).then_some(Era::Legacy);
+        }
+    }
+
+    /// What was known does not hold for a server that is reached in another way.
+    fn forget_eras(&mut self, is_same_server: bool) {
+        let eras = match pinned(&self.config) {
+            Some(pinned) => pinned,
+            None if is_same_server => self.kept_eras,
+            None => Eras::UNKNOWN,
+        };
+        self.view.send_modify(|view| view.eras = eras);
+        self.first = eras.first();
     }
 
     pub(super) async fn report(&self, report: Report) {
@@ -557,14 +626,26 @@ fn policy(config: &ServerConfig) -> Policy {
     }
 }
 
-/// What the shared session declares: it may ask where its operator wants that, or has answered already.
-fn initialize(config: &ServerConfig) -> Arc<str> {
+/// What the pin says of a server.
+fn pinned(config: &ServerConfig) -> Option<Eras> {
+    match config.protocol {
+        Protocol::Auto => None,
+        Protocol::At(revision) => Some(Eras::only(revision.era())),
+    }
+}
+
+/// What shared sessions declare: they may ask where their operator wants that, or has answered already.
+pub(super) fn initialize(config: &ServerConfig) -> Arc<str> {
     let capabilities = match (is_forwarded(config), config.roots.is_empty()) {
         (true, _) => ClientCapabilities::all(),
         (false, true) => ClientCapabilities::none(),
         (false, false) => ClientCapabilities::roots_only(),
     };
-    transport::own_initialize(Revision::LATEST_LEGACY, &capabilities)
+    let revision = match config.protocol {
+        Protocol::At(revision) if revision.era() == Era::Legacy => revision,
+        Protocol::At(_) | Protocol::Auto => Revision::LATEST_LEGACY,
+    };
+    transport::own_initialize(revision, &capabilities)
 }
 
 /// Whether what the shared session asks goes to the clients that share it.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use mainstay_core::{
     catalog::ServerCatalog,
+    era::Eras,
     failure::Failure,
     ids::{Epoch, ServerName},
     lifecycle::{State, Status},
@@ -28,6 +29,8 @@ pub struct View {
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,
     pub connected_at: Option<SystemTime>,
+    /// Which eras it speaks, as far as that is known; kept between runs.
+    pub eras: Eras,
     pub crashes: Crashes,
 }
 

@@ -8,6 +8,7 @@ use super::{
     Frame, Said,
     http_exchange::HttpExchange,
     lines::{LineWriter, Mark},
+    modern_exchange::ModernExchange,
     pending::{Broken, Ticket},
     sse::Posted,
     vitals::InFlight,
@@ -47,6 +48,12 @@ pub enum InterruptionKind {
     TooLarge(usize),
     #[error("the server ended its answer without a result")]
     Unanswered,
+    /// 2026-07-28 forbids it: what a server wants to know it says in its result.
+    #[error("the server made a request of its own, which its protocol revision forbids")]
+    Asked,
+    /// 2026-07-28 over HTTP: a tool whose `x-mcp-header` is none is not to be called.
+    #[error("the tool's definition is invalid: {0}")]
+    InvalidTool(String),
 }
 
 fn detail(body: &str) -> String {
@@ -78,6 +85,7 @@ impl From<Broken> for InterruptionKind {
         match broken {
             Broken::Ended => Self::Lost,
             Broken::TooLarge(limit) => Self::TooLarge(limit),
+            Broken::Asked => Self::Asked,
         }
     }
 }
@@ -101,10 +109,19 @@ pub(super) enum Way {
         mark: Mark,
     },
     Http(Box<HttpExchange>),
+    Modern(Box<ModernExchange>),
     Posted(Box<Posted>),
 }
 
 impl Exchange {
+    pub(super) fn over(way: Way, id: u64) -> Self {
+        Self {
+            id,
+            way,
+            in_flight: None,
+        }
+    }
+
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
         match &mut self.way {
@@ -125,6 +142,7 @@ impl Exchange {
                 }
             }),
             Way::Http(exchange) => exchange.next().await,
+            Way::Modern(exchange) => exchange.next().await,
             Way::Posted(posted) => posted.next().await,
         }
     }
@@ -133,12 +151,27 @@ impl Exchange {
     pub fn is_stream(&self) -> bool {
         match &self.way {
             Way::Http(exchange) => exchange.is_stream(),
+            Way::Modern(exchange) => exchange.is_stream(),
             Way::Piped { .. } | Way::Posted(_) => false,
+        }
+    }
+
+    /// The HTTP status of the answer, where it means something: a modern server's, which a transparent
+    /// path copies.
+    pub fn http_status(&self) -> Option<u16> {
+        match &self.way {
+            Way::Modern(exchange) => exchange.status(),
+            Way::Http(_) | Way::Piped { .. } | Way::Posted(_) => None,
         }
     }
 
     /// The response, where nothing but the response is of interest.
     pub async fn response(mut self) -> Result<Frame, Interruption> {
+        self.answer().await
+    }
+
+    /// The same for whoever may not wait for it. Cancel-safe.
+    pub(super) async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // A question is refused: it is dropped.
             if let Said::Message(frame) = self.next().await?

@@ -26,6 +26,9 @@ const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
 /// How much of an error page is kept to be shown.
 const SHOWN_ERROR: usize = 16 * 1024;
 
+/// How much of it a failed call shows, in characters.
+const SHOWN_REFUSAL: usize = 300;
+
 /// One URL of a backend, and the configured headers, rendered once.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -265,6 +268,20 @@ pub fn interruption(error: &Error) -> Interruption {
         Error::Malformed(reason) => {
             Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))
         }
+    }
+}
+
+/// What an HTTP error means that says nothing in JSON-RPC. 401 and 429 are given before anything runs;
+/// of the others nobody knows (invariant 6).
+pub fn refused(status: u16, body: &[u8]) -> Interruption {
+    let text = String::from_utf8_lossy(body);
+    let kind = InterruptionKind::Refused {
+        status,
+        body: text.trim().chars().take(SHOWN_REFUSAL).collect(),
+    };
+    match status {
+        401 | 429 => Interruption::not_sent(kind),
+        _ => Interruption::sent(kind),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One POST of Streamable HTTP and what the server answers: a JSON body, or a stream of events.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use mainstay_core::{
@@ -8,14 +8,23 @@ use mainstay_core::{
     message::{self, Kind, Method},
 };
 
+use tokio::time::{Sleep, sleep};
+
 use super::{
     Frame, Interruption, InterruptionKind, Question, Said,
     events::{Events, StreamBroken},
     http_client,
-    http1::{CollectError, Responding, Response},
+    http1::{CollectError, Error, Responding, Response},
     session::Link,
     streamable_http::HttpLink,
 };
+use crate::event_stream::Event;
+
+/// Before a stream that has ended is asked for again, unless the server names another time.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A server that wants its clients back at once has them back after this.
+const MIN_RETRY: Duration = Duration::from_millis(100);
 
 /// A request that was posted.
 pub struct HttpExchange {
@@ -25,13 +34,46 @@ pub struct HttpExchange {
     is_call: bool,
     state: State,
     stream: bool,
+    place: Place,
 }
 
 enum State {
     Head(Responding),
-    Body { response: Response, read: BytesMut },
+    Body {
+        response: Response,
+        read: BytesMut,
+    },
     Events(Box<Events>),
+    /// The stream has ended without the response, and is asked for again when this is over.
+    Parted(Pin<Box<Sleep>>),
+    Resuming(Responding),
     Done,
+}
+
+/// How far the stream was read.
+struct Place {
+    last_event: Option<String>,
+    retry: Duration,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            last_event: None,
+            retry: RETRY,
+        }
+    }
+}
+
+impl Place {
+    fn pass(&mut self, event: &Event) {
+        if let Some(id) = &event.id {
+            self.last_event = Some(id.clone()).filter(|id| !id.is_empty());
+        }
+        if let Some(retry) = event.retry {
+            self.retry = Duration::from_millis(retry).max(MIN_RETRY);
+        }
+    }
 }
 
 impl std::fmt::Debug for HttpExchange {
@@ -51,6 +93,7 @@ impl HttpExchange {
             is_call,
             state: State::Head(response),
             stream: false,
+            place: Place::default(),
         }
     }
 
@@ -62,6 +105,7 @@ impl HttpExchange {
             is_call: false,
             state: State::Done,
             stream: false,
+            place: Place::default(),
         };
         exchange.head(response);
         exchange
@@ -105,6 +149,11 @@ impl HttpExchange {
                     let event = events.next().await;
                     self.link.vitals.hear();
                     match event {
+                        None if self.part() => {
+                            return Ok(Said::Parted {
+                                retry: self.place.retry,
+                            });
+                        }
                         None => {
                             self.state = State::Done;
                             return Err(Interruption::sent(InterruptionKind::Unanswered));
@@ -115,17 +164,68 @@ impl HttpExchange {
                         }
                         Some(Err(StreamBroken::Broken(error))) => {
                             tracing::debug!(%error, "an event stream broke off");
-                            self.state = State::Done;
-                            return Err(Interruption::sent(InterruptionKind::Lost));
+                            if !self.part() {
+                                self.state = State::Done;
+                                return Err(Interruption::sent(InterruptionKind::Lost));
+                            }
                         }
                         Some(Ok(event)) => {
+                            self.place.pass(&event);
                             if let Some(said) = event.data.and_then(|data| self.event(data)) {
                                 return Ok(said);
                             }
                         }
                     }
                 }
+                State::Parted(pause) => {
+                    pause.await;
+                    let last_event = self.place.last_event.as_deref().unwrap_or_default();
+                    self.state = State::Resuming(self.link.resume(last_event));
+                }
+                State::Resuming(response) => {
+                    let response = response.await;
+                    self.resumed(response)?;
+                }
                 State::Done => return Err(Interruption::sent(InterruptionKind::Unanswered)),
+            }
+        }
+    }
+
+    /// The stream has ended without the response: it is resumed where it can be (specification,
+    /// transports, "Resumability and Redelivery"), at the time that the server named, until the call's
+    /// deadline.
+    fn part(&mut self) -> bool {
+        let resumes = self.place.last_event.is_some() && self.link.resumes();
+        if resumes {
+            self.state = State::Parted(Box::pin(sleep(self.place.retry)));
+        }
+        resumes
+    }
+
+    /// The answer to asking for the rest of the stream.
+    fn resumed(&mut self, response: Result<Response, Error>) -> Result<(), Interruption> {
+        self.state = State::Done;
+        match response {
+            Ok(response) if response.head.is_success() && response.head.is_event_stream => {
+                self.link.vitals.hear();
+                self.head(response);
+                Ok(())
+            }
+            Ok(response) if response.head.status == 404 && self.link.has_session() => {
+                self.link.lose(Loss::SessionExpired);
+                Err(Interruption::sent(InterruptionKind::Lost))
+            }
+            // It will not be said any more.
+            Ok(response) if response.head.status < 500 => {
+                Err(Interruption::sent(InterruptionKind::Unanswered))
+            }
+            Err(Error::Connect(error)) => {
+                self.link.lose(Loss::Disconnected(error.to_string()));
+                Err(Interruption::sent(InterruptionKind::Lost))
+            }
+            Ok(_) | Err(_) => {
+                self.part();
+                Ok(())
             }
         }
     }
@@ -158,17 +258,7 @@ impl HttpExchange {
             Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
                 error.to_string(),
             ))),
-            // 401 and 429 are given before anything runs; of the others nobody knows (invariant 6).
-            _ => {
-                let kind = InterruptionKind::Refused {
-                    status,
-                    body: shown(body),
-                };
-                Err(match status {
-                    401 | 429 => Interruption::not_sent(kind),
-                    _ => Interruption::sent(kind),
-                })
-            }
+            _ => Err(http_client::refused(status, body)),
         }
     }
 
@@ -229,11 +319,4 @@ impl HttpExchange {
             Kind::Request { .. } | Kind::Notification { .. } => false,
         }
     }
-}
-
-fn shown(body: &[u8]) -> String {
-    const SHOWN: usize = 300;
-    let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    text.chars().take(SHOWN).collect()
 }

@@ -7,15 +7,20 @@
 
 mod command;
 mod cpu;
+mod detect;
 mod environment;
 mod events;
 mod exchange;
 mod frame;
+mod handshake;
 mod health_url;
 mod http1;
 mod http_client;
 mod http_exchange;
 mod lines;
+mod listening;
+mod modern_exchange;
+mod modern_http;
 mod noise;
 #[cfg(target_os = "linux")]
 mod parent_death;
@@ -31,6 +36,7 @@ mod session;
 mod sse;
 mod stdio;
 mod streamable_http;
+mod tool_headers;
 mod turns;
 mod unasked;
 mod vitals;
@@ -39,23 +45,26 @@ mod webhook;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    config::{HttpTransport, Launch},
-    era::{ClientCapabilities, Greeting, Revision},
+    config::{HttpLaunch, HttpTransport, Launch},
+    era::{ClientCapabilities, Era, Greeting, Revision},
     ids::ServerName,
     lifecycle::Loss,
 };
 use tokio_util::sync::CancellationToken;
 
+use self::{detect::POST_LIMIT, modern_http::NotModern};
 use crate::{lineage::Lineage, logs::ServerLog};
 
 pub use self::{
     command::{Resolution, resolve},
     cpu::cpu_time,
+    detect::{Approach, Unopened},
     environment::search_path,
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
     frame::{Frame, Unreadable},
     health_url::{HealthError, HealthUrl},
     lines::{Line, LineReader, LineWriter, WriterClosed},
+    listening::Declined,
     pending::Asker,
     question::{Patience, Question, Said},
     session::Session,
@@ -76,6 +85,7 @@ pub struct Opening {
     /// Names this opening among all of this Mainstay: a server's processes bear it as a mark.
     pub tag: String,
     pub launch: Launch,
+    pub approach: Approach,
     /// The `params` of `initialize`, as JSON text.
     pub initialize: Arc<str>,
     pub max_message_bytes: usize,
@@ -107,28 +117,80 @@ pub fn own_initialize(revision: Revision, capabilities: &ClientCapabilities) -> 
     .into()
 }
 
-/// Opens a connection and performs the handshake. Returns an error only when nothing of the attempt
-/// is left.
-pub async fn open(opening: Opening) -> Result<(Session, Running), Loss> {
-    match opening.launch.clone() {
-        Launch::Stdio(launch) => stdio::open(opening, launch).await,
-        Launch::Http(launch) => match launch.transport {
-            HttpTransport::StreamableHttp => streamable_http::open(&opening, &launch).await.map_err(Loss::from),
-            HttpTransport::Sse => sse::open(&opening, &launch).await,
-            // Y13: Streamable HTTP first; what refuses its first request may be the older transport.
-            HttpTransport::Detect => match streamable_http::open(&opening, &launch).await {
-                Err(streamable_http::Refused::NotSpoken(reason)) => {
-                    sse::open(&opening, &launch).await.map_err(|loss| match loss {
-                        Loss::ConnectFailed(sse) => Loss::ConnectFailed(format!(
-                            "neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken there"
-                        )),
-                        other => other,
+/// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error
+/// only when nothing of the attempt is left.
+pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
+    match &opening.launch {
+        Launch::Stdio(launch) => stdio::open(&opening, launch).await,
+        Launch::Http(launch) => open_http(&opening, launch).await,
+        Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string()).into()),
+    }
+}
+
+async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {
+    // That transport has no other era.
+    if launch.transport == HttpTransport::Sse {
+        return open_legacy(opening, launch).await;
+    }
+    match opening.approach {
+        Approach::Legacy => open_legacy(opening, launch).await,
+        Approach::Modern => Ok(modern_http::open(opening, launch, None).await?),
+        Approach::Detect(Some(Era::Legacy)) => match open_legacy(opening, launch).await {
+            // It may have become another.
+            Err(
+                refused @ Unopened {
+                    loss: Loss::Rejected(_),
+                    ..
+                },
+            ) => modern_http::open(opening, launch, Some(POST_LIMIT))
+                .await
+                .map_err(|_| refused),
+            other => other,
+        },
+        Approach::Detect(known) => {
+            let limit = known.is_none().then_some(POST_LIMIT);
+            match modern_http::open(opening, launch, limit).await {
+                Ok(opened) => Ok(opened),
+                Err(NotModern::Refused(unopened)) => Err(unopened),
+                Err(NotModern::Legacy(eras)) => {
+                    let (mut session, running) = open_legacy(opening, launch).await?;
+                    session.eras = session.eras.or(eras);
+                    Ok((session, running))
+                }
+                // What could not serve one question may just be able to serve the next.
+                Err(NotModern::Unclear(loss)) => {
+                    let opened = open_legacy(opening, launch).await;
+                    opened.map_err(|unopened| match unopened.loss {
+                        Loss::Rejected(_) => loss.into(),
+                        _ => unopened,
                     })
                 }
-                other => other.map_err(Loss::from),
-            },
+            }
+        }
+    }
+}
+
+/// With `initialize`.
+async fn open_legacy(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(Session, Running), Unopened> {
+    match launch.transport {
+        HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
+        HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
+        // Y13: Streamable HTTP first; what refuses its first request may be the older transport.
+        HttpTransport::Detect => match streamable_http::open(opening, launch).await {
+            Err(streamable_http::Refused::NotSpoken(reason)) => {
+                let opened = sse::open(opening, launch).await;
+                opened.map_err(|loss| match loss {
+                    Loss::ConnectFailed(sse) => Unopened::from(streamable_http::Refused::NotSpoken(
+                        format!("neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken there"),
+                    )),
+                    other => other.into(),
+                })
+            }
+            other => Ok(other?),
         },
-        Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string())),
     }
 }
 

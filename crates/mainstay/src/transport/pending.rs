@@ -8,7 +8,12 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Poll, Waker},
+    time::Duration,
 };
+
+use tokio::time::Instant;
+
+use mainstay_core::message::Method;
 
 use super::{Frame, Question, Said};
 
@@ -19,6 +24,9 @@ const MAX_UNREAD: usize = 1024;
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
 const MAX_ABANDONED: usize = 256;
+
+/// How long a call that was given up may cause questions: a server that obeys never answers it.
+const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
 /// Tells apart who makes calls on a shared connection: a server's question goes to the only one who
 /// can have caused it.
@@ -54,6 +62,8 @@ struct InboxState {
     broken: Option<Broken>,
     dropped: u64,
     reader: Option<Waker>,
+    /// It has brought the acknowledgement of a subscription, and is no call.
+    subscribed: bool,
 }
 
 impl Inbox {
@@ -82,6 +92,15 @@ impl Inbox {
         });
     }
 
+    fn acknowledge(&self) {
+        self.update(|state| state.subscribed = true);
+    }
+
+    fn is_subscribed(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.subscribed
+    }
+
     fn push_question(&self, question: Question) {
         // A full inbox drops it, which refuses it.
         self.update(|state| {
@@ -103,6 +122,8 @@ pub enum Broken {
     Ended,
     /// It came, and was longer than this many bytes.
     TooLarge(usize),
+    /// The server asks where it must not, and nothing it says of this call counts any more.
+    Asked,
 }
 
 /// All calls in flight on one connection.
@@ -116,8 +137,25 @@ pub struct Pending {
 struct Calls {
     by_id: HashMap<u64, Arc<Inbox>>,
     /// Given up here and not answered there: they may still cause questions (design section 9).
-    abandoned: HashMap<u64, Asker>,
+    abandoned: HashMap<u64, (Asker, Instant)>,
     ended: bool,
+}
+
+impl Calls {
+    fn abandon(&mut self, id: u64, asker: Asker) {
+        self.abandoned
+            .retain(|_, (_, since)| since.elapsed() < ABANDONED_FOR);
+        if self.abandoned.len() < MAX_ABANDONED {
+            self.abandoned.insert(id, (asker, Instant::now()));
+        }
+    }
+
+    /// Whose calls were given up, and may be at work all the same.
+    fn still_at_work(&self) -> impl Iterator<Item = Asker> {
+        let abandoned = self.abandoned.values();
+        let recent = abandoned.filter(|(_, since)| since.elapsed() < ABANDONED_FOR);
+        recent.map(|(asker, _)| *asker)
+    }
 }
 
 impl Pending {
@@ -164,22 +202,45 @@ impl Pending {
         true
     }
 
-    /// Hands a notification to the call whose progress token it carries.
-    pub fn progress(&self, token: &str, frame: Frame) -> bool {
-        let Ok(id) = token.parse::<u64>() else {
+    /// Hands a notification to the request that it names, by a progress token or a subscription's id.
+    pub fn about(&self, id: &str, frame: Frame) -> bool {
+        let Ok(id) = id.parse::<u64>() else {
             return false;
         };
         let inbox = self.calls().by_id.get(&id).cloned();
         inbox
-            .inspect(|inbox| inbox.push_notification(frame))
+            .inspect(|inbox| {
+                if frame.method() == Some(Method::Acknowledged) {
+                    inbox.acknowledge();
+                }
+                inbox.push_notification(frame);
+            })
             .is_some()
+    }
+
+    /// A server made a request that it must not make: the only call that can have caused it fails.
+    /// Returns whether there is one.
+    pub fn violated(&self) -> bool {
+        let calls = self.calls();
+        let mut by_clients = calls
+            .by_id
+            .iter()
+            .filter(|(_, inbox)| inbox.asker.is_some());
+        let only = match (by_clients.next(), by_clients.next()) {
+            (Some((_, only)), None) => Arc::clone(only),
+            _ => return false,
+        };
+        drop(by_clients);
+        drop(calls);
+        only.break_off(Broken::Asked);
+        true
     }
 
     /// Hands a notification that names no call to the only one in flight; gives it back when there
     /// is none, or more than one.
     pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
         let calls = self.calls();
-        let mut inboxes = calls.by_id.values();
+        let mut inboxes = calls.by_id.values().filter(|inbox| !inbox.is_subscribed());
         match (inboxes.next(), inboxes.next()) {
             (Some(only), None) => {
                 only.push_notification(frame);
@@ -200,7 +261,7 @@ impl Pending {
             return Err(question);
         };
         if askers
-            .chain(calls.abandoned.values().copied())
+            .chain(calls.still_at_work())
             .any(|other| other != asker)
         {
             return Err(question);
@@ -279,10 +340,8 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut calls = self.pending.calls();
         let unanswered = calls.by_id.remove(&self.id).is_some();
-        if let (true, Some(asker)) = (unanswered, self.inbox.asker)
-            && calls.abandoned.len() < MAX_ABANDONED
-        {
-            calls.abandoned.insert(self.id, asker);
+        if let (true, Some(asker)) = (unanswered, self.inbox.asker) {
+            calls.abandon(self.id, asker);
         }
         drop(calls);
         let dropped = self

@@ -1,9 +1,12 @@
 //! A request that a server makes of its client: sampling, elicitation, roots (specification, client
 //! features).
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
 };
 
 use mainstay_core::message::{self, Kind, Method};
@@ -172,4 +175,7 @@ pub enum Said {
     Message(Frame),
     /// The call goes on when it is answered.
     Question(Question),
+    /// The server has closed the stream without an answer, and wants to be asked for the rest of it
+    /// after this time (SEP-1699): that goes without saying.
+    Parted { retry: Duration },
 }

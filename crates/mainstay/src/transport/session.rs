@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    era::Greeting,
+    era::{Era, Eras, Greeting, LogLevel},
     ids::ServerName,
     message::{self, Method},
 };
@@ -11,8 +11,11 @@ use tokio::time::Instant;
 
 use super::{
     Exchange, Frame, Interruption, InterruptionKind,
+    detect::own_request,
     exchange::{Way, cancelled},
     lines::LineWriter,
+    listening::{Declined, Listening},
+    modern_http::ModernLink,
     pending::{Asker, Pending},
     sse::SseLink,
     streamable_http::HttpLink,
@@ -24,13 +27,17 @@ use super::{
 #[derive(Debug)]
 pub struct Session {
     pub greeting: Greeting,
-    /// The server's whole answer to `initialize`.
+    /// The server's whole answer to `initialize` or `server/discover`.
     pub initialize_answer: Frame,
+    /// What its opening told of the eras that the server speaks.
+    pub eras: Eras,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
     pub vitals: Arc<Vitals>,
     pub(super) server: ServerName,
     pub(super) link: Link,
+    /// What a modern server is asked to tell of.
+    pub(super) listening: Option<Arc<Listening>>,
 }
 
 /// Cloning shares it.
@@ -41,6 +48,7 @@ pub(super) enum Link {
         writer: Arc<LineWriter>,
     },
     Http(Arc<HttpLink>),
+    Modern(Arc<ModernLink>),
     Sse(Arc<SseLink>),
 }
 
@@ -61,17 +69,15 @@ impl Link {
                     .send(&text)
                     .await
                     .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-                Ok(Exchange {
-                    in_flight: None,
-                    id,
-                    way: Way::Piped {
-                        ticket,
-                        writer: Arc::clone(writer),
-                        mark,
-                    },
-                })
+                let way = Way::Piped {
+                    ticket,
+                    writer: Arc::clone(writer),
+                    mark,
+                };
+                Ok(Exchange::over(way, id))
             }
             Self::Http(link) => Ok(link.start(asker, render)),
+            Self::Modern(link) => link.start(render),
             Self::Sse(link) => link.start(asker, render).map_err(lost),
         }
     }
@@ -86,7 +92,18 @@ impl Link {
                 }
             }
             Self::Http(link) => link.send(text).await,
+            Self::Modern(link) => link.send(text).await,
             Self::Sse(link) => link.send(text).await,
+        }
+    }
+
+    /// Gives a request up: the server is told, and a late answer finds nobody (K7).
+    pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
+        let id = exchange.id;
+        drop(exchange);
+        // A modern server is told by the end of the stream.
+        if !matches!(self, Self::Modern(_)) {
+            self.send(cancelled(server, id, reason)).await;
         }
     }
 
@@ -95,6 +112,8 @@ impl Link {
         let taken = match self {
             Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
             Self::Http(link) => link.send_later(text),
+            // Its requests are violations, and have no answers.
+            Self::Modern(_) => false,
             Self::Sse(link) => link.send_later(text),
         };
         if !taken {
@@ -103,15 +122,9 @@ impl Link {
     }
 }
 
-/// A request of our own, as JSON text.
-fn request(id: &str, method: Method, params: Option<&str>) -> String {
-    let params = params
-        .map(|params| format!(r#","params":{params}"#))
-        .unwrap_or_default();
-    format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"{}"{params}}}"#,
-        method.name()
-    )
+/// The params that name a resource.
+fn of(uri: &str) -> String {
+    format!(r#"{{"uri":{}}}"#, message::quote(uri))
 }
 
 impl Session {
@@ -129,39 +142,116 @@ impl Session {
         Ok(exchange)
     }
 
+    /// Sends a client's `subscriptions/listen`, like a call; as long as it lasts, it shows nothing of
+    /// the server's being at work.
+    pub async fn listen(
+        &self,
+        asker: Asker,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        self.link.start(Some(asker), render).await
+    }
+
     /// A request of our own.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
-        let exchange = self
-            .link
-            .start(None, |id| request(id, method, params))
-            .await?;
+        let render = |id: &str| own_request(self.era(), id, method, params);
+        let exchange = self.link.start(None, render).await?;
         exchange.response().await
+    }
+
+    /// The question that every server of this era must answer.
+    pub fn probe(&self) -> Method {
+        match self.era() {
+            Era::Legacy => Method::Ping,
+            Era::Modern => Method::Discover,
+        }
     }
 
     /// The same over a connection of its own, where the transport has more than one: a server may
     /// live behind a connection that does not. After an answer, the others are not used again.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
-        let Link::Http(link) = &self.link else {
-            return None;
+        let render = |id: &str| own_request(self.era(), id, method, None);
+        let exchange = match &self.link {
+            Link::Http(link) => Ok(link.start_afresh(render)),
+            Link::Modern(link) => link.start_afresh(render),
+            Link::Piped { .. } | Link::Sse(_) => return None,
         };
-        let exchange = link.start_afresh(|id| request(id, method, None));
-        let answer = exchange.response().await;
-        if answer.is_ok() {
-            link.forget_connections();
+        let answer = match exchange {
+            Ok(exchange) => exchange.response().await,
+            Err(interruption) => Err(interruption),
+        };
+        match &self.link {
+            Link::Http(link) if answer.is_ok() => link.forget_connections(),
+            Link::Modern(link) if answer.is_ok() => link.forget_connections(),
+            _ => {}
         }
         Some(answer)
     }
 
-    /// Sends a notification, as JSON text on one line.
+    /// Has the server tell when this resource changes: by a request of its own, or in the kept
+    /// `subscriptions/listen`. Who asks twice for a resource takes it back twice.
+    pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
+        match &self.listening {
+            None => self.settle(Method::ResourcesSubscribe, &of(uri)).await,
+            Some(listening) => listening.add(uri).await,
+        }
+    }
+
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), Declined> {
+        match &self.listening {
+            None => self.settle(Method::ResourcesUnsubscribe, &of(uri)).await,
+            Some(listening) => {
+                listening.remove(uri);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks a legacy server for log messages from this level on.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Declined> {
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        self.settle(Method::SetLevel, &params).await
+    }
+
+    /// A request of our own whose result says nothing.
+    async fn settle(&self, method: Method, params: &str) -> Result<(), Declined> {
+        let answer = self.ask(method, Some(params)).await?;
+        match answer.error() {
+            Some(error) => Err(Declined::Refused(error.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    pub fn era(&self) -> Era {
+        self.greeting.revision.era()
+    }
+
+    /// Whether a session of the other era can stand beside it: it is none that the server knows of.
+    pub fn is_stateless(&self) -> bool {
+        matches!(self.link, Link::Modern(_))
+    }
+
+    /// Whether it takes a log level for all that follows; modern servers hear it with each request.
+    pub fn takes_log_level(&self) -> bool {
+        self.era() == Era::Legacy && self.greeting.capabilities.logging
+    }
+
+    /// Sends a client's notification, as JSON text on one line. What belongs to a session means nothing
+    /// to a modern server.
     pub async fn notify(&self, text: String) {
-        self.link.send(text).await;
+        let name = message::text_member(&text, "method").map(|name| Method::of(&name));
+        let of_sessions = matches!(
+            name,
+            Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)
+        );
+        if !(of_sessions && self.era() == Era::Modern) {
+            self.link.send(text).await;
+        }
     }
 
     /// Gives a request up: the server is told, and a late answer finds nobody (K7).
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
-        let text = cancelled(&self.server, exchange.id, reason);
-        drop(exchange);
-        self.link.send(text).await;
+        self.link.cancel(&self.server, exchange, reason).await;
     }
 
     /// Says that the handshake is complete.
@@ -175,6 +265,7 @@ impl Session {
         match &self.link {
             Link::Piped { pending, .. } => pending.is_ended(),
             Link::Http(link) => link.is_over(),
+            Link::Modern(link) => link.is_over(),
             Link::Sse(link) => link.is_over(),
         }
     }

@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use http::Uri;
-use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use mainstay_core::{
+    config::HttpLaunch,
+    era::{Era, Eras},
+    lifecycle::Loss,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -90,10 +94,12 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             let session = Session {
                 greeting,
                 initialize_answer,
+                eras: Eras::only(Era::Legacy),
                 pid: None,
                 vitals,
                 server: opening.server.clone(),
                 link: session_link,
+                listening: None,
             };
             session.initialized().await;
             Ok((session, Box::pin(ended)))

@@ -8,7 +8,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use mainstay_core::{config::StdioLaunch, ids::ServerName, lifecycle::Loss, message};
+use mainstay_core::{
+    config::StdioLaunch,
+    era::{Era, Eras},
+    ids::ServerName,
+    lifecycle::Loss,
+    message,
+};
 use tokio::{
     process::{Child, ChildStdout, Command},
     task::JoinHandle,
@@ -21,8 +27,16 @@ use crate::{
 };
 
 use super::{
-    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command, environment,
-    greet, noise::Noise, pending::Pending, process, session::Link, unasked::Unasked,
+    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command,
+    detect::{Approach, Unopened},
+    environment,
+    handshake::{Ungreeted, shake_hands},
+    listening::Listening,
+    noise::Noise,
+    pending::Pending,
+    process,
+    session::Link,
+    unasked::Unasked,
     vitals::Vitals,
 };
 
@@ -35,12 +49,55 @@ const TERM_GRACE: Duration = Duration::from_secs(5);
 /// How long the last output of an exited server may take: its children may hold the pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
-pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Running), Loss> {
+/// A process that ends at the question which era it speaks has not understood it: it is started once
+/// more without the question, and has not crashed.
+pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+    let loss = match start(opening, launch).await {
+        Ok(opened) => return Ok(opened),
+        Err(Unstarted::Unopened(unopened)) => return Err(unopened),
+        Err(Unstarted::EndedAtProbe(loss)) => loss,
+    };
+    // Of one that is known to understand it, the end is an end.
+    if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
+        return Err(loss.into());
+    }
+    opening
+        .log
+        .note("it ended at server/discover, and is started again without");
+    let other_way = Opening {
+        approach: Approach::Detect(Some(Era::Legacy)),
+        ..opening.clone()
+    };
+    match start(&other_way, launch).await {
+        Ok((mut session, running)) => {
+            if session.era() == Era::Legacy {
+                session.eras = Eras::only(Era::Legacy);
+            }
+            Ok((session, running))
+        }
+        Err(Unstarted::Unopened(unopened)) => Err(unopened),
+        Err(Unstarted::EndedAtProbe(loss)) => Err(loss.into()),
+    }
+}
+
+/// Why there is no session with a process, of which nothing is left.
+enum Unstarted {
+    Unopened(Unopened),
+    EndedAtProbe(Loss),
+}
+
+impl From<Loss> for Unstarted {
+    fn from(loss: Loss) -> Self {
+        Self::Unopened(loss.into())
+    }
+}
+
+async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unstarted> {
     let marks = opening.lineage.marks(&opening.tag);
-    let mut child = spawn(&launch, &opening.lineage, &marks)
+    let mut child = spawn(launch, &opening.lineage, &marks)
         .await
-        .map_err(|error| cannot_spawn(&launch, &error))?;
-    let (pid, log) = (child.id(), opening.log);
+        .map_err(|error| cannot_spawn(launch, &error))?;
+    let (pid, log) = (child.id(), Arc::clone(&opening.log));
     log.tail.clear();
     if let Some(pid) = pid {
         log.note(&format!("started pid {pid}: {}", launch.command));
@@ -53,11 +110,13 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
         writer: Arc::clone(&writer),
     };
     let stop = opening.stop.clone();
+    let unasked = Unasked::new(opening.server.clone(), Arc::clone(&opening.listener));
+    let era = unasked.era();
     let reader = Reader {
         server: opening.server.clone(),
         link: link.clone(),
         pending: Arc::clone(&pending),
-        unasked: Unasked::new(opening.server.clone(), opening.listener),
+        unasked,
         max_message_bytes: opening.max_message_bytes,
         noise: Noise::new(&log),
         log: Arc::clone(&log),
@@ -65,7 +124,7 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-        return Err(Loss::CannotSpawn("its pipes are missing".to_owned()));
+        return Err(Loss::CannotSpawn("its pipes are missing".to_owned()).into());
     };
     let pipes = Pipes {
         pending,
@@ -84,37 +143,48 @@ pub async fn open(opening: Opening, launch: StdioLaunch) -> Result<(Session, Run
             .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
     };
 
-    let greeted = match handshake(&link, &opening.initialize).await {
-        // The process is on its way out, and its end says more than the pipe's.
-        None => return Err(ended.await),
-        Some(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+    let greeted = match shake_hands(&link, opening).await {
+        Ok(greeted) => greeted,
+        Err(Ungreeted::Gone { probed: false }) => return Err(ended.await.into()),
+        Err(Ungreeted::Gone { probed: true }) => return Err(Unstarted::EndedAtProbe(ended.await)),
+        Err(Ungreeted::Refused(refused)) => {
+            stop.close.cancel();
+            ended.await;
+            return Err(Unstarted::Unopened(refused));
+        }
     };
-    match greeted {
-        Ok((greeting, initialize_answer)) => {
-            let session = Session {
-                greeting,
-                initialize_answer,
-                pid,
-                vitals,
-                server: opening.server,
-                link,
-            };
+    let mut session = Session {
+        greeting: greeted.greeting,
+        initialize_answer: greeted.answer,
+        eras: greeted.eras,
+        pid,
+        vitals,
+        server: opening.server.clone(),
+        link,
+        listening: None,
+    };
+    // Nobody else sets it.
+    era.set(session.era()).ok();
+    match session.era() {
+        Era::Legacy => {
             session.initialized().await;
             Ok((session, Box::pin(ended)))
         }
-        Err(loss) => {
-            stop.close.cancel();
-            ended.await;
-            Err(loss)
+        Era::Modern => {
+            let listening = Arc::new(Listening::new(session.greeting.capabilities));
+            session.listening = Some(Arc::clone(&listening));
+            let (link, opening) = (session.link.clone(), opening.clone());
+            let running = async move {
+                let listen =
+                    listening.run(&opening.server, &link, &*opening.listener, &opening.turns);
+                tokio::select! {
+                    loss = ended => loss,
+                    () = listen => Loss::Disconnected("its task ended".to_owned()),
+                }
+            };
+            Ok((session, Box::pin(running)))
         }
     }
-}
-
-async fn handshake(link: &Link, params: &str) -> Option<Frame> {
-    let exchange = link.start(None, |id| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
-    });
-    exchange.await.ok()?.response().await.ok()
 }
 
 async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Result<Child> {

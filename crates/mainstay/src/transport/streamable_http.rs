@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use mainstay_core::{config::HttpLaunch, era::Eras, lifecycle::Loss};
 use tokio::{
     sync::{Notify, mpsc},
     time::timeout,
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Asker, Exchange, Frame, Opening, Running, Said, Session,
+    detect::{Unopened, refused_initialize},
     events::{Events, StreamBroken},
     exchange::Way,
     greet,
@@ -37,7 +38,7 @@ pub const SESSION_ID: &str = "mcp-session-id";
 pub const PROTOCOL_VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT_ID: &str = "last-event-id";
 
-const POST_HEADERS: [(&str, &str); 2] = [
+pub(super) const POST_HEADERS: [(&str, &str); 2] = [
     ("content-type", "application/json"),
     ("accept", "application/json, text/event-stream"),
 ];
@@ -90,21 +91,27 @@ impl std::fmt::Debug for HttpLink {
 pub enum Refused {
     /// This may be no Streamable HTTP endpoint at all.
     NotSpoken(String),
-    Loss(Loss),
+    Unopened(Unopened),
 }
 
-impl From<Refused> for Loss {
+impl From<Refused> for Unopened {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::NotSpoken(reason) => Self::ConnectFailed(reason),
-            Refused::Loss(loss) => loss,
+            Refused::NotSpoken(reason) => Self {
+                loss: Loss::ConnectFailed(reason),
+                eras: Eras {
+                    modern: None,
+                    legacy: Some(false),
+                },
+            },
+            Refused::Unopened(unopened) => unopened,
         }
     }
 }
 
 impl From<Loss> for Refused {
     fn from(loss: Loss) -> Self {
-        Self::Loss(loss)
+        Self::Unopened(loss.into())
     }
 }
 
@@ -166,7 +173,8 @@ async fn greet_server(
             if let Ok(frame) = Frame::read(text.into())
                 && let Some(error) = frame.error()
             {
-                return Err(Loss::Rejected(error.to_owned()).into());
+                let loss = Loss::Rejected(error.to_owned());
+                return Err(Refused::Unopened(refused_initialize(&frame, loss)));
             }
             return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
         }
@@ -176,7 +184,8 @@ async fn greet_server(
         .response()
         .await
         .map_err(|interruption| Refused::NotSpoken(interruption.to_string()))?;
-    let greeting = greet(&answer)?;
+    let greeting =
+        greet(&answer).map_err(|loss| Refused::Unopened(refused_initialize(&answer, loss)))?;
     link.greeted(
         session_id,
         greeting
@@ -188,10 +197,15 @@ async fn greet_server(
     let session = Session {
         greeting,
         initialize_answer: answer,
+        eras: Eras {
+            modern: None,
+            legacy: Some(true),
+        },
         pid: None,
         vitals: Arc::clone(&link.vitals),
         server: opening.server.clone(),
         link: Link::Http(Arc::clone(&link)),
+        listening: None,
     };
     session.initialized().await;
     Ok((
@@ -282,6 +296,18 @@ impl HttpLink {
             ))),
             in_flight: None,
         }
+    }
+
+    /// Whether a stream can be asked for again, as all revisions with a handshake know it.
+    pub(super) fn resumes(&self) -> bool {
+        self.greeted.get().is_some()
+    }
+
+    /// Asks for what came on a stream after this event.
+    pub(super) fn resume(&self, last_event: &str) -> Responding {
+        let headers = vec![("accept", "text/event-stream"), (LAST_EVENT_ID, last_event)];
+        // One that lay idle may be closed already, and the server has named the time.
+        self.target.send_afresh(&self.bare("GET", headers))
     }
 
     /// No connection that stands is used again.

@@ -1,10 +1,14 @@
 //! What servers say without being asked: pings, other requests, and notices about themselves.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{
+    fmt::Debug,
+    sync::{Arc, OnceLock},
+};
 
 use mainstay_core::{
+    era::Era,
     ids::ServerName,
-    message::{Kind, Method},
+    message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
 };
 
 use super::{Frame, Question, pending::Pending, session::Link};
@@ -30,11 +34,26 @@ pub trait Listener: Debug + Send + Sync {
 pub struct Unasked {
     server: ServerName,
     listener: Arc<dyn Listener>,
+    /// Once it is known; until then the connection counts as legacy.
+    era: Arc<OnceLock<Era>>,
 }
 
 impl Unasked {
     pub fn new(server: ServerName, listener: Arc<dyn Listener>) -> Self {
-        Self { server, listener }
+        Self {
+            server,
+            listener,
+            era: Arc::default(),
+        }
+    }
+
+    /// Where the connection's era is to be set.
+    pub fn era(&self) -> Arc<OnceLock<Era>> {
+        Arc::clone(&self.era)
+    }
+
+    fn is_modern(&self) -> bool {
+        self.era.get() == Some(&Era::Modern)
     }
 
     /// Takes any message: answers and questions reach their calls, notices their readers. What must be
@@ -52,7 +71,7 @@ impl Unasked {
                 method: Method::Progress,
             } => {
                 let token = frame.param("progressToken").unwrap_or_default().to_owned();
-                if !pending.progress(&token, frame) {
+                if !pending.about(&token, frame) {
                     tracing::debug!(server = %self.server, token, "progress of no call in flight");
                 }
             }
@@ -64,7 +83,21 @@ impl Unasked {
                     self.notice(Method::LogMessage, frame);
                 }
             }
-            Kind::Notification { method } => self.notice(method, frame),
+            Kind::Notification { method } => {
+                match subscription(&frame).filter(|_| self.is_modern()) {
+                    Some(id) => {
+                        if !pending.about(&id, frame) {
+                            tracing::debug!(server = %self.server, id, "a notification of no subscription");
+                        }
+                    }
+                    None => self.notice(method, frame),
+                }
+            }
+            Kind::Request { .. } if self.is_modern() => {
+                let method = frame.method_name();
+                let failed = pending.violated();
+                tracing::warn!(server = %self.server, method, failed, "the server made a request, which 2026-07-28 forbids");
+            }
             Kind::Request { .. } => {
                 if let Some(question) = Question::read(frame, link)
                     && let Err(question) = pending.ask(question)
@@ -83,4 +116,14 @@ impl Unasked {
     pub fn ask(&self, question: Question) {
         self.listener.ask(question);
     }
+}
+
+/// The `subscriptions/listen` that a notification belongs to.
+fn subscription(frame: &Frame) -> Option<String> {
+    let id = match frame.method()? {
+        // A server may end a subscription in this way, too.
+        Method::Cancelled => frame.param("requestId")?,
+        _ => message::member(frame.param("_meta")?, SUBSCRIPTION_ID)?,
+    };
+    Some(id.to_owned())
 }

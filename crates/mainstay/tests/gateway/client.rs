@@ -121,6 +121,14 @@ impl Http {
         stream
     }
 
+    /// Asks for what came after this event on its stream.
+    pub async fn resume(&self, last_event: &str) -> Stream {
+        let mut headers = self.headers("text/event-stream");
+        let id = HeaderValue::from_str(last_event).expect("ASCII");
+        headers.insert("last-event-id", id);
+        self.send(Method::GET, headers, Bytes::new()).await
+    }
+
     pub async fn delete(&self) -> StatusCode {
         let stream = self.send(Method::DELETE, self.headers(BOTH), Bytes::new());
         stream.await.status
@@ -245,16 +253,59 @@ impl Http {
     }
 }
 
+/// One event of a stream, as far as it says anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
+    pub id: Option<String>,
+    pub retry: Option<u64>,
+    pub data: Option<String>,
+}
+
+impl Event {
+    fn read(text: &str) -> Self {
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+            Some(lines.next()?.strip_prefix(':')?.trim_start().to_owned())
+        };
+        Self {
+            id: field("id"),
+            retry: field("retry").map(|it| it.parse().expect("milliseconds")),
+            data: field("data"),
+        }
+    }
+
+    pub fn id(&self) -> String {
+        self.id.clone().unwrap_or_else(|| panic!("no id: {self:?}"))
+    }
+
+    /// The message that it carries.
+    pub fn json(&self) -> Value {
+        value(self.data.as_deref().expect("data"))
+    }
+}
+
 impl Stream {
     /// The next message of an event stream; `None` at its end.
     pub async fn next(&mut self) -> Option<String> {
-        soon("a message", async {
+        loop {
+            let data = self.event().await?.data;
+            if let Some(message) = data.filter(|it| !it.is_empty()) {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The next event of an event stream, also one that only primes it or says when to come back;
+    /// `None` at its end.
+    pub async fn event(&mut self) -> Option<Event> {
+        soon("an event", async {
             loop {
                 if let Some(end) = self.unread.windows(2).position(|it| it == b"\n\n") {
-                    let event = self.unread.drain(..end + 2).collect();
+                    let event = utf8(self.unread.drain(..end + 2).collect());
+                    let event = Event::read(&event);
                     // Otherwise a comment that keeps the stream alive.
-                    if let Some(message) = data(&utf8(event)) {
-                        return Some(message);
+                    if event != Event::default() {
+                        return Some(event);
                     }
                     continue;
                 }

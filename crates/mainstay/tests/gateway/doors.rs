@@ -1,6 +1,8 @@
 //! What the HTTP doors let in: sessions, methods, headers, sizes (specification, "Transports";
 //! design section 8).
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 use tokio::{
@@ -177,6 +179,8 @@ async fn strangers_are_kept_out_of_every_path() {
         "/mcp",
         "/servers/none/mcp",
         "/servers/x/mcp",
+        "/sse",
+        "/servers/x/sse/message",
         "/healthz",
         "/api/servers",
     ] {
@@ -308,6 +312,17 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
         http.fake().sessions() == 0
     })
     .await;
+}
+
+/// A client on stdio is there as long as its pipe is, however long it says nothing.
+#[tokio::test(start_paused = true)]
+async fn a_silent_pipe_keeps_its_session() {
+    let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
+    let pipe = gateway.pipe().await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(gateway.sessions(), 1);
+    assert_eq!(pipe.close().await, Vec::<serde_json::Value>::new());
+    assert_eq!(gateway.sessions(), 0);
 }
 
 /// Invariant 10: connections are bounded, so those that nobody uses are given back.

@@ -151,6 +151,11 @@ impl Gateway {
         Pipe::open(Arc::clone(&self.daemon))
     }
 
+    /// How many clients have a session.
+    pub fn sessions(&self) -> usize {
+        self.daemon.hub.session_count()
+    }
+
     /// Stops everything, in order. No pipe may be open any more.
     pub async fn stop(self) {
         let Ok(daemon) = Arc::try_unwrap(self.daemon) else {

@@ -195,8 +195,10 @@ async fn a_server_without_its_tools_is_not_green() {
     let backend = Backend::http().await;
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let rest = gateway.rest();
-    rest.until("x", "healthy", |server| server["healthStatus"] == "healthy")
-        .await;
+    rest.until("x", "healthy and listed", |server| {
+        server["healthStatus"] == "healthy" && server["toolsReady"] == true
+    })
+    .await;
     backend.fake().edit(|script| script.no_tools = true);
     rest.done("x", "reconnect").await;
     let shown = rest.server("x").await;

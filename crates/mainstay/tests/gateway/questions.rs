@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use mainstay::setting::Setting;
+use mainstay_core::config::Secret;
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
     client::{Http, Stream, failure, text},
-    gateway::{GLANCE, Gateway, soon},
+    gateway::{GLANCE, Gateway, config, soon},
 };
 
 const SAMPLING: &str = "sampling/createMessage";
@@ -53,8 +55,9 @@ over_every_transport! {
             let answer = stream.message().await;
             assert!(text(&answer["result"]).contains(method), "{answer}");
         }
-        let declared = &backend.of_method("initialize").pop().expect("a greeting")["params"]["capabilities"];
-        assert!(declared["sampling"].is_object(), "{declared}");
+        let greetings = backend.of_method("initialize");
+        let invites = |it: &Value| it["params"]["capabilities"]["sampling"].is_object();
+        assert!(greetings.iter().any(invites), "{greetings:?}");
     }
 
     /// A client that refuses is heard in its own words, and one that is asked by two calls at once
@@ -224,4 +227,31 @@ async fn what_nobody_can_be_asked_is_answered_by_hand() {
         rest.post(&path, json!({"error": "not today"})).await;
     });
     assert!(answer.contains("not today"), "{answer}");
+}
+
+/// A restart of ours forgets what a client said, but not what it can be asked.
+#[tokio::test]
+async fn a_client_can_be_asked_after_a_restart_of_ours() {
+    let backend = Backend::http().await.option("serverRequests", "forward");
+    let all = config(&[("x", &backend)], json!({}));
+    let run = async || {
+        let session_key = Some(Secret::new("the key of this house"));
+        let setting = Setting {
+            session_key,
+            ..Setting::default()
+        };
+        Gateway::set(&all, setting).await
+    };
+    for (path, tool) in [("/mcp", "x__ask"), ("/servers/x/mcp", "ask")] {
+        let gateway = run().await;
+        let before = willing(&gateway, path).await;
+        gateway.stop().await;
+        let gateway = run().await;
+        let mut client = gateway.stranger(path);
+        client.session = before.session;
+        let (mut stream, question) = asked(&client, tool, SAMPLING).await;
+        reply(&client, &question, json!({"model": "still here"})).await;
+        assert!(text(&stream.message().await["result"]).contains("still here"));
+        gateway.stop().await;
+    }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use mainstay::{
     lineage::Lineage,
     logs::Logs,
-    transport::{self, Listener, Notice, Opening, Question, Stop, Turns},
+    transport::{self, Approach, Listener, Notice, Opening, Question, Stop, Turns},
 };
 use mainstay_core::{
     config::{Launch, Secret, StdioLaunch},
@@ -82,6 +82,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             lineage: lineage.clone(),
             tag: format!("it:{epoch}"),
             launch: Launch::Stdio(launch.clone()),
+            approach: Approach::Legacy,
             initialize: transport::own_initialize(
                 Revision::LATEST_LEGACY,
                 &ClientCapabilities::none(),

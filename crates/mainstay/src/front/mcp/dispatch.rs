@@ -91,6 +91,9 @@ async fn forward(
             };
             aggregate::answer_session(session, asked).await
         }
+        Backend::Translated(server) => {
+            transparent::translate(hub, session, server, frame, &address, cancelled, outlet).await
+        }
         Backend::Transparent(private) => {
             let upstream = Upstream::Private(Arc::clone(private));
             transparent::answer(&hub.calls, upstream, frame, id, &address, cancelled, outlet).await
@@ -118,7 +121,7 @@ pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
                     .in_background(async move { transparent::notify(&private, frame).await });
             }
             // A shared session speaks for many: what one client notifies is not its to pass on.
-            Backend::Aggregate => tracing::debug!(
+            Backend::Aggregate | Backend::Translated(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
             ),

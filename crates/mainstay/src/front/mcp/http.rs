@@ -17,13 +17,14 @@ use super::{
     batch, dispatch,
     hub::{Hub, NoSession},
     modern,
-    reply::Reply,
+    replay::Gone,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
@@ -50,10 +51,7 @@ pub async fn serve(
         Method::POST => post(hub, scope, &head.headers, body, max_body).await,
         Method::GET => get(hub, &scope, &head.headers),
         Method::DELETE => delete(hub, &scope, &head.headers),
-        _ => Err(Refusal::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "POST, GET or DELETE is expected",
-        )),
+        _ => Err(Refusal::method("POST, GET, DELETE")),
     };
     served.unwrap_or_else(Refusal::into_response)
 }
@@ -62,22 +60,40 @@ pub async fn serve(
 pub(super) struct Refusal {
     status: StatusCode,
     body: String,
+    /// The methods that would be served.
+    allow: Option<&'static str>,
 }
 
 impl Refusal {
     pub fn new(status: StatusCode, message: &str) -> Self {
+        let body = message::error_response(None, -32600, message, None);
+        Self::saying(status, body)
+    }
+
+    /// With this JSON-RPC error.
+    pub fn saying(status: StatusCode, body: String) -> Self {
         Self {
             status,
-            body: message::error_response(None, -32600, message, None),
+            body,
+            allow: None,
         }
     }
 
-    fn into_response(self) -> Answer {
+    /// Of a method other than these.
+    pub fn method(allow: &'static str) -> Self {
+        let message = format!("{allow} is expected");
+        Self {
+            allow: Some(allow),
+            ..Self::new(StatusCode::METHOD_NOT_ALLOWED, &message)
+        }
+    }
+
+    pub fn into_response(self) -> Answer {
         let mut response = json(self.status, self.body);
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+        if let Some(allow) = self.allow {
             response
                 .headers_mut()
-                .insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+                .insert(header::ALLOW, HeaderValue::from_static(allow));
         }
         response
     }
@@ -91,7 +107,7 @@ pub(super) struct Accepts {
 }
 
 impl Accepts {
-    fn of(headers: &HeaderMap) -> Self {
+    pub fn of(headers: &HeaderMap) -> Self {
         // What every client sends.
         if headers
             .get(header::ACCEPT)
@@ -142,6 +158,44 @@ async fn post(
     body: Incoming,
     max_body: usize,
 ) -> Result<Answer, Refusal> {
+    check_content_type(headers)?;
+    let accepts = Accepts::of(headers);
+    if !accepts.json && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json and text/event-stream",
+        ));
+    }
+    let body = read(body, max_body).await?;
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        let session = session(hub, &scope, headers)?;
+        return answer_batch(hub, session, body).await;
+    }
+    let frame = Frame::read(body)
+        .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
+    if modern::http::is_modern(headers, &frame) {
+        return modern::http::post(hub, scope, headers, frame, accepts).await;
+    }
+    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        let id = match frame.envelope().kind {
+            Kind::Request { id, .. } => Some(frame.get(id)),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        };
+        admit(hub, headers, id)?;
+        return Ok(initialize(hub, scope, &frame).await);
+    }
+    let session = session(hub, &scope, headers)?;
+    match frame.envelope().kind {
+        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
+        Kind::Notification { .. } | Kind::Response { .. } => {
+            dispatch::take(hub, &session, frame);
+            Ok(status(StatusCode::ACCEPTED))
+        }
+    }
+}
+
+/// What is asked of every POST.
+pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -158,41 +212,11 @@ async fn post(
             "Content-Type must be application/json",
         ));
     }
-    let accepts = Accepts::of(headers);
-    if !accepts.json && !accepts.events {
-        return Err(Refusal::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "Accept must name application/json and text/event-stream",
-        ));
-    }
-    let body = read(body, max_body).await?;
-    if body.trim_ascii_start().first() == Some(&b'[') {
-        let session = session(hub, &scope, headers)?;
-        return answer_batch(hub, session, body).await;
-    }
-    let frame = Frame::read(body).map_err(|error| Refusal {
-        status: StatusCode::BAD_REQUEST,
-        body: batch::unreadable(&error),
-    })?;
-    if modern::http::is_modern(headers, &frame) {
-        return modern::http::post(hub, scope, headers, frame, accepts).await;
-    }
-    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
-        admit(hub, headers, &frame)?;
-        return Ok(initialize(hub, scope, &frame).await);
-    }
-    let session = session(hub, &scope, headers)?;
-    match frame.envelope().kind {
-        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
-        Kind::Notification { .. } | Kind::Response { .. } => {
-            dispatch::take(hub, &session, frame);
-            Ok(status(StatusCode::ACCEPTED))
-        }
-    }
+    Ok(())
 }
 
 /// Reads a request's body, which mostly comes in one piece.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
+pub(super) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let too_large = || {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -220,8 +244,8 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     Ok(read.freeze())
 }
 
-/// The session that a request names.
-fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+/// What is asked of every request in a session.
+pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
         && version
             .to_str()
@@ -234,6 +258,12 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
             "MCP-Protocol-Version names no supported revision",
         ));
     }
+    Ok(())
+}
+
+/// The session that a request names.
+fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+    check_version(headers)?;
     let Some(id) = headers.get(SESSION_ID) else {
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
@@ -250,21 +280,17 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 }
 
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
-pub(super) fn admit(hub: &Hub, headers: &HeaderMap, frame: &Frame) -> Result<(), Refusal> {
+/// `id` is what the refusal answers.
+pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
     let chain = headers
         .get(CHAIN_HEADER)
         .and_then(|chain| chain.to_str().ok());
-    let Err(error) = hub.lineage.admit(chain.unwrap_or_default()) else {
-        return Ok(());
-    };
-    let id = match frame.envelope().kind {
-        Kind::Request { id, .. } => Some(frame.get(id)),
-        Kind::Notification { .. } | Kind::Response { .. } => None,
-    };
-    Err(Refusal {
-        status: StatusCode::LOOP_DETECTED,
-        body: message::error_response(id, -32600, &error.to_string(), None),
-    })
+    hub.lineage
+        .admit(chain.unwrap_or_default())
+        .map_err(|error| {
+            let body = message::error_response(id, -32600, &error.to_string(), None);
+            Refusal::saying(StatusCode::LOOP_DETECTED, body)
+        })
 }
 
 async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
@@ -282,11 +308,13 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
             }
             response
         }
-        Err(NoSession::Backend(failure)) => json(StatusCode::OK, Reply::failure(id, &failure).text),
-        Err(error) => json(
-            StatusCode::SERVICE_UNAVAILABLE,
-            message::error_response(Some(id), -32603, &error.to_string(), None),
-        ),
+        Err(error) => {
+            let status = match error {
+                NoSession::Backend(_) => StatusCode::OK,
+                NoSession::TooMany | NoSession::Random => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            json(status, error.response(id))
+        }
     }
 }
 
@@ -297,26 +325,30 @@ async fn answer(
     frame: Frame,
     accepts: Accepts,
 ) -> Answer {
-    let (outlet, mut messages) = session.outlet();
-    let mut call = hub
-        .calls
-        .detachable(dispatch::answer(Arc::clone(hub), session, frame, outlet));
+    let (outlet, messages) = session.outlet();
+    let mut call = hub.calls.detachable(dispatch::answer(
+        Arc::clone(hub),
+        Arc::clone(&session),
+        frame,
+        outlet,
+    ));
     if !accepts.events {
         return json(StatusCode::OK, call.await.text);
     }
-    let first = tokio::select! {
+    tokio::select! {
         biased;
         reply = &mut call => {
-            return if accepts.json && !reply.streamed && messages.is_empty() {
-                json(StatusCode::OK, reply.text)
-            } else {
-                events(Events::of_reply(messages, reply))
-            };
+            if accepts.json && !reply.streamed && messages.is_empty() {
+                return json(StatusCode::OK, reply.text);
+            }
+            let call = Box::pin(std::future::ready(reply));
+            return events(Events::of_call_in(&hub.calls, session, messages, call));
         }
-        Some(message) = messages.next() => Some(message),
-        () = tokio::time::sleep(HEAD_HOLD) => None,
-    };
-    events(Events::of_call(first, messages, Box::pin(call)))
+        () = messages.stirred() => {}
+        () = tokio::time::sleep(HEAD_HOLD) => {}
+    }
+    let call = Box::pin(call);
+    events(Events::of_call_in(&hub.calls, session, messages, call))
 }
 
 async fn answer_batch(
@@ -350,7 +382,17 @@ fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal>
         ));
     }
     let session = session(hub, scope, headers)?;
-    Ok(events(Events::of_session(session)))
+    let last_event = headers
+        .get(LAST_EVENT_ID)
+        .and_then(|id| id.to_str().ok())
+        .filter(|_| session.revision.resumes_streams());
+    match last_event.map(|id| session.replay.resume(id)) {
+        Some(Ok(place)) => Ok(events(Events::at(session, place))),
+        Some(Err(gone @ Gone::Forgotten)) => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
+        }
+        Some(Err(Gone::Unknown)) | None => Ok(events(Events::of_session(session))),
+    }
 }
 
 fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
-    era::{Caller, LogLevel, Revision},
+    era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     ids::ServerName,
     message::{self, Method},
@@ -20,9 +21,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ears::Ears,
+    listens::Listens,
+    parking::Parking,
     pool::Pool,
+    reply::Reply,
     seal::Seal,
     session::{Backend, ClientSession, Scope},
+    sse::Streams,
     subscriptions::{Resource, Subscriptions},
     transparent,
 };
@@ -48,6 +53,9 @@ const MAX_FOUND: usize = 1000;
 /// Servers that start together change the lists together; clients are told once (Y7).
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
+/// How long a request waits for servers to hear which log messages it wants.
+const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
+
 /// What a shared session's own requests may take.
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 
@@ -58,8 +66,14 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Subscriptions,
+    /// Clients without a session that listen to all servers.
+    pub listens: Listens,
+    /// The clients on HTTP+SSE.
+    pub streams: Streams,
     /// Sessions of servers for clients that have none.
     pub pool: Pool,
+    /// Calls that wait for what such clients answer.
+    pub parking: Arc<Parking>,
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
@@ -82,6 +96,18 @@ pub enum NoSession {
     Backend(#[from] Failure),
 }
 
+impl NoSession {
+    /// The JSON-RPC error that answers `initialize`.
+    pub fn response(&self, id: &str) -> String {
+        match self {
+            Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::TooMany | Self::Random => {
+                message::error_response(Some(id), -32603, &self.to_string(), None)
+            }
+        }
+    }
+}
+
 /// What the aggregate says of itself.
 pub struct Offer {
     pub capabilities: Value,
@@ -93,6 +119,14 @@ pub struct Offer {
 pub struct Opened {
     pub session: Arc<ClientSession>,
     pub result: String,
+}
+
+/// What is asked of a server on behalf of all its clients.
+#[derive(Debug)]
+enum Chore {
+    Subscribe(Box<str>),
+    Unsubscribe(Box<str>),
+    LogLevel(LogLevel),
 }
 
 impl Hub {
@@ -111,7 +145,10 @@ impl Hub {
             page_size,
             lineage,
             subscriptions: Subscriptions::default(),
+            listens: Listens::default(),
+            streams: Streams::default(),
             pool: Pool::default(),
+            parking: Arc::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
@@ -138,20 +175,22 @@ impl Hub {
                 (Backend::Aggregate, self.greeting(caller.revision))
             }
             Scope::One(server) => {
-                let listener = ears.of(server, &caller);
-                let (private, upstream) = self.open_private(server, params, listener).await?;
-                caller.revision = upstream.greeting.revision;
-                let result = upstream
-                    .initialize_answer
-                    .result()
-                    .unwrap_or("{}")
-                    .to_owned();
-                (Backend::Transparent(private), result)
+                let (backend, upstream) =
+                    self.open_upstream(server, params, &ears, &caller).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}");
+                let result = match upstream.greeting.revision.era() {
+                    Era::Legacy => {
+                        caller.revision = upstream.greeting.revision;
+                        result.to_owned()
+                    }
+                    Era::Modern => discovery::to_initialize(result, caller.revision),
+                };
+                (backend, result)
             }
         };
         let id = self
             .seal
-            .id(scope.server_name(), caller.revision)
+            .id(scope.server_name(), &caller)
             .map_err(|_| NoSession::Random)?;
         let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
         let mut sessions = self
@@ -164,6 +203,28 @@ impl Hub {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    /// Opens the client's own upstream session; a server that opens none is translated for it.
+    async fn open_upstream(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        ears: &Ears,
+        caller: &Caller,
+    ) -> Result<(Backend, Arc<Session>), Failure> {
+        if !server.opens_no_sessions() {
+            let listener = ears.of(server, caller);
+            match self.open_private(server, params, listener).await {
+                Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
+                // It may have told so just now.
+                Err(_) if server.opens_no_sessions() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let deadline = Instant::now() + server.config().policy.connect_timeout;
+        let session = server.session(Era::Legacy, deadline).await?;
+        Ok((Backend::Translated(Arc::clone(server)), session))
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -241,7 +302,11 @@ impl Hub {
         if unsealed.server != scope.server_name() || ended() {
             return None;
         }
-        let (ears, caller) = (Ears::default(), Caller::at(unsealed.revision));
+        let ears = Ears::default();
+        let caller = Caller {
+            capabilities: Arc::new(unsealed.capabilities),
+            ..Caller::at(unsealed.revision)
+        };
         let backend = match scope {
             Scope::All => {
                 for kind in ListKind::ALL {
@@ -249,6 +314,9 @@ impl Hub {
                         .push(message::request(None, kind.changed().name(), None));
                 }
                 Backend::Aggregate
+            }
+            Scope::One(server) if server.opens_no_sessions() => {
+                Backend::Translated(Arc::clone(server))
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
@@ -305,9 +373,7 @@ impl Hub {
             ended.insert(id.into());
         }
         session.end(reason);
-        for resource in self.subscriptions.remove_session(id) {
-            self.unsubscribe(&resource);
-        }
+        self.leave_all(id);
         true
     }
 
@@ -332,6 +398,54 @@ impl Hub {
         found.insert(uri.into(), owner);
     }
 
+    /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
+    /// configuration order where nobody lists it. Says whether one keeps it.
+    pub async fn subscribe(&self, stream: &str, uri: &str) -> bool {
+        self.registry.settled().await;
+        if let Some(target) = self.owner(uri) {
+            let Some(server) = self.registry.named(&target.server) else {
+                return false;
+            };
+            return self.subscribe_to(&server, target, stream, uri).await;
+        }
+        for server in self.registry.servers() {
+            let target = Target {
+                server: server.name.clone(),
+                original: uri.into(),
+            };
+            if self
+                .subscribe_to(&server, target.clone(), stream, uri)
+                .await
+            {
+                self.remember_owner(uri, target);
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
+        let resource = Resource::from(target);
+        if !self.subscriptions.has_any(&resource) {
+            let Some(session) = server.view().session else {
+                return false;
+            };
+            if !session.greeting.capabilities.subscribe || !subscribe(&session, &resource.uri).await
+            {
+                return false;
+            }
+        }
+        self.subscriptions.add(resource, stream, uri);
+        true
+    }
+
+    /// Ends every subscription of a stream.
+    pub fn leave_all(&self, stream: &str) {
+        for resource in self.subscriptions.remove_session(stream) {
+            self.unsubscribe(&resource);
+        }
+    }
+
     /// Ends one session's subscription, upstream too if it was the last.
     pub fn leave(&self, resource: &Resource, session: &str) {
         if self.subscriptions.remove(resource, session) {
@@ -341,13 +455,12 @@ impl Hub {
 
     /// Tells a server that nobody wants to hear of a resource any more.
     fn unsubscribe(&self, resource: &Resource) {
-        let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-        self.housekeep(&resource.server, Method::ResourcesUnsubscribe, params);
+        self.housekeep(&resource.server, Chore::Unsubscribe(resource.uri.clone()));
     }
 
-    /// Sends a request of our own to a server's shared session, if it is up; its answer matters to
+    /// Asks something of a server's shared session by ourselves, if it is up; the answer matters to
     /// nobody.
-    fn housekeep(&self, server: &ServerName, method: Method, params: String) {
+    fn housekeep(&self, server: &ServerName, chore: Chore) {
         let Some(session) = self
             .registry
             .server(server.as_str())
@@ -358,9 +471,16 @@ impl Hub {
         };
         let server = server.clone();
         self.calls.in_background(async move {
-            let asked = tokio::time::timeout(HOUSEKEEPING, session.ask(method, Some(&params))).await;
-            if !matches!(&asked, Ok(Ok(frame)) if frame.result().is_some()) {
-                tracing::debug!(%server, ?asked, "{} was not answered with a result", method.name());
+            let doing = async {
+                match &chore {
+                    Chore::Subscribe(uri) => session.subscribe(uri).await,
+                    Chore::Unsubscribe(uri) => session.unsubscribe(uri).await,
+                    Chore::LogLevel(level) => session.set_log_level(*level).await,
+                }
+            };
+            let done = tokio::time::timeout(HOUSEKEEPING, doing).await;
+            if !matches!(done, Ok(Ok(()))) {
+                tracing::debug!(%server, ?chore, ?done, "the server does not do so");
             }
         });
     }
@@ -373,14 +493,23 @@ impl Hub {
     }
 
     /// A request wants log messages of this level, and all that are more severe.
-    pub fn want_logs(&self, level: LogLevel) {
-        let mut wanted = self.logs_for_requests();
-        if wanted.is_some_and(|wanted| wanted <= level) {
-            return;
+    pub async fn want_logs(&self, level: LogLevel) {
+        {
+            let mut wanted = self.logs_for_requests();
+            if wanted.is_some_and(|wanted| wanted <= level) {
+                return;
+            }
+            *wanted = Some(level);
         }
-        *wanted = Some(level);
-        drop(wanted);
-        self.set_log_levels();
+        let sessions = self.registry.servers().into_iter();
+        let sessions = sessions.filter_map(|server| server.view().session);
+        let told = sessions
+            .filter(|session| session.takes_log_level())
+            .map(async |session| session.set_log_level(level).await);
+        // A server that does not answer holds up no request.
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+            .await
+            .ok();
     }
 
     /// Asks the servers for the most verbose level that any client wants.
@@ -401,13 +530,9 @@ impl Hub {
         let logs = server
             .view()
             .session
-            .is_some_and(|session| session.greeting.capabilities.logging);
+            .is_some_and(|session| session.takes_log_level());
         if let (Some(level), true) = (level, logs) {
-            self.housekeep(
-                &server.name,
-                Method::SetLevel,
-                format!(r#"{{"level":"{}"}}"#, level.as_str()),
-            );
+            self.housekeep(&server.name, Chore::LogLevel(level));
         }
     }
 
@@ -432,6 +557,7 @@ impl Hub {
                         changed.insert(kind.changed(), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -456,6 +582,21 @@ impl Hub {
                     .push(message::request(None, method.name(), None));
             }
         }
+        for (method, at) in changed {
+            self.listens.tell_change(*method, *at);
+        }
+    }
+
+    /// Tells the clients of one server, where its own words do not reach them.
+    fn tell_translated(&self, server: &ServerName, kind: ListKind) {
+        let changed = message::request(None, kind.changed().name(), None);
+        for session in self.all() {
+            if let Backend::Translated(own) = &session.backend
+                && own.name == *server
+            {
+                session.outbox.push(changed.clone());
+            }
+        }
     }
 
     fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
@@ -470,8 +611,7 @@ impl Hub {
             self.set_log_level(&server);
         }
         for resource in self.subscriptions.of_server(server) {
-            let params = format!(r#"{{"uri":{}}}"#, message::quote(&resource.uri));
-            self.housekeep(server, Method::ResourcesSubscribe, params);
+            self.housekeep(server, Chore::Subscribe(resource.uri));
         }
     }
 
@@ -500,11 +640,13 @@ impl Hub {
         let Some(uri) = frame.text_param("uri") else {
             return;
         };
-        for (session, used) in self.subscriptions.listeners(server, &uri) {
-            if let Some(session) = self.session(&session) {
+        for (name, used) in self.subscriptions.listeners(server, &uri) {
+            if let Some(session) = self.session(&name) {
                 session
                     .outbox
                     .push(frame.with_param("uri", &message::quote(&used)));
+            } else {
+                self.listens.tell_update(&name, frame, &used);
             }
         }
     }
@@ -514,6 +656,7 @@ impl Hub {
         self.pool.sweep(UPSTREAM_IDLE);
         for session in self.all() {
             session.questions.expire();
+            session.replay.expire();
             let Some(idle) = session.idle() else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
@@ -527,9 +670,30 @@ impl Hub {
 
     /// Ends all sessions, at shutdown.
     pub fn end_all(&self) {
+        let reason = "Mainstay is shutting down";
+        self.streams.close(reason);
         for session in self.all() {
-            self.end(&session.id, "Mainstay is shutting down");
+            self.end(&session.id, reason);
         }
+        self.listens.close();
+        self.parking.close();
         self.pool.close();
+    }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(session: &Session, uri: &str) -> bool {
+    let subscribed = session.subscribe(uri).await;
+    if let Err(error) = &subscribed {
+        tracing::debug!(uri, %error, "a resource was not subscribed to");
+    }
+    subscribed.is_ok()
+}
+
+/// Takes that back, for what that is worth to the server.
+pub async fn unsubscribe(session: &Session, uri: &str) {
+    let asked = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(uri)).await;
+    if !matches!(asked, Ok(Ok(()))) {
+        tracing::debug!(uri, "a subscription was not taken back");
     }
 }

@@ -3,16 +3,21 @@
 
 mod aggregate;
 mod batch;
+mod conversation;
 mod dispatch;
 mod ears;
 pub mod http;
 mod hub;
+mod listens;
 mod modern;
 mod outbox;
+mod parking;
 mod pool;
+mod replay;
 mod reply;
 mod seal;
 mod session;
+pub mod sse;
 mod sse_body;
 pub mod stdio;
 mod subscriptions;

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,14 +11,19 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{Caller, ClientCapabilities, Era, Revision, questions},
+    era::{Caller, ClientCapabilities, Era, LogLevel, Revision, questions},
+    failure::Failure,
     message::Method,
 };
 use tokio::time::Instant;
 
+use super::{
+    listens::Listens,
+    subscriptions::{Resource, Subscriptions},
+};
 use crate::{
     supervisor::{Private, Server},
-    transport::{self, Listener, Notice, Question},
+    transport::{self, Listener, Notice, Question, Session},
 };
 
 /// The sessions of all servers, oldest first.
@@ -35,6 +40,16 @@ pub struct Pooled {
     /// Calls of them that wait for a person.
     parked: AtomicUsize,
     last_used: Mutex<Instant>,
+    /// The level that the session was last set to, which a new one knows nothing of.
+    logs: Mutex<Option<(Weak<Session>, LogLevel)>>,
+    audience: Arc<Audience>,
+}
+
+/// Who listens to a session.
+#[derive(Debug, Default)]
+pub struct Audience {
+    pub listens: Listens,
+    pub subscriptions: Subscriptions,
 }
 
 impl Pool {
@@ -71,8 +86,11 @@ impl Pool {
         self.sessions().retain(|session| !session.is_idle(idle));
     }
 
-    /// Closes what nobody uses.
+    /// Ends the streams of who listens, and closes what nobody uses.
     pub fn close(&self) {
+        for session in self.sessions().iter() {
+            session.audience.listens.close();
+        }
         self.sweep(Duration::ZERO);
     }
 }
@@ -81,8 +99,10 @@ impl Pooled {
     fn new(server: &Arc<Server>, capabilities: &str) -> Self {
         let declared = ClientCapabilities::read(capabilities);
         let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
+        let audience = Arc::<Audience>::default();
         let listener = Arc::new(Unattributed {
             server: Arc::clone(server),
+            audience: Arc::clone(&audience),
         });
         Self {
             profile: capabilities.into(),
@@ -90,6 +110,8 @@ impl Pooled {
             leases: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
+            logs: Mutex::default(),
+            audience,
         }
     }
 
@@ -112,6 +134,41 @@ pub struct Lease(Arc<Pooled>);
 impl Lease {
     pub fn private(&self) -> Arc<Private> {
         Arc::clone(&self.0.private)
+    }
+
+    pub fn audience(&self) -> &Audience {
+        &self.0.audience
+    }
+
+    /// Has the server log what this level asks for, and all that is more severe. It goes on doing so:
+    /// each request is sent what it asked for only.
+    pub async fn want_logs(&self, level: LogLevel) -> Result<(), Failure> {
+        let limit = self.0.private.server.config().policy.connect_timeout;
+        let session = self.0.private.session(Instant::now() + limit).await?;
+        if !session.takes_log_level() {
+            return Ok(());
+        }
+        let set = (Arc::downgrade(&session), level);
+        {
+            // Held for a copy, never across an await.
+            let mut logs = self.0.logs.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((known, wanted)) = &*logs
+                && Weak::ptr_eq(known, &set.0)
+                && *wanted <= level
+            {
+                return Ok(());
+            }
+            *logs = Some(set);
+        }
+        // It says nothing where it will not.
+        session.set_log_level(level).await.ok();
+        Ok(())
+    }
+
+    /// Ends what a stream listened to; returns the resources that nobody is subscribed to any more.
+    pub fn leave(&self, stream: &str) -> Vec<Resource> {
+        self.0.audience.listens.remove(stream);
+        self.0.audience.subscriptions.remove_session(stream)
     }
 }
 
@@ -154,11 +211,27 @@ impl Drop for Waiting {
 #[derive(Debug)]
 struct Unattributed {
     server: Arc<Server>,
+    audience: Arc<Audience>,
 }
 
 impl Listener for Unattributed {
-    /// What belongs to no request reaches none (specification 2026-07-28, "Logging").
-    fn hear(&self, _notice: Notice) {}
+    /// Changes reach who listens. A log message that belongs to no request reaches none
+    /// (specification 2026-07-28, "Logging").
+    fn hear(&self, notice: Notice) {
+        let Audience {
+            listens,
+            subscriptions,
+        } = &*self.audience;
+        match notice.method {
+            Method::ResourceUpdated => {
+                let uri = notice.frame.text_param("uri").unwrap_or_default();
+                for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
+                    listens.tell_update(&stream, &notice.frame, &used);
+                }
+            }
+            changed => listens.tell_change(changed, Instant::now()),
+        }
+    }
 
     /// Nobody knows whom it is for: it is refused, but for what the configuration answers.
     fn ask(&self, question: Question) {

@@ -79,6 +79,14 @@ impl Reply {
         }
     }
 
+    /// What a cancelled request comes to, which nobody reads.
+    pub fn cancelled(id: &str, reason: &str) -> Self {
+        Self::failure(
+            id,
+            &Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}")),
+        )
+    }
+
     /// The failure of a known tool's server: a result with `isError`, which models read (design
     /// section 12).
     pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {

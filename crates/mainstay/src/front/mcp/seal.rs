@@ -1,14 +1,17 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions (design section 12; mcphub#405).
 //!
-//! `RUN (11) REVISION (1) RANDOM (16) SEAL (16) [- SERVER]`, hexadecimal but for the server's name: visible
-//! ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
+//! `RUN (11) REVISION (1) CAPABILITIES (2) RANDOM (16) SEAL (16) [- SERVER]`, hexadecimal but for the
+//! server's name: visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
 //! together are 128 bits that nobody can guess.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use mainstay_core::{config::Secret, era::Revision};
+use mainstay_core::{
+    config::Secret,
+    era::{Caller, ClientCapabilities, Revision},
+};
 use sha2::Sha256;
 
 /// Bytes of the seal that an id carries.
@@ -16,8 +19,9 @@ const SEAL: usize = 8;
 
 const RUN_DIGITS: usize = 11;
 const REVISION_DIGITS: usize = 1;
+const CAPABILITY_DIGITS: usize = 2;
 const RANDOM_DIGITS: usize = 16;
-const HEAD_DIGITS: usize = RUN_DIGITS + REVISION_DIGITS + RANDOM_DIGITS;
+const HEAD_DIGITS: usize = RUN_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + RANDOM_DIGITS;
 
 /// What an id of an earlier run says.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Unsealed<'i> {
     /// Of `/servers/<name>/mcp`; `None` is `/mcp`.
     pub server: Option<&'i str>,
     pub revision: Revision,
+    /// What its client can be asked.
+    pub capabilities: ClientCapabilities,
 }
 
 /// Makes ids, and knows those of earlier runs with the same key.
@@ -46,17 +52,16 @@ impl Seal {
     }
 
     /// A new id.
-    pub fn id(
-        &self,
-        server: Option<&str>,
-        revision: Revision,
-    ) -> Result<Box<str>, getrandom::Error> {
+    pub fn id(&self, server: Option<&str>, caller: &Caller) -> Result<Box<str>, getrandom::Error> {
         let number = random()?;
-        let index = Revision::ALL.iter().position(|known| *known == revision);
+        let index = Revision::ALL
+            .iter()
+            .position(|known| *known == caller.revision);
         let head = format!(
-            "{:011x}{:x}{number:016x}",
+            "{:011x}{:x}{:02x}{number:016x}",
             self.run,
-            index.unwrap_or_default()
+            index.unwrap_or_default(),
+            caller.capabilities.bits(),
         );
         let seal = match &self.key {
             Some(key) => mac(key, &head, server).finalize().into_bytes()[..SEAL]
@@ -87,10 +92,13 @@ impl Seal {
         if u64::from_str_radix(run, 16).ok()? >= self.run {
             return None;
         }
-        let index = usize::from_str_radix(&rest[..REVISION_DIGITS], 16).ok()?;
+        let (index, rest) = rest.split_at(REVISION_DIGITS);
+        let index = usize::from_str_radix(index, 16).ok()?;
+        let bits = u8::from_str_radix(&rest[..CAPABILITY_DIGITS], 16).ok()?;
         Some(Unsealed {
             server,
             revision: *Revision::ALL.get(index)?,
+            capabilities: ClientCapabilities::of_bits(bits),
         })
     }
 }
@@ -112,6 +120,8 @@ fn random() -> Result<u64, getrandom::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn run(key: u8, run: u64) -> Seal {
@@ -125,11 +135,21 @@ mod tests {
     fn a_later_run_knows_what_a_session_was() {
         for revision in Revision::ALL {
             for server in [None, Some("files")] {
+                let capabilities = ClientCapabilities::all();
+                let caller = Caller {
+                    capabilities: Arc::new(capabilities.clone()),
+                    ..Caller::at(revision)
+                };
                 let id = run(1, 1_795_000_000_000)
-                    .id(server, revision)
+                    .id(server, &caller)
                     .expect("random");
+                let unsealed = Unsealed {
+                    server,
+                    revision,
+                    capabilities,
+                };
                 let known = run(1, 1_795_000_000_001);
-                assert_eq!(known.open(&id), Some(Unsealed { server, revision }), "{id}");
+                assert_eq!(known.open(&id), Some(unsealed), "{id}");
             }
         }
     }
@@ -138,7 +158,7 @@ mod tests {
     fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
-            .id(Some("files"), Revision::LATEST)
+            .id(Some("files"), &Caller::default())
             .expect("random");
         assert!(seal.open(&id).is_some());
         assert_eq!(run(2, 2_000_000_000_000).open(&id), None, "another key");

@@ -12,7 +12,7 @@ use std::{
 use mainstay_core::era::{Caller, LogLevel, Revision};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{ears::Ears, outbox::Outbox};
+use super::{ears::Ears, outbox::Outbox, replay::Replay};
 use crate::{
     calls::{Cancel, Client, Messages, Outlet, Questions},
     supervisor::{Private, Server},
@@ -37,7 +37,7 @@ impl Scope {
     }
 
     /// Whether a session of this scope may be used at an endpoint of the other.
-    fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::All, Self::All) => true,
             (Self::One(one), Self::One(other)) => one.name == other.name,
@@ -51,6 +51,8 @@ impl Scope {
 pub enum Backend {
     Aggregate,
     Transparent(Arc<Private>),
+    /// A server that opens no sessions: what is asked in this one is translated.
+    Translated(Arc<Server>),
 }
 
 /// Calls in flight, by the client's own id (JSON text).
@@ -68,6 +70,7 @@ pub struct ClientSession {
     pub scope: Scope,
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
+    pub replay: Replay,
     /// Who it is to the servers.
     pub client: Arc<Client>,
     /// What servers have asked it.
@@ -90,6 +93,7 @@ impl ClientSession {
             scope,
             backend,
             outbox: ears.outbox,
+            replay: Replay::default(),
             client: Arc::new(Client::of_session(caller, Arc::clone(&questions))),
             questions,
             log_level: Mutex::default(),

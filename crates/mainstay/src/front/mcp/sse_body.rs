@@ -1,21 +1,28 @@
 //! Response bodies of the HTTP doors: whole, or a stream of server-sent events.
 
 use std::{
+    future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Interval, MissedTickBehavior},
+};
 
-use crate::calls::Messages;
+use crate::calls::{Calls, Messages};
 
 use super::{
+    replay::{Kind, Place, StreamId},
     reply::Reply,
     session::{Busy, ClientSession},
+    sse::Open,
 };
 
 /// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.
@@ -87,8 +94,6 @@ pub struct Events {
 enum Source {
     /// What the server says about one call; the reply comes last.
     Call {
-        /// Received already: it is why the answer became a stream.
-        first: Option<String>,
         messages: Messages,
         reply: Option<PendingReply>,
         last: Option<String>,
@@ -98,34 +103,106 @@ enum Source {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
+    /// Either, for a client that can resume it.
+    Resumable(Connection),
+    /// Everything that is said to a client of HTTP+SSE.
+    Client {
+        endpoint: Option<Bytes>,
+        messages: mpsc::Receiver<String>,
+        _open: Open,
+    },
+}
+
+/// A connection that reads one of its session's streams.
+struct Connection {
+    session: Arc<ClientSession>,
+    place: Place,
+    _busy: Busy,
+}
+
+impl Connection {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Poll::Ready(event) = self.session.replay.poll(&mut self.place, context) {
+                return Poll::Ready(event);
+            }
+            if self.place.kind == Kind::Call {
+                return Poll::Pending;
+            }
+            match ready!(self.session.outbox.poll_next(context)) {
+                Some(message) => self.session.replay.say(self.place.stream, &message),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.session.replay.leave(&self.place);
+    }
 }
 
 impl Events {
     /// The stream of a call: messages first, the reply last.
-    pub fn of_call(first: Option<String>, messages: Messages, reply: PendingReply) -> Self {
+    pub fn of_call(messages: Messages, reply: PendingReply) -> Self {
         Self::new(Source::Call {
-            first,
             messages,
             reply: Some(reply),
             last: None,
         })
     }
 
-    /// The stream of a call that is over.
-    pub fn of_reply(messages: Messages, reply: Reply) -> Self {
-        Self::new(Source::Call {
-            first: None,
-            messages,
-            reply: None,
-            last: Some(reply.text),
-        })
+    /// The same in a session. Where its client can resume the stream, a task of its own says all that,
+    /// and goes on whatever becomes of the connection.
+    pub fn of_call_in(
+        calls: &Calls,
+        session: Arc<ClientSession>,
+        messages: Messages,
+        reply: PendingReply,
+    ) -> Self {
+        if !session.revision.resumes_streams() {
+            return Self::of_call(messages, reply);
+        }
+        let place = session.replay.open(Kind::Call);
+        let mut telling = Box::pin(tell(Arc::clone(&session), place.stream, messages, reply));
+        // Of a call that is over all is said at once.
+        if telling.as_mut().now_or_never().is_none() {
+            calls.in_background(telling);
+        }
+        Self::at(session, place)
     }
 
+    /// What is said to a client outside of its calls.
     pub fn of_session(session: Arc<ClientSession>) -> Self {
+        if session.revision.resumes_streams() {
+            let place = session.replay.open(Kind::Session);
+            return Self::at(session, place);
+        }
         let busy = session.busy();
         Self::new(Source::Session {
             session,
             _busy: busy,
+        })
+    }
+
+    /// A stream of the session, from this place on.
+    pub fn at(session: Arc<ClientSession>, place: Place) -> Self {
+        let busy = session.busy();
+        Self::new(Source::Resumable(Connection {
+            session,
+            place,
+            _busy: busy,
+        }))
+    }
+
+    /// All of a client's stream, until its senders have gone; `endpoint` is where it posts.
+    pub fn of_client(endpoint: &str, messages: mpsc::Receiver<String>, open: Open) -> Self {
+        let endpoint = format!("event: endpoint\ndata: {endpoint}\n\n");
+        Self::new(Source::Client {
+            endpoint: Some(endpoint.into()),
+            messages,
+            _open: open,
         })
     }
 
@@ -136,8 +213,8 @@ impl Events {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Poll::Ready(message) = self.source.poll(context) {
-            return Poll::Ready(message.map(|message| event(&message)));
+        if let Poll::Ready(event) = self.source.poll(context) {
+            return Poll::Ready(event);
         }
         if self.keep_alive.poll_tick(context).is_ready() {
             return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
@@ -147,18 +224,21 @@ impl Events {
 }
 
 impl Source {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<String>> {
-        match self {
-            Self::Session { session, .. } => session.outbox.poll_next(context),
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let message = match self {
+            Self::Resumable(connection) => return connection.poll(context),
+            Self::Client {
+                endpoint, messages, ..
+            } => match endpoint.take() {
+                Some(endpoint) => return Poll::Ready(Some(endpoint)),
+                None => ready!(messages.poll_recv(context)),
+            },
+            Self::Session { session, .. } => ready!(session.outbox.poll_next(context)),
             Self::Call {
-                first,
                 messages,
                 reply,
                 last,
             } => {
-                if let Some(message) = first.take() {
-                    return Poll::Ready(Some(message));
-                }
                 if let Some(call) = reply
                     && let Poll::Ready(done) = call.as_mut().poll(context)
                 {
@@ -167,14 +247,51 @@ impl Source {
                 }
                 // A result never overtakes its progress: all of that is in the channel by now.
                 match messages.poll_next(context) {
-                    Poll::Ready(Some(message)) => Poll::Ready(Some(message)),
-                    Poll::Ready(None) => Poll::Ready(last.take()),
-                    Poll::Pending if reply.is_none() => Poll::Ready(last.take()),
-                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(Some(message)) => Some(message),
+                    Poll::Ready(None) => last.take(),
+                    Poll::Pending if reply.is_none() => last.take(),
+                    Poll::Pending => return Poll::Pending,
                 }
             }
-        }
+        };
+        Poll::Ready(message.map(|message| event(&message)))
     }
+}
+
+/// Says on a stream of the session what is said of a call, the reply last.
+async fn tell(
+    session: Arc<ClientSession>,
+    stream: StreamId,
+    mut messages: Messages,
+    call: PendingReply,
+) {
+    let replay = &session.replay;
+    let (mut call, mut last) = (Some(call), None);
+    poll_fn(|context| {
+        if let Some(pending) = &mut call
+            && let Poll::Ready(done) = pending.as_mut().poll(context)
+        {
+            (call, last) = (None, Some(done.text));
+        }
+        loop {
+            ready!(replay.poll_room(stream, context));
+            if let Poll::Ready(Some(message)) = messages.poll_next(context) {
+                replay.say(stream, &message);
+                continue;
+            }
+            if let Some(retry) = messages.take_parting() {
+                replay.part(stream, retry);
+            }
+            // A result never overtakes its progress: all of that is said by now.
+            let Some(last) = last.take() else {
+                return Poll::Pending;
+            };
+            replay.say(stream, &last);
+            replay.finish(stream);
+            return Poll::Ready(());
+        }
+    })
+    .await;
 }
 
 /// One message as an event; messages are one line, so one `data` field holds them.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use mainstay_core::{
+    era::{LogLevel, code},
     failure::{Failure, FailureKind},
     message::{self, Address, Kind, Method},
 };
 use serde_json::{Map, Value, value::RawValue};
 use tokio::sync::oneshot;
 
-use super::reply::Reply;
+use super::{hub::Hub, reply::Reply, session::ClientSession, subscriptions::Resource};
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
-    supervisor::Private,
+    supervisor::{Private, Server},
     transport::Frame,
 };
 
@@ -95,6 +96,58 @@ fn without(answer: &Frame, id: &str, disabled: &[String]) -> Option<String> {
         answer.text(),
         &mut [(span, id), (list, &kept)],
     ))
+}
+
+/// Answers a legacy client of a server that opens no sessions: what a session keeps is kept here.
+pub async fn translate(
+    hub: &Hub,
+    session: &Arc<ClientSession>,
+    server: &Arc<Server>,
+    frame: &Frame,
+    address: &Address<'_>,
+    cancelled: oneshot::Receiver<String>,
+    outlet: Outlet,
+) -> Reply {
+    let id = match frame.envelope().kind {
+        Kind::Request { id, .. } => frame.get(id),
+        Kind::Notification { .. } | Kind::Response { .. } => "null",
+    };
+    let resource = |uri: &str| Resource {
+        server: server.name.clone(),
+        uri: uri.into(),
+    };
+    match (frame.method(), address.uri.as_ref()) {
+        (Some(Method::SetLevel), _) => {
+            let level = frame.text_param("level");
+            let Some(level) = level.and_then(|level| LogLevel::parse(&level)) else {
+                let reason = "\"level\" must be one of RFC 5424's severities";
+                return Reply::error(id, code::INVALID_PARAMS, reason);
+            };
+            session.set_log_level(level);
+            return Reply::result(id, "{}");
+        }
+        (Some(Method::ResourcesSubscribe), Some(uri))
+            if hub.subscriptions.has_any(&resource(&uri.value)) =>
+        {
+            hub.subscriptions
+                .add(resource(&uri.value), &session.id, &uri.value);
+            return Reply::result(id, "{}");
+        }
+        (Some(Method::ResourcesUnsubscribe), Some(uri)) => {
+            hub.leave(&resource(&uri.value), &session.id);
+            return Reply::result(id, "{}");
+        }
+        _ => {}
+    }
+    let upstream = Upstream::Shared(Arc::clone(server));
+    let reply = answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await;
+    if let (Some(Method::ResourcesSubscribe), Some(uri), None) =
+        (frame.method(), &address.uri, reply.error)
+    {
+        hub.subscriptions
+            .add(resource(&uri.value), &session.id, &uri.value);
+    }
+    reply
 }
 
 /// Forwards a notification, if the upstream session is open: a new one would know nothing of what it

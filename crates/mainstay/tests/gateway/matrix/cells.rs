@@ -39,7 +39,6 @@ impl Primitive {
         Self::Call,
         Self::Progress,
         Self::Log,
-        Self::Cancel,
         Self::ListChanged,
         Self::Subscribe,
         Self::Read,
@@ -48,6 +47,8 @@ impl Primitive {
         Self::Sample,
         Self::Elicit,
         Self::Roots,
+        // Last: a call that is given up leaves a process in doubt whose its next questions are.
+        Self::Cancel,
     ];
 
     pub fn name(self) -> &'static str {

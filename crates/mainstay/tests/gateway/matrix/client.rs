@@ -32,6 +32,8 @@ fn capabilities(revision: &str) -> Value {
 pub struct Client {
     http: Http,
     pub revision: &'static str,
+    /// What was negotiated.
+    spoken: String,
     session: Option<String>,
     next_id: std::cell::Cell<u64>,
 }
@@ -64,6 +66,7 @@ impl Client {
         let mut client = Self {
             http: gateway.stranger(path),
             revision,
+            spoken: revision.to_owned(),
             session: None,
             next_id: std::cell::Cell::new(0),
         };
@@ -85,11 +88,11 @@ impl Client {
         });
         let mut stream = self.begin("initialize", params).await;
         let answered = read(&mut stream).await;
-        assert_eq!(
-            answered.result()["protocolVersion"],
-            self.revision,
-            "{answered:?}"
-        );
+        // One server may want another revision; the gateway itself takes the client's.
+        let version = answered.result()["protocolVersion"].as_str();
+        let version = version.unwrap_or_else(|| panic!("{answered:?}"));
+        assert!(REVISIONS.contains(&version), "{answered:?}");
+        self.spoken = version.to_owned();
         let session = stream.headers.get("mcp-session-id").expect("a session id");
         self.session = Some(session.to_str().expect("ASCII").to_owned());
         self.notify("notifications/initialized", json!({})).await;
@@ -104,8 +107,8 @@ impl Client {
         if let Some(session) = &self.session {
             set("mcp-session-id", session);
         }
-        if self.is_modern() || self.session.is_some() && self.revision >= "2025-06-18" {
-            set("mcp-protocol-version", self.revision);
+        if self.is_modern() || self.session.is_some() && &*self.spoken >= "2025-06-18" {
+            set("mcp-protocol-version", &self.spoken);
         }
         if self.is_modern() {
             let params = &message["params"];

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    calls::{Calls, Cancel, Detachable, Messages},
+    calls::{Calls, Cancel, Client, Detachable, Messages, Outlet},
     front::mcp::reply::Reply,
 };
 
@@ -18,6 +18,23 @@ pub struct Call {
 }
 
 impl Call {
+    /// One that is over already.
+    pub fn over(reply: Reply) -> Self {
+        let (_, messages) = Outlet::new(Client::nobody(), None);
+        Self::joining(std::future::ready(reply), messages)
+    }
+
+    /// One that goes on elsewhere, where it is noticed that `reply` is dropped.
+    pub fn joining(
+        reply: impl Future<Output = Reply> + Send + 'static,
+        messages: Messages,
+    ) -> Self {
+        Self {
+            reply: Box::pin(reply),
+            messages,
+        }
+    }
+
     /// `cancel` makes `reply` end soon, with a failure that nobody waits for.
     pub fn new(
         calls: &Calls,

@@ -73,7 +73,13 @@ pub async fn post(
         Ok(caller) => caller,
         Err(refused) => return Ok(refuse(&frame, &refused)),
     };
-    door::admit(hub, headers, &frame)?;
+    door::admit(hub, headers, Some(id(&frame)))?;
+    if frame.method() == Some(message::Method::Listen) && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name text/event-stream",
+        ));
+    }
     if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
         return Ok(refuse(&frame, &mismatch.into()));
     }
@@ -89,25 +95,25 @@ fn refuse(frame: &Frame, refused: &Refused) -> Answer {
 async fn respond(call: Call, accepts: Accepts) -> Answer {
     let Call {
         mut reply,
-        mut messages,
+        messages,
     } = call;
     if !accepts.events {
         return whole(reply.await);
     }
-    let first = tokio::select! {
+    tokio::select! {
         biased;
         reply = &mut reply => {
             let plain = accepts.json && !reply.streamed || status_of(&reply).is_some();
-            return if plain && messages.is_empty() {
-                whole(reply)
-            } else {
-                door::events(Events::of_reply(messages, reply))
-            };
+            if plain && messages.is_empty() {
+                return whole(reply);
+            }
+            let reply = Box::pin(std::future::ready(reply));
+            return door::events(Events::of_call(messages, reply));
         }
-        Some(message) = messages.next() => Some(message),
-        () = tokio::time::sleep(HEAD_HOLD) => None,
-    };
-    door::events(Events::of_call(first, messages, reply))
+        () = messages.stirred() => {}
+        () = tokio::time::sleep(HEAD_HOLD) => {}
+    }
+    door::events(Events::of_call(messages, reply))
 }
 
 fn whole(reply: Reply) -> Answer {

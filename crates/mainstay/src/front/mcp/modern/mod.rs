@@ -4,6 +4,8 @@
 mod call;
 mod discovery;
 pub mod http;
+mod listening;
+pub mod pipe;
 
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use mainstay_core::{
     era::{
         Caller, Era, code,
         headers::Inbound,
+        listen::completed,
         modern::{self, Refused},
         questions::{self, Answers},
     },
@@ -22,7 +25,8 @@ pub use self::call::Call;
 use super::{
     aggregate::{self, Asked},
     hub::Hub,
-    pool::Seat,
+    parking::{self, Interview, Parts},
+    pool::{Lease, Seat},
     reply::Reply,
     session::Scope,
     transparent,
@@ -61,22 +65,58 @@ pub fn id(frame: &Frame) -> &str {
 /// Begins to answer a request that was let in.
 pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Call {
     let level = caller.log_level;
-    let client = Arc::new(Client::unasked(caller));
-    let (outlet, messages) = Outlet::new(client, level);
-    let (cancel, cancelled) = oneshot::channel();
-    let request = Request {
-        hub: Arc::clone(hub),
-        scope,
-        frame,
-        outlet,
-        foreign_state: false,
+    let answers = match answers(&frame) {
+        Ok(answers) => answers,
+        Err(error) => {
+            let reply = Reply::error(id(&frame), code::INVALID_PARAMS, &error.to_string());
+            return Call::over(reply);
+        }
     };
-    Call::new(
-        &hub.calls,
-        request.reply(cancelled, Seat::default()),
-        messages,
-        cancel,
-    )
+    let state = answers
+        .as_ref()
+        .and_then(|answers| answers.state.as_deref());
+    let is_ours = state.is_some_and(|state| hub.parking.knows(state));
+    let foreign_state = state.is_some() && !is_ours;
+    if let Some(answers) = answers.filter(|_| is_ours) {
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
+    }
+    let may_ask = frame.method().is_some_and(questions::may_ask);
+    let (cancel, cancelled) = oneshot::channel();
+    let request = |outlet| Request {
+        hub: Arc::clone(hub),
+        scope: scope.clone(),
+        frame: frame.clone(),
+        outlet,
+        foreign_state,
+    };
+    if !may_ask || !caller.capabilities.can_be_asked() {
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let reply = request(outlet).reply(cancelled, Arc::default());
+        return Call::new(&hub.calls, reply, messages, cancel);
+    }
+    let (asks, questions) = parking::questions();
+    let client = Arc::new(Client::in_rounds(caller, asks));
+    let (inner, said) = Outlet::new(Arc::clone(&client), level);
+    let (outlet, messages) = Outlet::new(client, level);
+    let (end, ended) = oneshot::channel();
+    let seat = Arc::<Seat>::default();
+    let reply = request(inner).reply(ended, Arc::clone(&seat));
+    let interview = Interview::new(
+        reply,
+        Parts {
+            messages: said,
+            questions,
+            cancel: end,
+            scope,
+            frame,
+            seat,
+        },
+    );
+    let begun = hub
+        .parking
+        .begin(hub.calls.clone(), interview, outlet, cancelled);
+    Call::new(&hub.calls, begun, messages, cancel)
 }
 
 /// What a request brings from earlier attempts at it.
@@ -98,20 +138,23 @@ struct Request {
 }
 
 impl Request {
-    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Seat) -> Reply {
+    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Arc<Seat>) -> Reply {
         let id = id(&self.frame);
         let address = match message::address(self.frame.text(), self.frame.envelope()) {
             Ok(address) => address,
             Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let Some(level) = self.outlet.client.caller.log_level {
-            self.hub.want_logs(level);
+        if let (Scope::All, Some(level)) = (&self.scope, self.outlet.client.caller.log_level) {
+            self.hub.want_logs(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
             Scope::All if method == Method::Discover => {
                 self.hub.registry.settled().await;
                 Reply::result(id, &discovery::of_all(&self.hub))
+            }
+            Scope::All if method == Method::Listen => {
+                listening::of_all(self.listening(cancelled)).await
             }
             Scope::All => {
                 let asked = Asked {
@@ -125,8 +168,16 @@ impl Request {
                 aggregate::answer(asked).await
             }
             Scope::One(server) => {
-                let upstream = match self.upstream(server, method, &seat).await {
-                    Ok(upstream) => upstream,
+                let upstream = match self.upstream(server, method).await {
+                    Ok(Place::Server) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Place::Pool(lease)) if method == Method::Listen => {
+                        return listening::of_pooled(self.listening(cancelled), lease).await;
+                    }
+                    Ok(Place::Pool(lease)) => {
+                        let private = lease.private();
+                        seat.take(lease);
+                        Upstream::Private(private)
+                    }
                     Err(reply) => return reply,
                 };
                 transparent::answer(
@@ -141,33 +192,42 @@ impl Request {
                 .await
             }
         };
+        if method == Method::Listen && reply.error.is_none() {
+            return Reply::result(id, &completed(id));
+        }
         as_modern(id, method, reply)
     }
 
     /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
     /// one. Or the answer, where that is ours.
-    async fn upstream(
-        &self,
-        server: &Arc<Server>,
-        method: Method,
-        seat: &Seat,
-    ) -> Result<Upstream, Reply> {
+    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
         let id = id(&self.frame);
         self.hub.registry.attempted(server).await;
-        let session = match server.view().session {
-            Some(session) => session,
-            None => {
-                let deadline = Instant::now() + server.config().policy.connect_timeout;
-                let session = server.session(deadline).await;
-                session.map_err(|failure| Reply::failure(id, &failure))?
+        let limit = server.config().policy.connect_timeout;
+        let failed = |failure| Reply::failure(id, &failure);
+        let (session, known) = (server.view().session, server.eras().modern);
+        let is_modern = match (&session, known) {
+            (Some(session), _) => session.era() == Era::Modern,
+            (None, Some(is_modern)) => is_modern,
+            (None, None) => {
+                let found = server.session(Era::Modern, Instant::now() + limit).await;
+                found.map_err(failed)?.era() == Era::Modern
             }
         };
-        if session.greeting.revision.era() == Era::Modern {
-            return Ok(Upstream::Shared(Arc::clone(server)));
+        if is_modern {
+            return Ok(Place::Server);
         }
+        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
         if method == Method::Discover {
-            let result = session.initialize_answer.result().unwrap_or("{}");
-            return Err(Reply::result(id, &discovery::of_legacy(result)));
+            let session = match session {
+                Some(session) => session,
+                None => {
+                    let own = lease.private().session(Instant::now() + limit).await;
+                    own.map_err(failed)?
+                }
+            };
+            let greeting = session.initialize_answer.result().unwrap_or("{}");
+            return Err(Reply::result(id, &discovery::of_legacy(greeting)));
         }
         if modern::is_removed(method) {
             return Err(Reply::unknown_method(id, &self.frame.method_name()));
@@ -175,11 +235,29 @@ impl Request {
         if self.foreign_state {
             return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
-        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
-        let private = lease.private();
-        seat.take(lease);
-        Ok(Upstream::Private(private))
+        if let Some(level) = self.outlet.client.caller.log_level {
+            let wanted = lease.want_logs(level).await;
+            wanted.map_err(failed)?;
+        }
+        Ok(Place::Pool(lease))
     }
+
+    fn listening(&self, cancelled: oneshot::Receiver<String>) -> listening::Asked<'_> {
+        listening::Asked {
+            hub: &self.hub,
+            frame: &self.frame,
+            outlet: &self.outlet,
+            cancelled,
+        }
+    }
+}
+
+/// Who serves a request to one server.
+enum Place {
+    /// A modern one itself.
+    Server,
+    /// A legacy one, in a session for clients like this one.
+    Pool(Lease),
 }
 
 /// Never run anew what may have run already.

@@ -1,0 +1,157 @@
+//! `subscriptions/listen`: what a client wants to hear of, and what it is told (2026-07-28,
+//! "Subscriptions").
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Capabilities,
+    result::{COMPLETE, RESULT_TYPE},
+};
+use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
+
+/// The notifications that a stream carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub tools: bool,
+    pub prompts: bool,
+    pub resources: bool,
+    /// Resources whose updates are wanted.
+    pub uris: Vec<String>,
+}
+
+impl Filter {
+    /// Reads `params` (JSON text) of the request; kinds that are unknown are not honoured.
+    pub fn read(params: &str) -> Result<Self, InvalidParams> {
+        let absent = InvalidParams("\"notifications\" must be an object");
+        let wanted = message::member(params, "notifications").ok_or(absent.clone())?;
+        let wanted: Map<String, Value> = serde_json::from_str(wanted).map_err(|_| absent)?;
+        let flag = |name: &str| wanted.get(name) == Some(&Value::Bool(true));
+        let uris = match wanted.get("resourceSubscriptions") {
+            None => Vec::new(),
+            Some(uris) => serde_json::from_value(uris.clone()).map_err(|_| {
+                InvalidParams("\"resourceSubscriptions\" must be an array of strings")
+            })?,
+        };
+        Ok(Self {
+            tools: flag("toolsListChanged"),
+            prompts: flag("promptsListChanged"),
+            resources: flag("resourcesListChanged"),
+            uris,
+        })
+    }
+
+    /// What of it a server with these capabilities can keep.
+    #[must_use]
+    pub fn of(self, server: &Capabilities) -> Self {
+        Self {
+            tools: self.tools && server.tools_changed,
+            prompts: self.prompts && server.prompts_changed,
+            resources: self.resources && server.resources_changed,
+            uris: if server.subscribe {
+                self.uris
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    /// Whether this change of a list is to be told.
+    pub fn wants(&self, changed: Method) -> bool {
+        match changed {
+            Method::ToolsChanged => self.tools,
+            Method::PromptsChanged => self.prompts,
+            Method::ResourcesChanged => self.resources,
+            _ => false,
+        }
+    }
+
+    /// The notification that comes first: what is honoured. `id` is that of the request, JSON text.
+    pub fn acknowledged(&self, id: &str) -> String {
+        let mut honoured = Map::new();
+        for (name, wanted) in [
+            ("toolsListChanged", self.tools),
+            ("promptsListChanged", self.prompts),
+            ("resourcesListChanged", self.resources),
+        ] {
+            if wanted {
+                honoured.insert(name.to_owned(), true.into());
+            }
+        }
+        if !self.uris.is_empty() {
+            honoured.insert("resourceSubscriptions".to_owned(), json!(self.uris));
+        }
+        let params = json!({ "notifications": honoured }).to_string();
+        tagged(Method::Acknowledged, &params, id)
+    }
+}
+
+/// A notification of a stream: which one it is stands in `_meta`. `params` and `id` are JSON texts.
+pub fn tagged(method: Method, params: &str, id: &str) -> String {
+    let mut params = Object::read(params).unwrap_or_default();
+    let of = params.get("_meta").map(str::to_owned);
+    let mut of = of.as_deref().and_then(Object::read).unwrap_or_default();
+    of.set(SUBSCRIPTION_ID, id);
+    let of = of.to_string();
+    params.set("_meta", &of);
+    message::request(None, method.name(), Some(&params.to_string()))
+}
+
+/// The result that ends a stream in good order.
+pub fn completed(id: &str) -> String {
+    let mut result = Object::default();
+    result.set_text(RESULT_TYPE, COMPLETE);
+    let mut of = Object::default();
+    of.set(SUBSCRIPTION_ID, id);
+    result.set("_meta", &of.to_string());
+    result.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_not_honoured() {
+        let params = r#"{"notifications":{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":true,"moonChanged":true,"resourceSubscriptions":["x://a"]}}"#;
+        let filter = Filter::read(params).expect("a filter");
+        let server = Capabilities {
+            tools_changed: true,
+            prompts_changed: true,
+            ..Capabilities::default()
+        };
+        assert!(filter.wants(Method::ResourcesChanged) && !filter.wants(Method::PromptsChanged));
+        let kept = filter.clone().of(&server);
+        assert!(kept.tools && !kept.prompts && !kept.resources && kept.uris.is_empty());
+        assert_eq!(
+            filter.acknowledged("\"l\""),
+            r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["x://a"]},"_meta":{"io.modelcontextprotocol/subscriptionId":"l"}}}"#
+        );
+    }
+
+    #[test]
+    fn a_request_without_a_filter_is_refused() {
+        for params in [
+            "{}",
+            r#"{"notifications":[]}"#,
+            r#"{"notifications":{"resourceSubscriptions":[1]}}"#,
+        ] {
+            assert!(Filter::read(params).is_err(), "{params}");
+        }
+        assert_eq!(
+            Filter::read(r#"{"notifications":{}}"#),
+            Ok(Filter::default())
+        );
+    }
+
+    #[test]
+    fn a_tag_replaces_another_and_leaves_the_rest() {
+        assert_eq!(
+            tagged(
+                Method::ResourceUpdated,
+                r#"{"uri":"a","_meta":{"x":1,"io.modelcontextprotocol/subscriptionId":9}}"#,
+                "7"
+            ),
+            r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a","_meta":{"x":1,"io.modelcontextprotocol/subscriptionId":7}}}"#
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! A client that says and hears everything in order, on one stream: over stdio, and over HTTP+SSE.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mainstay_core::message::{self, Kind, Method};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::task::TaskTracker;
+
+use super::{
+    batch, dispatch,
+    hub::{Hub, Opened},
+    modern::{self, Call, pipe::Requests},
+    reply::Reply,
+    session::{Busy, ClientSession, Scope},
+};
+use crate::{
+    calls::Messages,
+    transport::{Frame, LineWriter},
+};
+
+/// Requests of one client that may wait for their answers, or for its reading them; one more is
+/// refused. Far more than clients have in flight.
+const MAX_UNANSWERED: usize = 1024;
+
+/// What the client hears, one message after the other.
+#[derive(Debug)]
+pub enum Output {
+    Lines(Arc<LineWriter>),
+    Events(mpsc::Sender<String>),
+}
+
+impl Output {
+    /// Says a message once there is room for it. To a client that has gone nothing is said, and that
+    /// it has gone is learned elsewhere.
+    pub async fn say(&self, message: String) {
+        match self {
+            Self::Lines(writer) => drop(writer.send(&message).await),
+            Self::Events(queue) => drop(queue.send(message).await),
+        }
+    }
+}
+
+/// One client, its session, and what it is still to be told.
+#[derive(Debug)]
+pub struct Conversation {
+    hub: Arc<Hub>,
+    scope: Scope,
+    pub output: Output,
+    phase: watch::Sender<Phase>,
+    /// Those that belong to no session.
+    requests: Requests,
+    unanswered: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The client has not sent `initialize`.
+    Silent,
+    /// It has, and is being answered.
+    Greeting,
+    /// Busy as long as the stream stands: it is not idle because its client is silent.
+    Open {
+        session: Arc<ClientSession>,
+        _busy: Busy,
+    },
+    Over,
+}
+
+/// A message that is not taken, and the JSON-RPC error that says so.
+#[derive(Debug)]
+pub enum Refused {
+    /// It means nothing here.
+    Invalid(String),
+    /// The client should read some answers first.
+    TooMany(String),
+}
+
+impl Refused {
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Invalid(text) | Self::TooMany(text) => text,
+        }
+    }
+}
+
+impl Conversation {
+    /// `tasks` has the tasks that answer; who joins them waits for the last answer.
+    pub fn new(hub: Arc<Hub>, scope: Scope, output: Output, tasks: TaskTracker) -> Self {
+        Self {
+            hub,
+            scope,
+            output,
+            phase: watch::Sender::new(Phase::Silent),
+            requests: Requests::default(),
+            unanswered: Arc::new(Semaphore::new(MAX_UNANSWERED)),
+            tasks,
+        }
+    }
+
+    pub fn serves(&self, scope: &Scope) -> bool {
+        self.scope.is_same(scope)
+    }
+
+    /// Waits while `initialize` is being answered.
+    pub async fn greeted(&self) {
+        if matches!(*self.phase.borrow(), Phase::Greeting) {
+            let mut phase = self.phase.subscribe();
+            // It cannot close: the sender is ours.
+            drop(
+                phase
+                    .wait_for(|phase| !matches!(phase, Phase::Greeting))
+                    .await,
+            );
+        }
+    }
+
+    fn session(&self) -> Option<Arc<ClientSession>> {
+        match &*self.phase.borrow() {
+            Phase::Open { session, .. } => Some(Arc::clone(session)),
+            Phase::Silent | Phase::Greeting | Phase::Over => None,
+        }
+    }
+
+    /// Takes what the client sent: a message or a batch. Answers are said by tasks.
+    pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
+        self.greeted().await;
+        if text.trim_ascii_start().first() == Some(&b'[') {
+            return self.take_batch(text);
+        }
+        let frame =
+            Frame::read(text).map_err(|error| Refused::Invalid(batch::unreadable(&error)))?;
+        if let Kind::Request { id, .. } = frame.envelope().kind
+            && modern::pipe::is_modern(&frame)
+        {
+            let id = frame.get(id).to_owned();
+            let Call { reply, messages } = self.requests.begin(&self.hub, &self.scope, frame);
+            return self.answer(Some(&id), messages, || async move { expected(reply.await) });
+        }
+        if self.requests.cancel(&frame) {
+            return Ok(());
+        }
+        match (self.session(), frame.envelope().kind) {
+            (Some(session), Kind::Request { id, .. }) => {
+                let id = frame.get(id).to_owned();
+                let (outlet, messages) = session.outlet();
+                self.answer(Some(&id), messages, || {
+                    let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
+                    async { expected(call.await) }
+                })?;
+            }
+            (Some(session), _) => dispatch::take(&self.hub, &session, frame),
+            (None, Kind::Request { id, method }) => {
+                let id = frame.get(id).to_owned();
+                match method {
+                    Method::Initialize if self.begin() => {
+                        let this = Arc::clone(self);
+                        self.tasks
+                            .spawn(async move { this.greet(&id, &frame).await });
+                    }
+                    Method::Ping => self.output.say(Reply::result(&id, "{}").text).await,
+                    _ => {
+                        let reply = Reply::error(&id, -32600, "initialize first");
+                        self.output.say(reply.text).await;
+                    }
+                }
+            }
+            (None, _) => tracing::debug!("a notification before initialize was dropped"),
+        }
+        Ok(())
+    }
+
+    fn take_batch(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
+        let session = self
+            .session()
+            .filter(|session| session.revision.accepts_batches());
+        let Some(session) = session else {
+            return Err(Refused::Invalid(message::error_response(
+                None,
+                -32600,
+                "batches are accepted at revision 2025-03-26 only",
+                None,
+            )));
+        };
+        let (outlet, messages) = session.outlet();
+        self.answer(None, messages, || {
+            batch::answer(Arc::clone(&self.hub), session, text, outlet)
+        })
+    }
+
+    /// Has a task answer: what is said before the answer is heard before it.
+    fn answer<F>(
+        self: &Arc<Self>,
+        id: Option<&str>,
+        mut messages: Messages,
+        call: impl FnOnce() -> F,
+    ) -> Result<(), Refused>
+    where
+        F: Future<Output = Option<String>> + Send + 'static,
+    {
+        let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
+            let reason = format!("{MAX_UNANSWERED} requests wait for their answers");
+            let text = message::error_response(id, -32600, &reason, None);
+            return Err(Refused::TooMany(text));
+        };
+        // Entered before anything else is taken, so that a cancellation that follows finds it.
+        let call = call();
+        let this = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let relay = async {
+                while let Some(message) = messages.next().await {
+                    this.output.say(message).await;
+                }
+            };
+            let (reply, ()) = tokio::join!(call, relay);
+            if let Some(reply) = reply {
+                this.output.say(reply).await;
+            }
+            drop(permit);
+        });
+        Ok(())
+    }
+
+    /// Whether this `initialize` is the first.
+    fn begin(&self) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let first = matches!(phase, Phase::Silent);
+            if first {
+                *phase = Phase::Greeting;
+            }
+            first
+        })
+    }
+
+    /// Answers `initialize`, then says what is said outside of calls, until the session ends.
+    async fn greet(&self, id: &str, frame: &Frame) {
+        let params = frame.params().unwrap_or("{}");
+        let Opened { session, result } = match self.hub.open(self.scope.clone(), params).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.output.say(error.response(id)).await;
+                self.leave_greeting(Phase::Silent);
+                return;
+            }
+        };
+        self.output.say(message::response(id, &result)).await;
+        let busy = session.busy();
+        let is_open = self.leave_greeting(Phase::Open {
+            session: Arc::clone(&session),
+            _busy: busy,
+        });
+        if !is_open {
+            self.hub
+                .end(&session.id, "the client left before it was greeted");
+            return;
+        }
+        while let Some(message) = session.outbox.next().await {
+            self.output.say(message).await;
+        }
+    }
+
+    /// `false` if it is over by now.
+    fn leave_greeting(&self, next: Phase) -> bool {
+        self.phase.send_if_modified(|phase| {
+            let is_greeting = matches!(phase, Phase::Greeting);
+            if is_greeting {
+                *phase = next;
+            }
+            is_greeting
+        })
+    }
+
+    /// The client has gone: its session ends, and what it has in flight is cancelled.
+    pub fn end(&self, reason: &str) {
+        self.requests.end(reason);
+        if let Phase::Open { session, .. } = self.phase.send_replace(Phase::Over) {
+            self.hub.end(&session.id, reason);
+        }
+    }
+}
+
+/// Who cancelled expects no answer (specification, "Cancellation").
+fn expected(reply: Reply) -> Option<String> {
+    (!reply.cancelled).then_some(reply.text)
+}

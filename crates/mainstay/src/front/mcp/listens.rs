@@ -1,0 +1,132 @@
+//! Clients without a session that listen: each stream, what it wants, and what waits for it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use mainstay_core::{
+    era::listen::{Filter, tagged},
+    message::{self, Method, Object},
+};
+use tokio::time::Instant;
+
+use super::outbox::Outbox;
+use crate::transport::Frame;
+
+/// Streams at once; one more is refused.
+const MAX_LISTENS: usize = 10_000;
+
+/// The streams that hear the same server, or all of them.
+#[derive(Debug, Default)]
+pub struct Listens {
+    next: AtomicU64,
+    open: Mutex<HashMap<Box<str>, Arc<Listen>>>,
+}
+
+/// One stream.
+#[derive(Debug)]
+pub struct Listen {
+    /// The id of its request, JSON text.
+    id: Box<str>,
+    filter: Filter,
+    opened: Instant,
+    pub outbox: Outbox,
+}
+
+impl Listens {
+    fn open(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<Listen>>> {
+        // Held for a map operation, never across an await.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name for a stream to come, unlike the id of any session.
+    pub fn name(&self) -> Box<str> {
+        format!("listen-{}", self.next.fetch_add(1, Ordering::Relaxed)).into()
+    }
+
+    /// Begins to tell a stream. `None` if there are too many.
+    pub fn add(&self, name: &str, id: &str, filter: Filter) -> Option<Arc<Listen>> {
+        let mut open = self.open();
+        if open.len() >= MAX_LISTENS {
+            return None;
+        }
+        let listen = Arc::new(Listen {
+            id: id.into(),
+            filter,
+            opened: Instant::now(),
+            outbox: Outbox::default(),
+        });
+        open.insert(name.into(), Arc::clone(&listen));
+        Some(listen)
+    }
+
+    pub fn remove(&self, name: &str) {
+        self.open().remove(name);
+    }
+
+    fn all(&self) -> Vec<Arc<Listen>> {
+        self.open().values().cloned().collect()
+    }
+
+    /// A list changed at that time.
+    pub fn tell_change(&self, changed: Method, at: Instant) {
+        for listen in self.all() {
+            if listen.opened < at {
+                listen.tell_change(changed);
+            }
+        }
+    }
+
+    /// A resource changed, which the stream knows by this URI.
+    pub fn tell_update(&self, name: &str, update: &Frame, uri: &str) {
+        let Some(listen) = self.open().get(name).cloned() else {
+            return;
+        };
+        let mut params = update.params().and_then(Object::read).unwrap_or_default();
+        params.set_text("uri", uri);
+        listen.push(Method::ResourceUpdated, &params.to_string());
+    }
+
+    /// Ends every stream, once what waits has been read.
+    pub fn close(&self) {
+        for listen in self.all() {
+            listen.outbox.close();
+        }
+    }
+}
+
+impl Listen {
+    /// What it is told first.
+    pub fn acknowledged(&self) -> String {
+        self.filter.acknowledged(&self.id)
+    }
+
+    fn tell_change(&self, changed: Method) {
+        if self.filter.wants(changed) {
+            self.push(changed, "{}");
+        }
+    }
+
+    /// Everything that it listens to may have changed.
+    pub fn tell_all(&self) {
+        for changed in [
+            Method::ToolsChanged,
+            Method::PromptsChanged,
+            Method::ResourcesChanged,
+        ] {
+            self.tell_change(changed);
+        }
+        for uri in &self.filter.uris {
+            let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+            self.push(Method::ResourceUpdated, &params);
+        }
+    }
+
+    fn push(&self, method: Method, params: &str) {
+        self.outbox.push(tagged(method, params, &self.id));
+    }
+}

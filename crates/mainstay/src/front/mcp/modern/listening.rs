@@ -1,0 +1,221 @@
+//! `subscriptions/listen`: a stream that lives until its client closes it, or we stop.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use mainstay_core::era::{
+    code,
+    listen::{Filter, completed},
+};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    calls::{Calls, Outlet},
+    front::mcp::{
+        hub::{Hub, subscribe, unsubscribe},
+        listens::Listen,
+        pool::Lease,
+        reply::Reply,
+        subscriptions::Resource,
+    },
+    transport::{Frame, Session},
+};
+
+/// How long a server may take to accept a subscription: a client waits for the acknowledgement.
+const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
+
+/// How often a pooled session is looked at, which nobody brings back but who uses it; after a failure
+/// less and less often.
+const LOOK: Duration = Duration::from_secs(1);
+const MAX_LOOK: Duration = Duration::from_secs(30);
+
+/// A request for a stream.
+pub struct Asked<'a> {
+    pub hub: &'a Arc<Hub>,
+    pub frame: &'a Frame,
+    pub outlet: &'a Outlet,
+    pub cancelled: oneshot::Receiver<String>,
+}
+
+impl Asked<'_> {
+    fn id(&self) -> &str {
+        super::id(self.frame)
+    }
+
+    fn filter(&self) -> Result<Filter, Reply> {
+        Filter::read(self.frame.params().unwrap_or("{}"))
+            .map_err(|error| Reply::error(self.id(), code::INVALID_PARAMS, &error.to_string()))
+    }
+
+    fn too_many(&self) -> Reply {
+        Reply::error(self.id(), code::INTERNAL_ERROR, "too many streams")
+    }
+
+    /// Tells the client what it wants to hear, until one of the two ends it.
+    async fn tell(mut self, listen: &Listen, upkeep: impl Future<Output = ()>) -> Reply {
+        tokio::pin!(upkeep);
+        loop {
+            tokio::select! {
+                biased;
+                reason = &mut self.cancelled => {
+                    return Reply::cancelled(self.id(), &reason.unwrap_or_default());
+                }
+                message = listen.outbox.next() => match message {
+                    Some(message) => self.outlet.put(message),
+                    None => return Reply::result(self.id(), &completed(self.id())),
+                },
+                () = &mut upkeep => {}
+            }
+        }
+    }
+}
+
+/// Of all servers.
+pub async fn of_all(asked: Asked<'_>) -> Reply {
+    let wanted = match asked.filter() {
+        Ok(wanted) => wanted,
+        Err(refusal) => return refusal,
+    };
+    let hub = Arc::clone(asked.hub);
+    let name = hub.listens.name();
+    // Undone when this is dropped.
+    let _listening = Listening {
+        hub: &hub,
+        name: &name,
+    };
+    let subscribed = wanted.uris.iter().map(async |uri| {
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(&name, uri)).await;
+        subscribed.unwrap_or(false).then(|| uri.clone())
+    });
+    let uris = join_all(subscribed).await.into_iter().flatten().collect();
+    let Some(listen) = hub
+        .listens
+        .add(&name, asked.id(), Filter { uris, ..wanted })
+    else {
+        return asked.too_many();
+    };
+    asked.outlet.put(listen.acknowledged());
+    asked.tell(&listen, std::future::pending()).await
+}
+
+struct Listening<'a> {
+    hub: &'a Hub,
+    name: &'a str,
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.hub.listens.remove(self.name);
+        self.hub.leave_all(self.name);
+    }
+}
+
+/// Of one legacy server, in the session of clients like this one.
+pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
+    let wanted = match asked.filter() {
+        Ok(wanted) => wanted,
+        Err(refusal) => return refusal,
+    };
+    let private = lease.private();
+    let limit = private.server.config().policy.connect_timeout;
+    let session = match private.session(Instant::now() + limit).await {
+        Ok(session) => session,
+        Err(failure) => return Reply::failure(asked.id(), &failure),
+    };
+    let audience = lease.audience();
+    let name = audience.listens.name();
+    let wanted = wanted.of(&session.greeting.capabilities);
+    let hearing = Hearing {
+        calls: asked.hub.calls.clone(),
+        lease: &lease,
+        name: &name,
+    };
+    let subscribed = wanted.uris.iter().map(async |uri| {
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hearing.subscribe(&session, uri)).await;
+        subscribed.unwrap_or(false).then(|| uri.clone())
+    });
+    let uris: Vec<String> = join_all(subscribed).await.into_iter().flatten().collect();
+    let filter = Filter {
+        uris: uris.clone(),
+        ..wanted
+    };
+    let Some(listen) = audience.listens.add(&name, asked.id(), filter) else {
+        return asked.too_many();
+    };
+    asked.outlet.put(listen.acknowledged());
+    let upkeep = hearing.upkeep(session, &listen, &uris);
+    asked.tell(&listen, upkeep).await
+}
+
+/// A stream's part in a pooled session.
+struct Hearing<'a> {
+    calls: Calls,
+    lease: &'a Lease,
+    name: &'a str,
+}
+
+impl Hearing<'_> {
+    fn resource(&self, uri: &str) -> Resource {
+        Resource {
+            server: self.lease.private().server.name.clone(),
+            uri: uri.into(),
+        }
+    }
+
+    /// The first to subscribe does so upstream.
+    async fn subscribe(&self, session: &Session, uri: &str) -> bool {
+        let subscriptions = &self.lease.audience().subscriptions;
+        let resource = self.resource(uri);
+        if !subscriptions.has_any(&resource) && !subscribe(session, uri).await {
+            return false;
+        }
+        subscriptions.add(resource, self.name, uri);
+        true
+    }
+
+    /// Brings the session back when it is lost; what happened meanwhile nobody knows.
+    async fn upkeep(&self, mut session: Arc<Session>, listen: &Listen, uris: &[String]) {
+        let private = self.lease.private();
+        let mut pause = LOOK;
+        loop {
+            tokio::time::sleep(pause).await;
+            let live = private.live_session();
+            if live.is_some_and(|live| Arc::ptr_eq(&live, &session)) {
+                continue;
+            }
+            let limit = private.server.config().policy.connect_timeout;
+            match private.session(Instant::now() + limit).await {
+                Ok(again) => {
+                    for uri in uris {
+                        subscribe(&again, uri).await;
+                    }
+                    session = again;
+                    pause = LOOK;
+                    listen.tell_all();
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a session that is listened to did not come back");
+                    pause = (pause * 2).min(MAX_LOOK);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Hearing<'_> {
+    fn drop(&mut self) {
+        let orphans = self.lease.leave(self.name);
+        let session = self.lease.private().live_session();
+        let Some(session) = session.filter(|_| !orphans.is_empty()) else {
+            return;
+        };
+        self.calls.in_background(async move {
+            for resource in orphans {
+                unsubscribe(&session, &resource.uri).await;
+            }
+        });
+    }
+}

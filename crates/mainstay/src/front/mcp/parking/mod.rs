@@ -1,0 +1,364 @@
+//! Calls of legacy servers that wait for the answers of clients without a session: their questions
+//! become the call's result, and the client's next attempt at the call brings the answers (protocol
+//! brief, section 2; 2026-07-28, "Multi Round-Trip Requests").
+//!
+//! The call goes on in a task. An attempt joins it by the `requestState` it brings; it never runs the
+//! call again.
+
+mod interview;
+mod state;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mainstay_core::{
+    era::{code, questions::Answers},
+    message::{self, Method},
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+pub use self::interview::{Interview, Parts, questions};
+use self::{
+    interview::Turn,
+    state::{CallDigest, ParkId, Seals},
+};
+use super::{modern::UNKNOWN_STATE, pool::Waiting, reply::Reply, session::Scope};
+use crate::{
+    calls::{Calls, Outlet},
+    transport::Frame,
+};
+
+/// How long a call waits for its client (Y8).
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Calls that may wait at once; the questions of more are refused.
+const MAX_PARKED: usize = 1000;
+
+/// Attempts that may queue for one call: one is usual, two are a client that lost its patience.
+const MAX_ATTEMPTS: usize = 8;
+
+/// All calls that wait.
+#[derive(Debug)]
+pub struct Parking {
+    /// Without random numbers nothing is parked.
+    seals: Option<Seals>,
+    parked: Mutex<HashMap<ParkId, mpsc::Sender<Attempt>>>,
+}
+
+impl Default for Parking {
+    fn default() -> Self {
+        Self {
+            seals: Seals::new().ok(),
+            parked: Mutex::default(),
+        }
+    }
+}
+
+/// A client's next attempt at a call.
+#[derive(Debug)]
+struct Attempt {
+    answers: Answers,
+    asker: Asker,
+    audience: Audience,
+}
+
+/// Who made it.
+#[derive(Debug)]
+struct Asker {
+    /// JSON text.
+    id: String,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// Who hears what the server says meanwhile.
+#[derive(Debug)]
+struct Audience {
+    outlet: Outlet,
+    /// By which it wants to hear of progress, as JSON text.
+    progress_token: Option<String>,
+}
+
+impl Parking {
+    fn parked(&self) -> MutexGuard<'_, HashMap<ParkId, mpsc::Sender<Attempt>>> {
+        // Held for a map operation, never across an await.
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this `requestState` was given by us.
+    pub fn knows(&self, state: &str) -> bool {
+        self.seals.as_ref().is_some_and(|seals| seals.knows(state))
+    }
+
+    /// Makes a call, until it is over or asks its client.
+    pub fn begin(
+        self: &Arc<Self>,
+        calls: Calls,
+        mut interview: Interview,
+        outlet: Outlet,
+        mut cancelled: oneshot::Receiver<String>,
+    ) -> impl Future<Output = Reply> + Send + 'static {
+        let parking = Arc::clone(self);
+        async move {
+            loop {
+                let turn = tokio::select! {
+                    biased;
+                    turn = interview.turn(|message| outlet.put(message)) => turn,
+                    Ok(reason) = &mut cancelled => return interview.give_up(reason).await,
+                };
+                if let Turn::Over(reply) = turn {
+                    return reply;
+                }
+                match parking.park(&calls, interview) {
+                    Ok(reply) => return reply,
+                    Err(mut back) => {
+                        tracing::warn!("a server's question was refused: too many calls wait");
+                        back.refuse();
+                        interview = *back;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has a call wait for its client, and asks.
+    fn park(
+        self: &Arc<Self>,
+        calls: &Calls,
+        interview: Interview,
+    ) -> Result<Reply, Box<Interview>> {
+        let (Some(seals), Ok(park)) = (&self.seals, ParkId::random()) else {
+            return Err(Box::new(interview));
+        };
+        let (attempts, inbox) = mpsc::channel(MAX_ATTEMPTS);
+        {
+            let mut parked = self.parked();
+            if parked.len() >= MAX_PARKED {
+                return Err(Box::new(interview));
+            }
+            parked.insert(park, attempts);
+        }
+        let digest = interview.digest();
+        let required = interview.required(&seals.seal(park, &digest));
+        let reply = Reply::result(super::modern::id(&interview.frame), &required);
+        let parked = Parked {
+            parking: Arc::clone(self),
+            park,
+            digest,
+            _waiting: interview.seat.park(),
+            interview,
+            joined: Vec::new(),
+            audience: Vec::new(),
+            until: Instant::now() + PATIENCE,
+            outcome: None,
+        };
+        calls.in_background(parked.run(inbox));
+        Ok(reply)
+    }
+
+    /// Joins the call that an attempt belongs to. Dropped, it leaves it, and the last one to leave
+    /// cancels it.
+    pub fn resume(
+        self: &Arc<Self>,
+        scope: Scope,
+        frame: Frame,
+        answers: Answers,
+        outlet: Outlet,
+    ) -> impl Future<Output = Reply> + Send + 'static {
+        let parking = Arc::clone(self);
+        async move {
+            let id = super::modern::id(&frame);
+            let unknown = || Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
+            let Some(call) = parking.find(&scope, &frame, &answers) else {
+                return unknown();
+            };
+            let address = message::address(frame.text(), frame.envelope());
+            let token = address.ok().and_then(|address| address.progress_token);
+            let (reply, answer) = oneshot::channel();
+            let attempt = Attempt {
+                answers,
+                asker: Asker {
+                    id: id.to_owned(),
+                    reply,
+                },
+                audience: Audience {
+                    outlet,
+                    progress_token: token.map(|token| frame.get(token).to_owned()),
+                },
+            };
+            // Both may find that it has just ended.
+            if call.send(attempt).await.is_err() {
+                return unknown();
+            }
+            answer.await.unwrap_or_else(|_| unknown())
+        }
+    }
+
+    /// The call that an attempt belongs to by its state.
+    fn find(
+        &self,
+        scope: &Scope,
+        frame: &Frame,
+        answers: &Answers,
+    ) -> Option<mpsc::Sender<Attempt>> {
+        let digest = CallDigest::of(scope, frame);
+        let park = self
+            .seals
+            .as_ref()?
+            .open(answers.state.as_deref()?, &digest)?;
+        self.parked().get(&park).cloned()
+    }
+
+    /// Ends every call that waits.
+    pub fn close(&self) {
+        self.parked().clear();
+    }
+}
+
+/// A call that waits, or runs on with what its client answered.
+struct Parked {
+    parking: Arc<Parking>,
+    park: ParkId,
+    digest: CallDigest,
+    interview: Interview,
+    /// Keeps other calls out of its session.
+    _waiting: Option<Waiting>,
+    /// Who waits for what becomes of it.
+    joined: Vec<Asker>,
+    audience: Vec<Audience>,
+    /// How long it waits for an attempt.
+    until: Instant,
+    /// What became of it while nobody waited.
+    outcome: Option<Reply>,
+}
+
+enum Happening {
+    Turn(Turn),
+    /// `None`: nobody will come any more.
+    Attempt(Option<Attempt>),
+    /// All who had joined have gone.
+    Left,
+    Expired,
+}
+
+impl Parked {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Attempt>) {
+        loop {
+            let is_joined = !self.joined.is_empty();
+            let happening = tokio::select! {
+                biased;
+                () = left(&mut self.joined), if is_joined => Happening::Left,
+                turn = self.interview.turn(|message| relay(&self.audience, &message)), if self.outcome.is_none() => Happening::Turn(turn),
+                attempt = inbox.recv() => Happening::Attempt(attempt),
+                () = tokio::time::sleep_until(self.until), if !is_joined => Happening::Expired,
+            };
+            let reason = match happening {
+                Happening::Turn(Turn::Asked) => {
+                    self.ask();
+                    continue;
+                }
+                Happening::Turn(Turn::Over(reply)) => {
+                    if is_joined || reply.cancelled {
+                        self.tell(&reply);
+                        return self.leave();
+                    }
+                    self.outcome = Some(reply);
+                    continue;
+                }
+                Happening::Attempt(Some(attempt)) => {
+                    self.interview.take(&attempt.answers);
+                    self.joined.push(attempt.asker);
+                    self.audience.push(attempt.audience);
+                    if let Some(reply) = self.outcome.take() {
+                        self.tell(&reply);
+                        return self.leave();
+                    }
+                    if self.interview.is_waiting() {
+                        self.ask();
+                    }
+                    continue;
+                }
+                Happening::Attempt(None) => "Mainstay is shutting down",
+                Happening::Left => "the client has gone",
+                Happening::Expired => "the client did not answer in time",
+            };
+            self.leave();
+            if self.outcome.is_none() {
+                let reply = self.interview.give_up(reason.to_owned()).await;
+                for asker in self.joined {
+                    asker.tell(&reply);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Puts the open questions to whoever has joined.
+    fn ask(&mut self) {
+        let Some(seals) = &self.parking.seals else {
+            return;
+        };
+        if self.joined.is_empty() {
+            return;
+        }
+        let required = self
+            .interview
+            .required(&seals.seal(self.park, &self.digest));
+        self.tell(&Reply::result("null", &required));
+        self.until = Instant::now() + PATIENCE;
+    }
+
+    fn tell(&mut self, reply: &Reply) {
+        self.audience.clear();
+        for asker in self.joined.drain(..) {
+            asker.tell(reply);
+        }
+    }
+
+    /// Whoever comes now is told that there is no such call.
+    fn leave(&self) {
+        self.parking.parked().remove(&self.park);
+    }
+}
+
+impl Asker {
+    /// Hands over a reply, under the attempt's own id.
+    fn tell(self, reply: &Reply) {
+        let mut reply = reply.clone();
+        if let Ok(frame) = Frame::read(reply.text.clone().into()) {
+            reply.text = frame.with_id(&self.id);
+        }
+        // It may have gone.
+        self.reply.send(reply).ok();
+    }
+}
+
+/// Resolves when all of them have gone.
+async fn left(joined: &mut [Asker]) {
+    for asker in joined {
+        asker.reply.closed().await;
+    }
+}
+
+/// Passes on what the server says: progress under each attempt's own token.
+fn relay(audience: &[Audience], message: &str) {
+    if audience.is_empty() {
+        return;
+    }
+    let Ok(frame) = Frame::read(message.to_owned().into()) else {
+        return;
+    };
+    for listener in audience {
+        let text = match (frame.method(), &listener.progress_token) {
+            (Some(Method::Progress), Some(token)) => frame.with_param("progressToken", token),
+            (Some(Method::Progress), None) => continue,
+            _ => frame.one_line(),
+        };
+        listener.outlet.put(text);
+    }
+}

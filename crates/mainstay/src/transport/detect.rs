@@ -1,0 +1,169 @@
+//! Which era a server speaks: what is asked, and what the answer is evidence of (specification
+//! 2026-07-28, "Backward Compatibility" of both transports; protocol brief, section 2).
+
+use std::time::Duration;
+
+use mainstay_core::{
+    era::{Caller, Era, Eras, Greeting, Revision, Unwelcome, modern, request::to_modern},
+    lifecycle::Loss,
+    message::{self, Method},
+};
+
+use super::Frame;
+
+/// Some processes ignore what they do not know: after this the old question follows the new one. The
+/// new one may still be answered, for a process may take long to start.
+pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The same over HTTP, where a server may let a request without a session hang; a network and a cold
+/// start have their share.
+pub const POST_LIMIT: Duration = Duration::from_secs(5);
+
+/// How a server is first spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approach {
+    Legacy,
+    Modern,
+    /// As it wants; the era that it is known to speak is tried first, and the other one only where
+    /// that fails.
+    Detect(Option<Era>),
+}
+
+/// Why a server was not opened, and what was learned about it all the same.
+#[derive(Clone, Debug)]
+pub struct Unopened {
+    pub loss: Loss,
+    pub eras: Eras,
+}
+
+impl From<Loss> for Unopened {
+    fn from(loss: Loss) -> Self {
+        Self {
+            loss,
+            eras: Eras::UNKNOWN,
+        }
+    }
+}
+
+/// What an answer to `server/discover` shows.
+#[derive(Debug)]
+pub enum Evidence {
+    Modern(Greeting),
+    /// It speaks these, and not what it was asked in.
+    Offers(Vec<Revision>),
+    /// It is modern, and cannot be spoken to for this reason.
+    Refuses(String),
+    /// A server that knows no better.
+    None,
+}
+
+/// Nothing but what only a modern server says is evidence: others answer what they do not know with
+/// any error, or with an empty result.
+pub fn evidence(answer: &Frame) -> Evidence {
+    if let Some(result) = answer.result() {
+        return match Greeting::discovered(result) {
+            Ok(greeting) if greeting.revision.era() == Era::Modern => Evidence::Modern(greeting),
+            Ok(greeting) => Evidence::Offers(greeting.supported),
+            Err(error @ Unwelcome::Revision(_)) => Evidence::Refuses(error.to_string()),
+            Err(Unwelcome::Shape | Unwelcome::NotDiscovered) => Evidence::None,
+        };
+    }
+    match answer.error() {
+        Some(error) if modern::is_modern_error(error) => {
+            let offered = modern::offered_instead(error);
+            if offered.is_empty() {
+                Evidence::Refuses(format!("the server answered {error}"))
+            } else {
+                Evidence::Offers(offered)
+            }
+        }
+        _ => Evidence::None,
+    }
+}
+
+/// What follows from the first answer and, where the server offers what it was asked in, the second.
+#[derive(Debug)]
+pub enum Found {
+    Modern(Greeting),
+    /// `initialize` is next; the server may have named what it speaks.
+    Legacy(Eras),
+    Refused(Unopened),
+}
+
+impl Evidence {
+    /// Whether the server is to be asked once more: it offers what it has just refused.
+    pub fn is_offer(&self) -> bool {
+        matches!(self, Self::Offers(offered) if offered.iter().any(|revision| revision.era() == Era::Modern))
+    }
+
+    /// What follows from the last answer.
+    pub fn settle(self) -> Found {
+        let refused = |reason| {
+            let eras = Eras {
+                modern: Some(true),
+                legacy: None,
+            };
+            Found::Refused(Unopened {
+                loss: Loss::Rejected(reason),
+                eras,
+            })
+        };
+        match self {
+            Self::Modern(greeting) => Found::Modern(greeting),
+            Self::None => Found::Legacy(Eras {
+                modern: Some(false),
+                legacy: None,
+            }),
+            offer @ Self::Offers(_) if offer.is_offer() => {
+                refused("the server refuses the protocol revision that it offers".to_owned())
+            }
+            // It knows the new question, and wants the old one.
+            Self::Offers(_) => Found::Legacy(Eras::only(Era::Legacy)),
+            Self::Refuses(reason) => refused(reason),
+        }
+    }
+}
+
+/// What is known of a server with this greeting.
+pub fn eras_of(greeting: &Greeting) -> Eras {
+    Eras::named(&greeting.supported)
+}
+
+/// The loss that a refused `initialize` is: a server that says so in words of its own era has told
+/// which it is.
+pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
+    let is_modern = answer.error().is_some_and(modern::is_modern_error);
+    let eras = if is_modern {
+        Eras::only(Era::Modern)
+    } else {
+        Eras::UNKNOWN
+    };
+    Unopened { loss, eras }
+}
+
+/// A request of our own, as JSON text; in modern sessions it says who asks.
+pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> String {
+    let params = params
+        .map(|params| format!(r#","params":{params}"#))
+        .unwrap_or_default();
+    let text = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":{}{params}}}"#,
+        message::quote(method.name())
+    );
+    match era {
+        Era::Legacy => text,
+        Era::Modern => to_modern(&text, &ourselves()),
+    }
+}
+
+/// Nothing that asks a person is declared: what we ask by ourselves has nobody behind it.
+fn ourselves() -> Caller {
+    let info = format!(
+        r#"{{"name":"mainstay","version":"{}"}}"#,
+        env!("CARGO_PKG_VERSION")
+    );
+    Caller {
+        client_info: Some(info.into()),
+        ..Caller::at(Revision::LATEST)
+    }
+}

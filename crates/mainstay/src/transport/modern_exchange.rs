@@ -1,0 +1,363 @@
+//! One POST of 2026-07-28 and what the server answers: a JSON body, or a stream of events that all
+//! belong to this request. Dropping it closes the stream, which cancels the request.
+
+use std::{pin::Pin, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use mainstay_core::{
+    era::{
+        Revision, code,
+        headers::{self, InvalidHeader},
+    },
+    lifecycle::Loss,
+    message::{self, Kind, Method},
+};
+
+use super::{
+    Frame, Interruption, InterruptionKind, Said,
+    detect::{self, Evidence},
+    events::{Events, StreamBroken},
+    http_client,
+    http1::{CollectError, Responding, Response},
+    modern_http::{ModernLink, invalid},
+    streamable_http::POST_HEADERS,
+    tool_headers::ToolHeaders,
+    unasked::Notice,
+};
+
+/// A message and the headers that repeat it.
+pub struct Posted {
+    pub method: Method,
+    text: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Posted {
+    pub fn of(text: String, tools: &ToolHeaders) -> Result<Self, InvalidHeader> {
+        let name = message::text_member(&text, "method").unwrap_or_default();
+        let mut posted = Self {
+            method: Method::of(&name),
+            headers: Vec::new(),
+            text,
+        };
+        posted.refresh(tools)?;
+        Ok(posted)
+    }
+
+    /// Makes the headers anew.
+    pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
+        let method = message::text_member(&self.text, "method").unwrap_or_default();
+        let params = message::member(&self.text, "params");
+        let standard = headers::standard(&method, params, Revision::LATEST.as_str());
+        let mut headers: Vec<_> = standard
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        if let Some(tool) = self.tool() {
+            let arguments = params.and_then(|params| message::member(params, "arguments"));
+            headers.extend(tools.of(&tool, arguments.unwrap_or("{}"))?);
+        }
+        self.headers = headers;
+        Ok(())
+    }
+
+    /// The tool that is called.
+    fn tool(&self) -> Option<String> {
+        let params =
+            message::member(&self.text, "params").filter(|_| self.method == Method::ToolsCall)?;
+        message::text_member(params, "name").map(std::borrow::Cow::into_owned)
+    }
+
+    pub fn headers(&self) -> Vec<(&str, &str)> {
+        let own = self.headers.iter();
+        POST_HEADERS
+            .into_iter()
+            .chain(own.map(|(name, value)| (name.as_str(), value.as_str())))
+            .collect()
+    }
+
+    pub fn body(&self) -> &str {
+        &self.text
+    }
+}
+
+/// A request that was posted.
+pub struct ModernExchange {
+    link: Arc<ModernLink>,
+    id: u64,
+    method: Method,
+    /// A call that may be made once more, if its headers prove to be wrong.
+    call: Option<Posted>,
+    state: State,
+    status: Option<u16>,
+    stream: bool,
+}
+
+enum State {
+    Head(Responding),
+    Body {
+        response: Response,
+        read: BytesMut,
+    },
+    Events(Box<Events>),
+    /// The tools are read again before the call is repeated.
+    Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, Posted),
+    Done,
+}
+
+impl std::fmt::Debug for ModernExchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModernExchange")
+            .field("id", &self.id)
+            .field("method", &self.method)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ModernExchange {
+    pub fn new(link: Arc<ModernLink>, id: u64, posted: Posted, response: Responding) -> Self {
+        Self {
+            link,
+            id,
+            method: posted.method,
+            call: (posted.method == Method::ToolsCall).then_some(posted),
+            state: State::Head(response),
+            status: None,
+            stream: false,
+        }
+    }
+
+    /// An exchange whose response head has been read already.
+    pub fn answered(link: Arc<ModernLink>, id: u64, method: Method, response: Response) -> Self {
+        let mut exchange = Self {
+            link,
+            id,
+            method,
+            call: None,
+            state: State::Done,
+            status: None,
+            stream: false,
+        };
+        exchange.head(response);
+        exchange
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.stream
+    }
+
+    /// The status of the answer, once there is one.
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// The next message about this request. Cancel-safe: what was read stays in `self`.
+    pub async fn next(&mut self) -> Result<Said, Interruption> {
+        loop {
+            let said = match &mut self.state {
+                State::Head(response) => match response.await {
+                    Ok(response) => {
+                        self.link.vitals.hear();
+                        self.head(response);
+                        continue;
+                    }
+                    Err(error) => Err(self.not_answered(&http_client::interruption(&error))),
+                },
+                State::Body { response, read } => {
+                    let limit = self.link.max_message_bytes;
+                    let (status, whole) =
+                        (response.head.status, response.collect(read, limit).await);
+                    let whole = whole.map_err(|error| match error {
+                        CollectError::TooLarge => {
+                            Interruption::sent(InterruptionKind::TooLarge(limit))
+                        }
+                        CollectError::Broken(error) => http_client::interruption(&error),
+                    });
+                    whole.and_then(|whole| self.body(status, &whole))
+                }
+                State::Events(events) => {
+                    let event = events.next().await;
+                    self.link.vitals.hear();
+                    match event {
+                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "an event stream broke off");
+                            Err(Interruption::sent(InterruptionKind::Lost))
+                        }
+                        Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
+                            None => continue,
+                            Some(said) => said,
+                        },
+                    }
+                }
+                State::Refreshing(refreshing, _) => {
+                    refreshing.await;
+                    self.repeat()?;
+                    continue;
+                }
+                State::Done => Err(Interruption::sent(InterruptionKind::Unanswered)),
+            };
+            match said {
+                Ok(frame) if frame.method().is_some() => return Ok(Said::Message(frame)),
+                Ok(answer) => match self.settle(answer) {
+                    None => {}
+                    Some(answer) => return Ok(Said::Message(answer)),
+                },
+                Err(interruption) => {
+                    self.state = State::Done;
+                    return Err(interruption);
+                }
+            }
+        }
+    }
+
+    fn head(&mut self, response: Response) {
+        self.status = Some(response.head.status);
+        self.stream = response.head.is_success() && response.head.is_event_stream;
+        self.state = if self.stream {
+            State::Events(Box::new(Events::new(response, self.link.max_message_bytes)))
+        } else {
+            State::Body {
+                response,
+                read: BytesMut::new(),
+            }
+        };
+    }
+
+    fn not_answered(&self, interruption: &Interruption) -> Interruption {
+        if let InterruptionKind::Unreachable(reason) = &interruption.kind {
+            self.link.lose(Loss::Disconnected(reason.clone()));
+        }
+        interruption.clone()
+    }
+
+    /// An answer in one piece: the response itself, or an HTTP error.
+    fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
+        let success = (200..300).contains(&status);
+        match Frame::read(body.clone()) {
+            Ok(frame) if self.is_answer(&frame) => Ok(frame),
+            Ok(_) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
+                "it answers another request".to_owned(),
+            ))),
+            Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
+                error.to_string(),
+            ))),
+            _ => {
+                self.no_answer(status);
+                Err(http_client::refused(status, body))
+            }
+        }
+    }
+
+    /// A server that was modern and answers this so is none any more: it is to be asked anew.
+    fn no_answer(&self, status: u16) {
+        if self.method == Method::Discover && matches!(status, 400 | 404 | 405 | 406 | 415) {
+            let reason = format!("HTTP {status} to server/discover");
+            self.link.lose(Loss::Disconnected(reason));
+        }
+    }
+
+    /// One event of the stream; only what belongs to this request is given on.
+    fn event(&mut self, data: Bytes) -> Option<Result<Frame, Interruption>> {
+        if data.is_empty() {
+            return None;
+        }
+        let frame = match Frame::read(data) {
+            Ok(frame) => frame,
+            Err(error) => {
+                tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");
+                return None;
+            }
+        };
+        match frame.envelope().kind {
+            Kind::Response { .. } if self.is_answer(&frame) => {
+                if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+                    events.finish();
+                }
+                Some(Ok(frame))
+            }
+            Kind::Response { .. } => {
+                tracing::warn!("received a JSON-RPC response with an unknown id");
+                None
+            }
+            // A change has its own stream; on another one it is nobody's.
+            Kind::Notification {
+                method:
+                    method @ (Method::ToolsChanged
+                    | Method::PromptsChanged
+                    | Method::ResourcesChanged
+                    | Method::ResourceUpdated),
+            } if self.method != Method::Listen => {
+                self.link.listener.hear(Notice { method, frame });
+                None
+            }
+            Kind::Notification { .. } => Some(Ok(frame)),
+            Kind::Request { .. } => {
+                let method = frame.method_name();
+                tracing::warn!(server = %self.link.server, method, "the server made a request on a stream of 2026-07-28");
+                Some(Err(Interruption::sent(InterruptionKind::Asked)))
+            }
+        }
+    }
+
+    /// What follows from the response: it is the answer, unless the call is to be repeated.
+    fn settle(&mut self, answer: Frame) -> Option<Frame> {
+        self.state = State::Done;
+        match self.method {
+            Method::ToolsList => return Some(self.link.tools.learn(&self.link.server, answer)),
+            // Any other error is a sign of life.
+            Method::Discover if is_unknown(&answer) => {
+                let reason = "the server does not know server/discover any more";
+                self.link.lose(Loss::Disconnected(reason.to_owned()));
+            }
+            // Nothing has run.
+            Method::ToolsCall if error_code(&answer) == Some(code::HEADER_MISMATCH) => {
+                let call = self.call.take();
+                if let Some((call, tool)) =
+                    call.and_then(|call| call.tool().map(|tool| (call, tool)))
+                {
+                    let refreshing = Arc::clone(&self.link).refresh(tool);
+                    self.state = State::Refreshing(Box::pin(refreshing), call);
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        Some(answer)
+    }
+
+    fn repeat(&mut self) -> Result<(), Interruption> {
+        if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Done) {
+            let response = self.link.repeat(&mut call).map_err(invalid)?;
+            self.state = State::Head(response);
+        }
+        Ok(())
+    }
+
+    /// Whether this is the response to our request; an error whose id is `null` can be no one else's.
+    fn is_answer(&self, frame: &Frame) -> bool {
+        match frame.envelope().kind {
+            Kind::Response { id, is_error, .. } => {
+                let id = frame.get(id);
+                id.parse() == Ok(self.id) || is_error && id == "null"
+            }
+            Kind::Request { .. } | Kind::Notification { .. } => false,
+        }
+    }
+}
+
+fn error_code(answer: &Frame) -> Option<i64> {
+    message::member(answer.error()?, "code")?.parse().ok()
+}
+
+/// Whether a server does not know what every modern one knows.
+fn is_unknown(discovered: &Frame) -> bool {
+    match error_code(discovered) {
+        Some(code) => code == code::METHOD_NOT_FOUND,
+        None => matches!(detect::evidence(discovered), Evidence::None),
+    }
+}

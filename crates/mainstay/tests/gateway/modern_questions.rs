@@ -1,0 +1,235 @@
+//! Questions of legacy servers to clients without a session: the call waits behind `input_required`
+//! until the client's next attempt brings the answers (2026-07-28, "Multi Round-Trip Requests").
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::text,
+    gateway::{Gateway, until},
+    modern::Modern,
+};
+
+const PATH: &str = "/servers/x/mcp";
+
+/// A client that can be asked everything.
+fn willing(gateway: &Gateway, path: &str) -> Modern {
+    let everything = json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}});
+    Modern::at(gateway, path).able(everything)
+}
+
+async fn legacy(kind: Kind) -> Backend {
+    Backend::start(kind, &["--revisions", "2025-11-25"]).await
+}
+
+/// The questions of a result that is none yet.
+fn questions(result: &Value) -> Vec<(String, Value)> {
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    assert!(result.get("ttlMs").is_none(), "{result}");
+    let requests = result["inputRequests"].as_object().expect("questions");
+    let requests = requests.iter();
+    requests
+        .map(|(key, it)| (key.clone(), it.clone()))
+        .collect()
+}
+
+fn answer(question: &Value) -> Value {
+    match question["method"].as_str() {
+        Some("elicitation/create") => json!({"action": "accept", "content": {"name": "Ada"}}),
+        Some("sampling/createMessage") => {
+            json!({"role": "assistant", "content": {"type": "text", "text": "I am"}, "model": "m"})
+        }
+        Some("roots/list") => json!({"roots": [{"uri": "file:///a"}]}),
+        other => panic!("{other:?} is no question"),
+    }
+}
+
+/// The params of the next attempt, with every question answered.
+fn next(params: &Value, required: &Value) -> Value {
+    let mut params = params.clone();
+    for (key, question) in questions(required) {
+        params["inputResponses"][&key] = answer(&question);
+    }
+    params["requestState"] = required["requestState"].clone();
+    params
+}
+
+over_every_transport! {
+    /// Each round is an attempt of its own, under its own id; the call upstream is one.
+    async fn a_call_goes_on_over_rounds(kind) {
+        let backend = legacy(kind).await.option("serverRequests", "forward");
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, tool) in [(PATH, "ask_in_turn"), ("/mcp", "x__ask_in_turn")] {
+            let client = willing(&gateway, path);
+            let params = json!({"name": tool, "arguments": {"a": 1}});
+            let first = client.result("tools/call", params.clone()).await;
+            let asked = questions(&first);
+            assert_eq!(asked.len(), 1);
+            assert_eq!(asked[0].1["method"], "elicitation/create");
+            assert_eq!(asked[0].1["params"]["message"], "What is your name?");
+            let second = client.result("tools/call", next(&params, &first)).await;
+            let asked = questions(&second);
+            assert_eq!(asked[0].1["method"], "sampling/createMessage");
+            let last = client.result("tools/call", next(&params, &second)).await;
+            assert_eq!(last["resultType"], "complete", "{last}");
+            let said = last.to_string();
+            assert!(said.contains("Ada") && said.contains("I am"), "{said}");
+        }
+        assert_eq!(backend.runs("ask_in_turn"), 2);
+    }
+
+    /// Prompts and resources may ask as well as tools, and ask for several things at once.
+    async fn whatever_may_ask_does(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, PATH);
+        for (method, params) in [
+            ("tools/call", json!({"name": "ask_together"})),
+            ("tools/call", json!({"name": "ask_roots"})),
+            ("tools/call", json!({"name": "ask_url"})),
+            ("prompts/get", json!({"name": "ask_name"})),
+            ("resources/read", json!({"uri": "fake://asked"})),
+        ] {
+            // Those of one round may come in two.
+            let mut result = client.result(method, params.clone()).await;
+            let mut rounds = 0;
+            while result["resultType"] == "input_required" {
+                for (_, question) in questions(&result) {
+                    assert!(question["params"].get("elicitationId").is_none(), "{question}");
+                }
+                result = client.result(method, next(&params, &result)).await;
+                rounds += 1;
+            }
+            assert!((1..=2).contains(&rounds), "{rounds} rounds of {params}");
+            assert_eq!(result["resultType"], "complete");
+        }
+    }
+
+    /// What is not declared is not asked: the server is refused, and its own result passed on.
+    async fn who_declares_nothing_is_asked_nothing(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = Modern::at(&gateway, PATH);
+        let said = client.call("ask", json!({"method": "sampling/createMessage"})).await;
+        assert!(text(&said).contains("-32601"), "{said}");
+        let able = Modern::at(&gateway, PATH).able(json!({"roots": {}}));
+        let said = able.call("ask", json!({"method": "sampling/createMessage"})).await;
+        assert!(text(&said).contains("-32601"), "{said}");
+        let declared = backend.of_method("initialize");
+        let declared = declared.iter().map(|it| &it["params"]["capabilities"]);
+        assert!(declared.clone().any(|it| *it == json!({"roots": {}})));
+        assert!(declared.clone().all(|it| it.get("sampling").is_none()));
+    }
+
+    /// A state that was changed, was given for another call or by nobody is refused, and the call it
+    /// meant goes on waiting.
+    async fn a_state_that_is_not_this_calls_is_refused(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, PATH);
+        let params = json!({"name": "ask_elicitation", "arguments": {"a": 1}});
+        let first = client.result("tools/call", params.clone()).await;
+        let good = next(&params, &first);
+        let state = good["requestState"].as_str().expect("a state").to_owned();
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut params = good.clone();
+            change(&mut params);
+            params
+        };
+        let mut tampered = state.clone();
+        let last = if tampered.pop() == Some('0') { '1' } else { '0' };
+        tampered.push(last);
+        for (method, wrong) in [
+            ("tools/call", with(&|it| it["requestState"] = tampered.clone().into())),
+            ("tools/call", with(&|it| it["requestState"] = "somebody else's".into())),
+            ("tools/call", with(&|it| it["requestState"] = "".into())),
+            ("tools/call", with(&|it| it["arguments"]["a"] = 2.into())),
+            ("tools/call", with(&|it| it["name"] = "ask_sampling".into())),
+            ("prompts/get", with(&|it| it["name"] = "ask_name".into())),
+            ("tools/call", with(&|it| it["requestState"] = 7.into())),
+        ] {
+            let (_, error) = client.error(method, wrong.clone()).await;
+            assert_eq!(error["code"], -32602, "{wrong}");
+        }
+        // The same at another endpoint.
+        let (_, error) = willing(&gateway, "/mcp").error("tools/call", good.clone()).await;
+        assert_eq!(error["code"], -32602);
+        let result = client.result("tools/call", good.clone()).await;
+        assert!(result.to_string().contains("Ada"), "{result}");
+        // It has been answered: never run again.
+        let (_, error) = client.error("tools/call", good).await;
+        assert_eq!(error["code"], -32602);
+        assert_eq!(backend.runs("ask_elicitation"), 1);
+        assert_eq!(backend.runs("ask_sampling"), 0);
+    }
+
+    /// What an attempt leaves out is asked again, and what nobody asked is ignored.
+    async fn a_question_stays_until_it_is_answered(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, PATH);
+        let params = json!({"name": "ask_elicitation"});
+        let first = client.result("tools/call", params.clone()).await;
+        let mut silent = next(&params, &first);
+        silent["inputResponses"] = json!({"nobody": {"action": "accept"}});
+        let again = client.result("tools/call", silent).await;
+        assert_eq!(questions(&again), questions(&first));
+        let result = client.result("tools/call", next(&params, &again)).await;
+        assert_eq!(result["resultType"], "complete");
+        assert_eq!(backend.runs("ask_elicitation"), 1);
+    }
+
+    /// While one call waits for its person, others of the same client ask theirs.
+    async fn calls_wait_beside_each_other(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, PATH);
+        let calls = ["a", "b"].map(|it| json!({"name": "ask_elicitation", "arguments": {"it": it}}));
+        let mut waiting = Vec::new();
+        for params in &calls {
+            let required = client.result("tools/call", params.clone()).await;
+            waiting.push(next(params, &required));
+        }
+        for params in waiting {
+            let result = client.result("tools/call", params).await;
+            assert_eq!(result["resultType"], "complete", "{result}");
+        }
+    }
+
+    /// Who goes away while the call runs on cancels it.
+    async fn a_client_that_leaves_the_second_round_cancels(kind) {
+        let backend = legacy(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = willing(&gateway, PATH);
+        let params = json!({"name": "ask_in_turn"});
+        let first = client.result("tools/call", params.clone()).await;
+        let second = client.result("tools/call", next(&params, &first)).await;
+        gateway.stop().await;
+        assert_eq!(questions(&second).len(), 1);
+        until("the server to be told", || !backend.cancelled().is_empty()).await;
+    }
+}
+
+/// A call whose client does not come back ends, and its state with it.
+#[tokio::test]
+async fn a_call_does_not_wait_for_ever() {
+    let backend = legacy(Kind::Http).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = willing(&gateway, PATH);
+    let params = json!({"name": "ask_elicitation"});
+    let first = client.result("tools/call", params.clone()).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(599)).await;
+    tokio::time::resume();
+    let call = &backend.calls_of("ask_elicitation")[0];
+    assert!(backend.cancelled().is_empty());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    tokio::time::resume();
+    backend.until_cancelled(call).await;
+    let (_, error) = client.error("tools/call", next(&params, &first)).await;
+    assert_eq!(error["code"], -32602);
+    assert_eq!(backend.runs("ask_elicitation"), 1);
+}

@@ -1,0 +1,449 @@
+//! HTTP+SSE downstream, for the clients of revision 2024-11-05 (specification of that revision,
+//! "Transports"): a stream is a session, a POST is a message.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, Stream, cancelled, initialize, value},
+    gateway::{Gateway, until},
+};
+
+const PATHS: [(&str, &str); 2] = [("/sse", "x__"), ("/servers/x/sse", "")];
+const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+
+/// A client whose stream is open.
+struct Sse {
+    stream: Stream,
+    /// Where it posts.
+    message: String,
+    post: Http,
+    next_id: u64,
+}
+
+impl Sse {
+    /// Opens the stream; its first event says where to post.
+    async fn open(gateway: &Gateway, path: &str) -> Self {
+        let mut stream = gateway.stranger(path).listen().await;
+        let message = stream.next().await.expect("an endpoint");
+        Self {
+            stream,
+            post: gateway.stranger(&message),
+            message,
+            next_id: 0,
+        }
+    }
+
+    /// A client that has greeted.
+    async fn greeted(gateway: &Gateway, path: &str) -> Self {
+        let mut client = Self::open(gateway, path).await;
+        client.initialize(LATEST).await;
+        client
+    }
+
+    async fn initialize(&mut self, revision: &str) -> Value {
+        self.accepted(initialize(revision)).await;
+        let answer = self.stream.message().await;
+        assert_eq!(answer["id"], "hello", "{answer}");
+        self.accepted(INITIALIZED).await;
+        answer["result"].clone()
+    }
+
+    async fn accepted(&self, text: impl Into<String>) {
+        let response = self.post.post(text.into()).await;
+        assert_eq!(response.status, StatusCode::ACCEPTED, "{}", response.text);
+    }
+
+    /// Posts a call; returns its id.
+    async fn begin(&mut self, tool: &str, params: Value) -> Value {
+        self.next_id += 1;
+        let mut params = params;
+        params["name"] = tool.into();
+        let call =
+            json!({"jsonrpc": "2.0", "id": self.next_id, "method": "tools/call", "params": params});
+        self.accepted(call.to_string()).await;
+        self.next_id.into()
+    }
+
+    /// All messages up to the response to this request.
+    async fn until_answered(&mut self, id: &Value) -> Vec<Value> {
+        let mut messages = Vec::new();
+        loop {
+            messages.push(self.stream.message().await);
+            if messages.last().is_some_and(|last| last["id"] == *id) {
+                return messages;
+            }
+        }
+    }
+
+    async fn call(&mut self, tool: &str, params: Value) -> Vec<Value> {
+        let id = self.begin(tool, params).await;
+        self.until_answered(&id).await
+    }
+
+    async fn hears(&mut self, tool: &str) {
+        let answer = self
+            .call(tool, json!({"arguments": {"text": "hello"}}))
+            .await;
+        let [answer] = answer.as_slice() else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(answer["result"]["content"][0]["text"], "hello");
+    }
+}
+
+#[tokio::test]
+async fn the_first_event_says_where_to_post() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, _) in PATHS {
+        let (one, two) = tokio::join!(Sse::open(&gateway, path), Sse::open(&gateway, path));
+        assert_eq!(
+            one.stream.headers[header::CONTENT_TYPE],
+            "text/event-stream"
+        );
+        let id = one
+            .message
+            .strip_prefix(&format!("{path}/message?sessionId="));
+        assert!(id.is_some_and(|id| id.len() >= 32), "{}", one.message);
+        assert_ne!(one.message, two.message);
+    }
+}
+
+#[tokio::test]
+async fn any_revision_is_spoken() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, prefix) in PATHS {
+        for revision in REVISIONS {
+            let mut client = Sse::open(&gateway, path).await;
+            let greeting = client.initialize(revision).await;
+            assert_eq!(greeting["protocolVersion"], revision, "{path}");
+            client.hears(&format!("{prefix}echo")).await;
+        }
+    }
+}
+
+over_every_transport! {
+    /// What a server says about a call comes in order, the result last.
+    async fn progress_and_logs_come_before_the_result(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in PATHS {
+            let mut client = Sse::greeted(&gateway, path).await;
+            let params = json!({"arguments": {"steps": 5}, "_meta": {"progressToken": "own"}});
+            let messages = client.call(&format!("{prefix}progress"), params).await;
+            let steps: Vec<_> = messages.iter().map(|it| it["params"]["progress"].as_u64()).collect();
+            assert_eq!(steps, [Some(1), Some(2), Some(3), Some(4), Some(5), None]);
+            assert!(messages[..5].iter().all(|it| it["params"]["progressToken"] == "own"), "{messages:?}");
+
+            let messages = client.call(&format!("{prefix}log"), json!({"arguments": {"n": 3}})).await;
+            let lines: Vec<_> = messages.iter().map(|it| it["params"]["data"].as_str()).collect();
+            assert_eq!(lines, [Some("line 1"), Some("line 2"), Some("line 3"), None]);
+        }
+    }
+
+    /// What is said outside of calls comes on the same stream.
+    async fn changes_are_announced(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, prefix) in PATHS {
+            let mut client = Sse::greeted(&gateway, path).await;
+            let id = client.begin(&format!("{prefix}change_tools"), json!({})).await;
+            let both = [client.stream.message().await, client.stream.message().await];
+            let changed = both.iter().find(|it| it["method"] == "notifications/tools/list_changed");
+            assert!(changed.is_some() && both.iter().any(|it| it["id"] == id), "{both:?}");
+        }
+    }
+
+    async fn a_call_can_be_cancelled(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let mut client = Sse::greeted(&gateway, "/sse").await;
+        let id = client.begin("x__hang", json!({})).await;
+        let upstream = backend.until_called("hang").await;
+        client.accepted(cancelled(&id)).await;
+        backend.until_cancelled(&upstream).await;
+        // Who has cancelled hears no answer (specification, "Cancellation").
+        client.hears("x__echo").await;
+    }
+
+    /// The session is the stream: with it go its calls, its URL, and its session upstream.
+    async fn a_stream_that_closes_ends_its_session(kind) {
+        for (path, prefix) in PATHS {
+            let backend = Backend::start(kind, &[]).await;
+            let gateway = Gateway::of(&[("x", &backend)]).await;
+            let other = gateway.client().await;
+            other.hears("x__echo").await;
+            let mut client = Sse::greeted(&gateway, path).await;
+            client.begin(&format!("{prefix}hang"), json!({})).await;
+            let upstream = backend.until_called("hang").await;
+            let sessions = || match kind {
+                Kind::Stdio => 1,
+                Kind::Http => backend.fake().sessions(),
+                Kind::Sse => backend.fake().streams(),
+            };
+            let Sse { stream, post, .. } = client;
+            drop(stream);
+            if kind == Kind::Http || path == "/sse" {
+                backend.until_cancelled(&upstream).await;
+            }
+            until("the upstream session to end", || sessions() == 1).await;
+            assert_eq!(post.post(PING).await.status, StatusCode::NOT_FOUND);
+            assert_eq!(gateway.sessions(), 1);
+            other.hears("x__echo").await;
+        }
+    }
+}
+
+/// What a server asks comes on the stream, and is answered by a POST.
+#[tokio::test]
+async fn a_server_may_ask() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut client = Sse::open(&gateway, "/servers/x/sse").await;
+    let greeting =
+        initialize(LATEST).replace(r#""capabilities":{}"#, r#""capabilities":{"sampling":{}}"#);
+    client.accepted(greeting).await;
+    client.stream.message().await;
+    let arguments = json!({"method": "sampling/createMessage"});
+    let id = client.begin("ask", json!({"arguments": arguments})).await;
+    let question = client.stream.message().await;
+    assert_eq!(question["method"], "sampling/createMessage");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"model": "m"}});
+    client.accepted(answer.to_string()).await;
+    let answers = client.until_answered(&id).await;
+    assert!(answers[0].to_string().contains("model"), "{answers:?}");
+}
+
+/// Answers find their questions, whatever order they come in.
+#[tokio::test]
+async fn many_calls_share_the_stream() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut client = Sse::greeted(&gateway, "/sse").await;
+    let mut open = std::collections::HashMap::new();
+    for number in 0..50 {
+        let text = format!("number {number}");
+        let id = client
+            .begin("x__echo", json!({"arguments": {"text": text}}))
+            .await;
+        open.insert(id.to_string(), text);
+    }
+    while !open.is_empty() {
+        let answer = client.stream.message().await;
+        let expected = open
+            .remove(&answer["id"].to_string())
+            .expect("asked, and once");
+        assert_eq!(answer["result"]["content"][0]["text"], expected);
+    }
+}
+
+/// Specification, lifecycle: only pings before the handshake, and one handshake.
+#[tokio::test]
+async fn requests_wait_for_the_handshake() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, prefix) in PATHS {
+        let mut client = Sse::open(&gateway, path).await;
+        client.accepted(PING).await;
+        assert_eq!(client.stream.message().await["result"], json!({}));
+        let early = client.call(&format!("{prefix}echo"), json!({})).await;
+        assert_eq!(early[0]["error"]["code"], -32600, "{early:?}");
+        client.initialize(LATEST).await;
+        client.accepted(initialize(LATEST)).await;
+        assert_eq!(client.stream.message().await["error"]["code"], -32600);
+        client.hears(&format!("{prefix}echo")).await;
+    }
+}
+
+#[tokio::test]
+async fn batches_are_taken_where_the_revision_knows_them() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let batch = format!(r#"[{PING},{INITIALIZED},{{"jsonrpc":"2.0","id":2,"method":"ping"}}]"#);
+    for revision in REVISIONS {
+        let mut client = Sse::open(&gateway, "/sse").await;
+        client.initialize(revision).await;
+        let response = client.post.post(batch.clone()).await;
+        if revision == "2025-03-26" {
+            assert_eq!(response.status, StatusCode::ACCEPTED);
+            let answers = client.stream.message().await;
+            let ids: Vec<_> = answers
+                .as_array()
+                .expect("a batch")
+                .iter()
+                .map(|it| &it["id"])
+                .collect();
+            assert_eq!(ids, [1, 2]);
+        } else {
+            assert_eq!(response.status, StatusCode::BAD_REQUEST, "{revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_is_refused_with_a_reason() {
+    let (backend, other) = (Backend::http().await, Backend::http().await);
+    let settings = json!({"http": {"maxBodyBytes": 4096}});
+    let gateway = Gateway::with(&[("x", &backend), ("y", &other)], settings).await;
+    for (path, _) in PATHS {
+        let mut client = Sse::greeted(&gateway, path).await;
+        let send =
+            async |path: &str, method: Method, change: &dyn Fn(&mut HeaderMap), body: &str| {
+                let http = gateway.stranger(path);
+                let mut headers = http.headers("*/*");
+                change(&mut headers);
+                http.send(method, headers, body.to_owned())
+                    .await
+                    .whole()
+                    .await
+            };
+        let set = |name: &'static str, text: &'static str| {
+            move |headers: &mut HeaderMap| {
+                drop(headers.insert(name, HeaderValue::from_static(text)))
+            }
+        };
+        let plain = |_: &mut HeaderMap| {};
+        let message = client.message.clone();
+        let long = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{}"}}}}"#,
+            "x".repeat(5000)
+        );
+
+        for (sent, expected) in [
+            ("{", StatusCode::BAD_REQUEST),
+            ("", StatusCode::BAD_REQUEST),
+            (r#"{"id":1,"method":"ping"}"#, StatusCode::BAD_REQUEST),
+            (long.as_str(), StatusCode::PAYLOAD_TOO_LARGE),
+        ] {
+            let answer = send(&message, Method::POST, &plain, sent).await;
+            assert_eq!(answer.status, expected, "{sent:.20}");
+            assert!(
+                answer.json()["error"]["message"].is_string(),
+                "{}",
+                answer.text
+            );
+        }
+        for (name, text, expected) in [
+            (
+                "content-type",
+                "text/plain",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            ),
+            (
+                "mcp-protocol-version",
+                "1999-12-31",
+                StatusCode::BAD_REQUEST,
+            ),
+            ("host", "evil.example", StatusCode::FORBIDDEN),
+            ("origin", "https://evil.example", StatusCode::FORBIDDEN),
+        ] {
+            let answer = send(&message, Method::POST, &set(name, text), PING).await;
+            assert_eq!(answer.status, expected, "{name}: {text}");
+        }
+        for (name, text, expected) in [
+            ("accept", "application/json", StatusCode::NOT_ACCEPTABLE),
+            ("host", "evil.example", StatusCode::FORBIDDEN),
+            ("mainstay-chain", "a,b,c,d", StatusCode::LOOP_DETECTED),
+        ] {
+            let answer = send(path, Method::GET, &set(name, text), "").await;
+            assert_eq!(answer.status, expected, "{name}: {text}");
+        }
+        // A client that tries Streamable HTTP first learns from 405 that it is not spoken here
+        // (specification, "Backwards Compatibility").
+        for (at, method, allowed) in [
+            (path, Method::POST, "GET"),
+            (path, Method::DELETE, "GET"),
+            (&message, Method::GET, "POST"),
+            (&message, Method::PUT, "POST"),
+        ] {
+            let answer = send(at, method, &plain, PING).await;
+            assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{at}");
+            assert_eq!(answer.headers[header::ALLOW], allowed);
+        }
+        // Unknown, missing, and another endpoint's.
+        let id = message.split_once('?').expect("a query").1;
+        let elsewhere = if path == "/sse" {
+            "/servers/y/sse/message"
+        } else {
+            "/sse/message"
+        };
+        for (at, expected) in [
+            (
+                format!("{path}/message?sessionId=0123456789abcdef0123456789abcdef"),
+                StatusCode::NOT_FOUND,
+            ),
+            (format!("{path}/message"), StatusCode::BAD_REQUEST),
+            (format!("{elsewhere}?{id}"), StatusCode::NOT_FOUND),
+            (
+                format!("/servers/none/sse/message?{id}"),
+                StatusCode::NOT_FOUND,
+            ),
+        ] {
+            assert_eq!(
+                send(&at, Method::POST, &plain, PING).await.status,
+                expected,
+                "{at}"
+            );
+        }
+        assert_eq!(
+            send("/servers/none/sse", Method::GET, &plain, "")
+                .await
+                .status,
+            StatusCode::NOT_FOUND
+        );
+
+        // Nothing of all this was heard on the stream.
+        client.accepted(PING).await;
+        assert_eq!(
+            client.stream.message().await,
+            value(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)
+        );
+    }
+}
+
+/// A client that does not read delays nobody, and whatever it loses, it is no result and no order
+/// (design section 12).
+#[tokio::test]
+async fn a_client_that_does_not_read_loses_no_result() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let other = gateway.client().await;
+    let mut client = Sse::greeted(&gateway, "/sse").await;
+    let token = "t".repeat(4000);
+    let params = json!({"arguments": {"steps": 3000}, "_meta": {"progressToken": token}});
+    let flood = client.begin("x__progress", params).await;
+    let call = client
+        .begin("x__echo", json!({"arguments": {"text": "late"}}))
+        .await;
+    until("the call to run", || backend.fake().runs("echo") == 1).await;
+    other.hears("x__echo").await;
+    let (mut steps, mut answered) = (Vec::new(), Vec::new());
+    while answered.len() < 2 {
+        let message = client.stream.message().await;
+        match message["params"]["progress"].as_u64() {
+            Some(step) => steps.push(step),
+            None => answered.push(message["id"].clone()),
+        }
+    }
+    assert!(answered.contains(&flood) && answered.contains(&call));
+    assert!(steps.is_sorted());
+}
+
+/// T1: at shutdown streams close in order.
+#[tokio::test]
+async fn stopping_closes_the_streams() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut silent = Sse::open(&gateway, "/sse").await;
+    let mut busy = Sse::greeted(&gateway, "/servers/x/sse").await;
+    busy.begin("hang", json!({})).await;
+    backend.until_called("hang").await;
+    gateway.stop().await;
+    assert_eq!(silent.stream.next().await, None);
+    assert_eq!(busy.stream.next().await, None);
+}
