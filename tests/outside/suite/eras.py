@@ -9,10 +9,10 @@ import os
 import subprocess
 import threading
 import uuid
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Unpack
 
 from .stage import HERE, MARK, VENV, Door, Endpoint, Stage, doors, free_port
 
@@ -79,6 +79,7 @@ CLIENTS = [
     Client("Inspector 2", LEGACY, _INSPECTOR),
 ]
 
+Run = tuple[Client, Backend, Door]
 Seen = dict[str, dict]  # by step: {"seen": …} or {"error": …}
 
 
@@ -91,7 +92,7 @@ class Eras:
 
     def __init__(self, stage: Stage):
         self.stage = stage
-        self._runs: dict[tuple[Client, Backend, Door], Future[Seen]] = {}
+        self._runs: dict[Run, Future[Seen] | None] = {}
         self._lanes: list[ThreadPoolExecutor] = []
         self._children: set[subprocess.Popen] = set()
         self._lock = threading.Lock()  # guards the children, and that none is started after the end
@@ -107,17 +108,14 @@ class Eras:
                 stdio = stage.over_stdio(f"eras-{revision}", {name: entries[name] for name in names})
                 found += doors(base, stdio, names)
 
-    def expect(self, client: Client, backend: Backend, door: Door) -> Callable[[], Seen]:
-        """Has the run made some time after the first is asked for; the result waits for it."""
-        key = (client, backend, door)
-        self._runs[key] = None
+    def expect(self, *run: Unpack[Run]):
+        """This run will be asked for, so that it may be made while others are waited for."""
+        self._runs[run] = None
 
-        def seen() -> Seen:
-            if not self._lanes:
-                self._start()
-            return self._runs[key].result()
-
-        return seen
+    def seen(self, *run: Unpack[Run]) -> Seen:
+        if not self._lanes:
+            self._start()
+        return self._runs[run].result()
 
     def close(self):
         with self._lock:
@@ -150,7 +148,7 @@ class Eras:
             "server": backend.name,
             "prefix": door.name(backend.name, ""),
             "legacy": client.revision == LEGACY,
-            "id": uuid.uuid4().hex,
+            "id": uuid.uuid4().hex[:8],  # short, as names are: it becomes part of one
             "url": endpoint.url,
             "command": [endpoint.command, *endpoint.args],
             "env": {"PATH": os.environ["PATH"]} | endpoint.env,

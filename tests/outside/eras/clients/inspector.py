@@ -20,16 +20,8 @@ async def greeting(role: Role):
     return await role.prompt("greet", name="Zoë", language="Deutsch")
 
 
-async def declined(role: Role):
-    """It answers questions by itself, where they come as requests."""
-    return (await role.call("ask_user", text="Who?")).text
-
-
 class Inspector(Role):
-    @property
-    def steps(self):
-        common = {"tools": tools, "structured": structured, "note": note, "greeting": greeting}
-        return common | {"declined": declined} if self.job.legacy else common
+    steps = {"tools": tools, "structured": structured, "note": note, "greeting": greeting}
 
     @asynccontextmanager
     async def connected(self):

@@ -6,7 +6,6 @@ The clients differ in how one asks; `Role` is what the script needs of each of t
 import asyncio
 import json
 import sys
-from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -37,7 +36,7 @@ class Answer:
 
 
 @dataclass
-class Role(ABC):
+class Role:
     """A connected client. Names are the server's own; the prefix is added here."""
 
     job: Job
@@ -48,33 +47,20 @@ class Role(ABC):
     def steps(self) -> dict:
         return STEPS
 
-    @abstractmethod
     def connected(self) -> AbstractAsyncContextManager: ...
-    @abstractmethod
     def revision(self) -> str: ...
-    @abstractmethod
     async def tools(self) -> dict[str, bool]:
         """By name, whether it has an output schema."""
-    @abstractmethod
     async def call(self, tool: str, progress=None, **arguments) -> Answer: ...
-    @abstractmethod
     async def cancel(self, tool: str, **arguments):
         """Calls, and cancels at the first sign of progress."""
-    @abstractmethod
     async def uris(self) -> list[str]: ...
-    @abstractmethod
     async def templates(self) -> list[str]: ...
-    @abstractmethod
     async def read(self, uri: str) -> str: ...
-    @abstractmethod
     async def prompts(self) -> list[str]: ...
-    @abstractmethod
     async def prompt(self, name: str, /, **arguments) -> str: ...
-    @abstractmethod
     async def complete(self, prompt: str, argument: str, start: str) -> list[str]: ...
-    @abstractmethod
     async def want_logs(self): ...
-    @abstractmethod
     def changes(self, uri: str) -> AbstractAsyncContextManager[asyncio.Queue]:
         """Announcements of new tools, as `tools`, and of changes of this resource, as its URI."""
 
