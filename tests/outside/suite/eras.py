@@ -36,11 +36,15 @@ class Backend:
 
 @dataclass(frozen=True)
 class Client:
-    """A client at one revision. Those of 2.x speak both eras: by default they ask which it is."""
+    """A client at one revision. Those of 2.x speak both eras: by default they ask which it is.
+
+    One that is `slow` to start meets one server of the other era, the rest meet all.
+    """
 
     label: str
     revision: str
     program: tuple[str, ...]
+    slow: bool = False
 
     @property
     def title(self) -> str:
@@ -68,15 +72,15 @@ _CLIENT_2 = _node("clients/client2.mjs")
 _INSPECTOR = _python(VENV_2, "clients/inspector.py")
 CLIENTS = [
     Client("PyPI mcp 2", MODERN, _MCP_2),
-    Client("FastMCP 4", MODERN, _FASTMCP),
+    Client("FastMCP 4", MODERN, _FASTMCP, slow=True),
     Client("npm client 2", MODERN, _CLIENT_2),
-    Client("Inspector 2", MODERN, _INSPECTOR),
+    Client("Inspector 2", MODERN, _INSPECTOR, slow=True),
     Client("PyPI mcp 1", LEGACY, _python(VENV, "clients/mcp1.py")),
     Client("PyPI mcp 2", LEGACY, _MCP_2),
-    Client("FastMCP 4", LEGACY, _FASTMCP),
+    Client("FastMCP 4", LEGACY, _FASTMCP, slow=True),
     Client("npm sdk 1", LEGACY, _node("clients/sdk1.mjs")),
     Client("npm client 2", LEGACY, _CLIENT_2),
-    Client("Inspector 2", LEGACY, _INSPECTOR),
+    Client("Inspector 2", LEGACY, _INSPECTOR, slow=True),
 ]
 
 Run = tuple[Client, Backend, Door]

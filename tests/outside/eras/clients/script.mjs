@@ -7,6 +7,7 @@
 export const job = JSON.parse(process.argv[2]);
 export const asked = [];
 const PATIENCE = 20_000; // milliseconds for one step
+const AGAIN = 10;
 const logs = [];
 
 // How the user answers.
@@ -126,12 +127,15 @@ export async function play({ client, revision, wantLogs, changes }) {
       await seen.end();
       return await text(`grown_${job.id}`) === job.id;
     },
+    // Again and again: who stops to listen and starts anew at once is told, too.
     updated: async () => {
-      const seen = await changes(uri('readme'));
-      await call('touch', { uri: uri('readme') });
       let change;
-      do change = await seen.next(); while (change === 'tools');
-      await seen.end();
+      for (let round = 0; round < AGAIN; round++) {
+        const seen = await changes(uri('readme'));
+        await call('touch', { uri: uri('readme') });
+        do change = await seen.next(); while (change === 'tools');
+        await seen.end();
+      }
       return change === uri('readme');
     },
     sampling: asking('ask_model', { text: 'Überlege' }),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 ROOT = "file:///play/r%C3%B6%C3%B6t"
 PATIENCE = 20  # seconds for one step
+AGAIN = 10
 
 
 @dataclass
@@ -154,11 +155,13 @@ async def tools_changed(role: Role):
 
 
 async def updated(role: Role):
+    """Again and again: who stops to listen and starts anew at once is told, too."""
     uri = role.job.uri("readme")
-    async with role.changes(uri) as changes:
-        await role.call("touch", uri=uri)
-        while (change := await changes.get()) == "tools":
-            pass
+    for _ in range(AGAIN):
+        async with role.changes(uri) as changes:
+            await role.call("touch", uri=uri)
+            while (change := await changes.get()) == "tools":
+                pass
     return change == uri
 
 
