@@ -38,7 +38,7 @@ async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
 
 /// Both directions: our name for the client, the server's own for the server. The name is good on any
 /// connection, and two servers' tasks are kept apart by it.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_led_to_its_server() {
     for kind in [Kind::Stdio, Kind::Http] {
         let (x, y) = (
