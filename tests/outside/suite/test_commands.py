@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import cases
 from .check import Check, checks
-from .stage import EVERYTHING, HERE, NODE, NODE_22, Door, Endpoint, Stage
+from .stage import EVERYTHING, HERE, NODE, Door, Endpoint, Stage
 
 MCP_CLI = HERE / ".venv-cli" / "bin" / "mcp-cli"
 PATIENCE = 120  # seconds for one command; `mainstay mcp` starts every server for it
@@ -84,7 +84,7 @@ class Inspector(Program):
             target = [endpoint.url, "--transport", endpoint.transport]
         else:
             target = [self.stage.launcher(endpoint)]
-        return self.run_program(NODE_22, NODE / "mcp-inspector", "--cli", *target, "--method", *question)
+        return self.run_program(NODE / "mcp-inspector", "--cli", *target, "--method", *question)
 
     def tools(self, door: Door) -> list[dict]:
         return self.own(json.loads(self.kept(door, "tools/list"))["tools"], door)
