@@ -4,7 +4,8 @@
 //! program anyway, and starts no thread here.
 
 use std::{
-    env, fs::OpenOptions, io, os::unix::process::CommandExt as _, process::Command, time::Duration,
+    env, ffi::CStr, fs::OpenOptions, io, os::unix::process::CommandExt as _, process::Command,
+    time::Duration,
 };
 
 use rustix::process::{
@@ -18,6 +19,9 @@ use crate::processes::{self, GUARDIAN};
 
 /// What outlives the daemon is asked to end, and has this long before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// What the daemon is called; the guardian has its name from the file.
+const NAME: &CStr = c"mainstay";
 
 /// Splits this process in two. Returns at once in the daemon, and in the guardian after the daemon and
 /// all of its descendants have ended. To be called before there is a second thread.
@@ -36,6 +40,8 @@ pub fn take_post() -> io::Result<Post> {
 fn serve_under(guardian: Pid) -> io::Result<Post> {
     // The signal comes when the guardian's only thread ends.
     set_parent_process_death_signal(Some(Signal::TERM))?;
+    // For `ps` and `top`, which would call us by the path that we were started by: "exe".
+    rustix::thread::set_name(NAME)?;
     Ok(if getppid() == Some(guardian) {
         Post::Daemon
     } else {

@@ -2,7 +2,7 @@
 //! resources that someone wants to hear of (specification 2026-07-28, "Subscriptions").
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -62,8 +62,19 @@ pub struct Listening {
 struct Wanted {
     /// Counts the changes of `uris`.
     generation: u64,
-    /// How many want to hear of each.
-    uris: HashMap<Box<str>, usize>,
+    uris: HashSet<Box<str>>,
+}
+
+/// A resource that somebody would hear of: withdrawn when this is dropped.
+struct Wish<'a> {
+    listening: &'a Listening,
+    uri: &'a str,
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        self.listening.remove(self.uri);
+    }
 }
 
 /// What became of one generation of wishes.
@@ -105,16 +116,19 @@ impl Listening {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one who wants to hear of a resource, and waits for the server's word on it.
+    /// Wants to hear of a resource, and waits for the server's word on it.
     pub async fn add(&self, uri: &str) -> Result<(), Declined> {
         let generation = {
             let mut wanted = self.wanted();
-            let count = wanted.uris.entry(uri.into()).or_default();
-            *count += 1;
-            if *count == 1 {
+            if wanted.uris.insert(uri.into()) {
                 wanted.generation += 1;
             }
             wanted.generation
+        };
+        // Who stops waiting does not want it any more.
+        let wish = Wish {
+            listening: self,
+            uri,
         };
         self.changed.notify_one();
         let mut settled = self.settled.subscribe();
@@ -125,21 +139,15 @@ impl Listening {
             Ok(Err(_)) => Err(Interruption::not_sent(InterruptionKind::Lost).into()),
             Err(_) => Err(Declined::Unacknowledged),
         };
-        if outcome.is_err() {
-            self.remove(uri);
+        if outcome.is_ok() {
+            std::mem::forget(wish);
         }
         outcome
     }
 
-    /// Takes one of them back.
     pub fn remove(&self, uri: &str) {
         let mut wanted = self.wanted();
-        let Some(count) = wanted.uris.get_mut(uri) else {
-            return;
-        };
-        *count -= 1;
-        if *count == 0 {
-            wanted.uris.remove(uri);
+        if wanted.uris.remove(uri) {
             wanted.generation += 1;
             drop(wanted);
             self.changed.notify_one();
@@ -160,7 +168,7 @@ impl Listening {
             }
         }
         let wanted = self.wanted();
-        let mut uris: Vec<String> = wanted.uris.keys().map(|uri| quote(uri)).collect();
+        let mut uris: Vec<String> = wanted.uris.iter().map(|uri| quote(uri)).collect();
         let generation = wanted.generation;
         drop(wanted);
         uris.sort_unstable();
@@ -434,10 +442,8 @@ mod tests {
             ..Capabilities::default()
         });
         for uri in ["x://b", "x://a"] {
-            let mut wanted = listening.wanted();
-            *wanted.uris.entry(uri.into()).or_default() += 2;
+            listening.wanted().uris.insert(uri.into());
         }
-        listening.remove("x://a");
         let filter =
             r#"{"toolsListChanged":true,"resourceSubscriptions":["x://a","x://b"]}"#.to_owned();
         assert_eq!(listening.filter(), (0, Some(filter)));

@@ -189,7 +189,7 @@ impl Session {
     }
 
     /// Has the server tell when this resource changes: by a request of its own, or in the kept
-    /// `subscriptions/listen`. Who asks twice for a resource takes it back twice.
+    /// `subscriptions/listen`.
     pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
         match &self.listening {
             None => self.settle(Method::ResourcesSubscribe, &of(uri)).await,

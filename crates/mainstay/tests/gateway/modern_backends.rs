@@ -194,6 +194,30 @@ over_both_transports! {
         until_subscribed(&one, json!({"fake://text": 1})).await;
     }
 
+    /// A message is in order with its call's answer where one call is in flight. Where there are more and
+    /// the pipe does not say which it belongs to, every client hears it that asked for this server's.
+    async fn log_messages_of_calls_beside_others_are_heard(kind) {
+        let backend = Backend::start(kind, MODERN).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client_at("/servers/x/mcp").await;
+        client.result("logging/setLevel", json!({"level": "info"})).await;
+        let calling = async {
+            backend.until_called("hang").await;
+            let log = json!({"name": "log", "arguments": {"n": 1, "level": "error"}});
+            let said = client.exchange("tools/call", &log.to_string()).await;
+            if let [message, _] = &said[..] {
+                assert!(message.contains("notifications/message"), "{said:?}");
+            } else {
+                let heard = client.listen().await.message().await;
+                assert_eq!(heard["method"], "notifications/message", "{heard}");
+            }
+        };
+        tokio::select! {
+            answer = client.request("tools/call", json!({"name": "hang"})) => panic!("{answer}"),
+            () = calling => {}
+        }
+    }
+
     /// Section 6.8: a request of a modern server is a violation; its call fails, nobody is asked.
     async fn a_request_of_a_modern_server_fails_its_call(kind) {
         let backend = Backend::start(kind, MODERN).await;

@@ -187,6 +187,23 @@ async fn subscriptions_are_shared() {
     }
 }
 
+/// Who comes while another leaves is not silenced by the other's leaving.
+#[tokio::test]
+async fn who_comes_as_another_leaves_hears() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    for (path, prefix) in PATHS {
+        let client = Modern::at(&gateway, path);
+        for _ in 0..50 {
+            let wanted = json!({"resourceSubscriptions": ["fake://text"]});
+            let (mut stream, _, _) = listen(&client, wanted).await;
+            let touch = json!({"uri": "fake://text"});
+            client.call(&format!("{prefix}touch"), touch).await;
+            assert_eq!(stream.message().await["params"]["uri"], "fake://text");
+        }
+    }
+}
+
 /// A stream ends in good order when we stop.
 #[tokio::test]
 async fn stopping_completes_the_streams() {

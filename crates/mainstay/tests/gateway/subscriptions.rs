@@ -97,6 +97,20 @@ over_every_transport! {
         assert_eq!(backend.count(UNSUBSCRIBE), 1);
     }
 
+    /// Taking back and asking again reach the server in this order, or not at all.
+    async fn who_leaves_and_comes_again_hears(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let mut stream = client.listen().await;
+        for _ in 0..50 {
+            subscribe(&client, "fake://text").await;
+            client.call("x__touch", json!({"uri": "fake://text"})).await;
+            hears_of(&mut stream, "fake://text").await;
+            unsubscribe(&client, "fake://text").await;
+        }
+    }
+
     async fn the_end_of_a_session_ends_its_subscriptions(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;

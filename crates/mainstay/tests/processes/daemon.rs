@@ -31,6 +31,17 @@ async fn an_orderly_stop_leaves_nobody() {
     world.assert_deserted();
 }
 
+/// `ps`, `top` and `pidof` find both by the program's name.
+#[tokio::test]
+async fn guardian_and_daemon_have_the_programs_name() {
+    let world = World::new();
+    let mainstay = world.serve_ready(&json!({})).await;
+    for pid in [mainstay.guardian(), mainstay.daemon(&world).pid] {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid()));
+        assert_eq!(name.expect("it runs"), "mainstay\n");
+    }
+}
+
 /// MCPJungle#271: a gateway that was killed leaves its servers behind. The guardian ends as it did.
 #[tokio::test]
 async fn a_killed_daemon_leaves_nobody() {

@@ -324,9 +324,13 @@ impl<'a> Asked<'a> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (hub, session, id) = (self.hub, &session.id, self.id());
         hub.registry.settled().await;
-        if let Some(resource) = hub.owner(&uri.value).map(Resource::from)
-            && hub.subscriptions.has_any(&resource)
-        {
+        let resource = hub.owner(&uri.value).map(Resource::from);
+        // Where nobody knows yet whose it is, nobody leaves it either.
+        let _turn = match &resource {
+            Some(resource) => Some(hub.subscriptions.turn(resource).await),
+            None => None,
+        };
+        if let Some(resource) = resource.filter(|resource| hub.subscriptions.has_any(resource)) {
             hub.subscriptions.add(resource, session, &uri.value);
             return Ok(Reply::result(id, "{}"));
         }
@@ -344,7 +348,7 @@ impl<'a> Asked<'a> {
             return Reply::failure(self.id(), &missing("uri"));
         };
         if let Some(target) = self.hub.owner(&uri.value) {
-            self.hub.leave(&target.into(), &session.id);
+            self.hub.leave(target.into(), &session.id);
         }
         Reply::result(self.id(), "{}")
     }

@@ -19,7 +19,6 @@ use mainstay_core::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-pub use self::errands::{subscribe, unsubscribe};
 use super::{
     ears::Ears,
     listens::Listens,
@@ -54,7 +53,7 @@ pub struct Hub {
     pub calls: Calls,
     pub page_size: Option<usize>,
     pub lineage: Lineage,
-    pub subscriptions: Subscriptions,
+    pub subscriptions: Arc<Subscriptions>,
     /// Clients without a session that listen to all servers.
     pub listens: Listens,
     /// The clients on HTTP+SSE.
@@ -128,7 +127,7 @@ impl Hub {
             calls,
             page_size,
             lineage,
-            subscriptions: Subscriptions::default(),
+            subscriptions: Arc::default(),
             listens: Listens::default(),
             streams: Streams::default(),
             pool: Pool::default(),

@@ -49,7 +49,7 @@ pub struct Pooled {
 #[derive(Debug, Default)]
 pub struct Audience {
     pub listens: Listens,
-    pub subscriptions: Subscriptions,
+    pub subscriptions: Arc<Subscriptions>,
 }
 
 impl Pool {

@@ -2,10 +2,21 @@
 
 use std::{
     collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use mainstay_core::{catalog::Target, ids::ServerName};
+use tokio::time::timeout;
+
+use crate::transport::Session;
+
+/// What it may take to take a subscription back.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Queues for the resources; those that share one by chance wait for each other.
+const TURNS: usize = 64;
 
 /// A resource, as its server knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,13 +37,73 @@ impl From<Target> for Resource {
 /// The URI that each subscribed session used, by session id.
 type Subscribers = HashMap<Box<str>, Box<str>>;
 
-#[derive(Debug, Default)]
-pub struct Subscriptions(Mutex<HashMap<Resource, Subscribers>>);
+#[derive(Debug)]
+pub struct Subscriptions {
+    map: Mutex<HashMap<Resource, Subscribers>>,
+    turns: [tokio::sync::Mutex<()>; TURNS],
+    hasher: RandomState,
+}
+
+/// The right to ask a server about a resource. Two who ask at once might be heard in either order, and
+/// the one who comes would hear nothing because of the one who leaves.
+pub type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self {
+            map: Mutex::default(),
+            turns: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            hasher: RandomState::default(),
+        }
+    }
+}
 
 impl Subscriptions {
     fn map(&self) -> MutexGuard<'_, HashMap<Resource, Subscribers>> {
         // Held for a map operation, never across an await.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else asks a server about this resource.
+    pub async fn turn(&self, resource: &Resource) -> Turn<'_> {
+        let index = self.hasher.hash_one(resource) as usize % TURNS;
+        self.turns[index].lock().await
+    }
+
+    /// Adds who wants to hear; the first one has the server asked, which may refuse.
+    pub async fn join(
+        &self,
+        resource: Resource,
+        session: &str,
+        uri: &str,
+        subscribe: impl AsyncFnOnce() -> bool,
+    ) -> bool {
+        let _turn = self.turn(&resource).await;
+        let joined = self.has_any(&resource) || subscribe().await;
+        if joined {
+            self.add(resource, session, uri);
+        }
+        joined
+    }
+
+    /// Tells a new session of its server, if somebody still wants to hear of a resource.
+    pub async fn renew(&self, resource: &Resource, upstream: &Session) {
+        let _turn = self.turn(resource).await;
+        if self.has_any(resource) {
+            subscribe(upstream, &resource.uri).await;
+        }
+    }
+
+    /// Tells a server that the last one has left, unless somebody else has come meanwhile.
+    pub async fn release(&self, resource: &Resource, upstream: &Session) {
+        let _turn = self.turn(resource).await;
+        if self.has_any(resource) {
+            return;
+        }
+        let released = timeout(RELEASE_LIMIT, upstream.unsubscribe(&resource.uri)).await;
+        if !matches!(released, Ok(Ok(()))) {
+            tracing::debug!(?resource, ?released, "a subscription was not taken back");
+        }
     }
 
     pub fn add(&self, resource: Resource, session: &str, uri: &str) {
@@ -104,6 +175,15 @@ impl Subscriptions {
             .map(|session| (session.clone(), uri.into()))
             .collect()
     }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(upstream: &Session, uri: &str) -> bool {
+    let subscribed = upstream.subscribe(uri).await;
+    if let Err(error) = &subscribed {
+        tracing::debug!(uri, %error, "a resource was not subscribed to");
+    }
+    subscribed.is_ok()
 }
 
 #[cfg(test)]

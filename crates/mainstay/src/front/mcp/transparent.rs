@@ -126,28 +126,27 @@ pub async fn translate(
             session.set_log_level(level);
             return Reply::result(id, "{}");
         }
-        (Some(Method::ResourcesSubscribe), Some(uri))
-            if hub.subscriptions.has_any(&resource(&uri.value)) =>
-        {
+        (Some(Method::ResourcesSubscribe), Some(uri)) => {
+            let resource = resource(&uri.value);
+            let mut reply = Reply::result(id, "{}");
+            let ask = async || {
+                let upstream = Upstream::Shared(Arc::clone(server));
+                reply = answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await;
+                reply.error.is_none()
+            };
             hub.subscriptions
-                .add(resource(&uri.value), &session.id, &uri.value);
-            return Reply::result(id, "{}");
+                .join(resource, &session.id, &uri.value, ask)
+                .await;
+            return reply;
         }
         (Some(Method::ResourcesUnsubscribe), Some(uri)) => {
-            hub.leave(&resource(&uri.value), &session.id);
+            hub.leave(resource(&uri.value), &session.id);
             return Reply::result(id, "{}");
         }
         _ => {}
     }
     let upstream = Upstream::Shared(Arc::clone(server));
-    let reply = answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await;
-    if let (Some(Method::ResourcesSubscribe), Some(uri), None) =
-        (frame.method(), &address.uri, reply.error)
-    {
-        hub.subscriptions
-            .add(resource(&uri.value), &session.id, &uri.value);
-    }
-    reply
+    answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await
 }
 
 /// Forwards a notification, if the upstream session is open: a new one would know nothing of what it

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use mainstay_core::{
     catalog::ListKind,
+    era::LogLevel,
     ids::ServerName,
     message::{self, Method},
 };
@@ -96,20 +97,27 @@ impl Hub {
 
     fn relay(&self, server: &ServerName, notice: &Notice) {
         match notice.method {
-            Method::LogMessage => self.relay_log(&notice.frame),
+            Method::LogMessage => self.relay_log(server, &notice.frame),
             Method::ResourceUpdated => self.relay_update(server, &notice.frame),
             _ => {}
         }
     }
 
-    fn relay_log(&self, frame: &Frame) {
+    /// Tells everyone whom a log message may concern, when nobody knows whose call it is about.
+    fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
-        for session in self.aggregates() {
-            // Without a wish a client sees all (specification, logging: then the server decides).
-            if session
-                .log_level()
-                .is_none_or(|wanted| level.is_none_or(|level| level >= wanted))
-            {
+        let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);
+        for session in self.all() {
+            let hears = match &session.backend {
+                // Without a wish a client sees all (specification, logging: then the server decides).
+                Backend::Aggregate => session.log_level().is_none_or(is_wanted),
+                // This server says only what it was asked for (2026-07-28, "Logging").
+                Backend::Translated(own) => {
+                    own.name == *server && session.log_level().is_some_and(is_wanted)
+                }
+                Backend::Transparent(_) => false,
+            };
+            if hears {
                 session.outbox.push(frame.one_line());
             }
         }

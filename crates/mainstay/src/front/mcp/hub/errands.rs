@@ -10,7 +10,11 @@ use futures_util::future::join_all;
 use mainstay_core::{catalog::Target, era::LogLevel, ids::ServerName};
 
 use super::Hub;
-use crate::{front::mcp::subscriptions::Resource, supervisor::Server, transport::Session};
+use crate::{
+    front::mcp::subscriptions::{Resource, subscribe},
+    supervisor::Server,
+    transport::Session,
+};
 
 /// Owners of unlisted resources that are remembered.
 const MAX_FOUND: usize = 1000;
@@ -18,16 +22,8 @@ const MAX_FOUND: usize = 1000;
 /// How long a request waits for servers to hear which log messages it wants.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
-/// What a shared session's own requests may take.
-const HOUSEKEEPING: Duration = Duration::from_secs(10);
-
-/// What is asked of a server on behalf of all its clients.
-#[derive(Debug)]
-enum Chore {
-    Subscribe(Box<str>),
-    Unsubscribe(Box<str>),
-    LogLevel(LogLevel),
-}
+/// What setting a level may take when nobody waits for it.
+const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 impl Hub {
     /// Whose resource this is, as far as is known.
@@ -78,31 +74,29 @@ impl Hub {
     }
 
     async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
-        let resource = Resource::from(target);
-        if !self.subscriptions.has_any(&resource) {
+        let original = Arc::clone(&target.original);
+        let ask = async || {
             let Some(session) = server.view().session else {
                 return false;
             };
-            if !session.greeting.capabilities.subscribe || !subscribe(&session, &resource.uri).await
-            {
-                return false;
-            }
-        }
-        self.subscriptions.add(resource, stream, uri);
-        true
+            session.greeting.capabilities.subscribe && subscribe(&session, &original).await
+        };
+        self.subscriptions
+            .join(target.into(), stream, uri, ask)
+            .await
     }
 
     /// Ends every subscription of a stream.
     pub fn leave_all(&self, stream: &str) {
         for resource in self.subscriptions.remove_session(stream) {
-            self.unsubscribe(&resource);
+            self.release(resource);
         }
     }
 
     /// Ends one session's subscription, upstream too if it was the last.
-    pub fn leave(&self, resource: &Resource, session: &str) {
-        if self.subscriptions.remove(resource, session) {
-            self.unsubscribe(resource);
+    pub fn leave(&self, resource: Resource, session: &str) {
+        if self.subscriptions.remove(&resource, session) {
+            self.release(resource);
         }
     }
 
@@ -111,41 +105,28 @@ impl Hub {
         if let Ok(server) = self.registry.server(server.as_str()) {
             self.set_log_level(&server);
         }
+        let Some(session) = self.shared_session(server) else {
+            return;
+        };
         for resource in self.subscriptions.of_server(server) {
-            self.housekeep(server, Chore::Subscribe(resource.uri));
+            let (subscriptions, session) = (Arc::clone(&self.subscriptions), Arc::clone(&session));
+            self.calls
+                .in_background(async move { subscriptions.renew(&resource, &session).await });
         }
     }
 
-    /// Tells a server that nobody wants to hear of a resource any more.
-    fn unsubscribe(&self, resource: &Resource) {
-        self.housekeep(&resource.server, Chore::Unsubscribe(resource.uri.clone()));
-    }
-
-    /// Asks something of a server's shared session by ourselves, if it is up; the answer matters to
-    /// nobody.
-    fn housekeep(&self, server: &ServerName, chore: Chore) {
-        let Some(session) = self
-            .registry
-            .server(server.as_str())
-            .ok()
-            .and_then(|server| server.view().session)
-        else {
+    /// Tells a server that nobody wants to hear of a resource any more, if it is up.
+    fn release(&self, resource: Resource) {
+        let Some(session) = self.shared_session(&resource.server) else {
             return;
         };
-        let server = server.clone();
-        self.calls.in_background(async move {
-            let doing = async {
-                match &chore {
-                    Chore::Subscribe(uri) => session.subscribe(uri).await,
-                    Chore::Unsubscribe(uri) => session.unsubscribe(uri).await,
-                    Chore::LogLevel(level) => session.set_log_level(*level).await,
-                }
-            };
-            let done = tokio::time::timeout(HOUSEKEEPING, doing).await;
-            if !matches!(done, Ok(Ok(()))) {
-                tracing::debug!(%server, ?chore, ?done, "the server does not do so");
-            }
-        });
+        let subscriptions = Arc::clone(&self.subscriptions);
+        self.calls
+            .in_background(async move { subscriptions.release(&resource, &session).await });
+    }
+
+    fn shared_session(&self, server: &ServerName) -> Option<Arc<Session>> {
+        self.registry.server(server.as_str()).ok()?.view().session
     }
 
     fn logs_for_requests(&self) -> MutexGuard<'_, Option<LogLevel>> {
@@ -190,29 +171,17 @@ impl Hub {
             .filter_map(|session| session.log_level())
             .chain(for_requests)
             .min();
-        let logs = server
-            .view()
-            .session
-            .is_some_and(|session| session.takes_log_level());
-        if let (Some(level), true) = (level, logs) {
-            self.housekeep(&server.name, Chore::LogLevel(level));
-        }
-    }
-}
-
-/// Has a server tell when a resource changes; says whether it will.
-pub async fn subscribe(session: &Session, uri: &str) -> bool {
-    let subscribed = session.subscribe(uri).await;
-    if let Err(error) = &subscribed {
-        tracing::debug!(uri, %error, "a resource was not subscribed to");
-    }
-    subscribed.is_ok()
-}
-
-/// Takes that back, for what that is worth to the server.
-pub async fn unsubscribe(session: &Session, uri: &str) {
-    let asked = tokio::time::timeout(HOUSEKEEPING, session.unsubscribe(uri)).await;
-    if !matches!(asked, Ok(Ok(()))) {
-        tracing::debug!(uri, "a subscription was not taken back");
+        let session = server.view().session;
+        let logs = session.filter(|session| session.takes_log_level());
+        let (Some(level), Some(session)) = (level, logs) else {
+            return;
+        };
+        let server = server.name.clone();
+        self.calls.in_background(async move {
+            let set = tokio::time::timeout(LOG_LEVEL_LIMIT, session.set_log_level(level)).await;
+            if !matches!(set, Ok(Ok(()))) {
+                tracing::debug!(%server, ?level, ?set, "a log level was not set");
+            }
+        });
     }
 }

@@ -15,11 +15,11 @@ use tokio::{
 use crate::{
     calls::{Calls, Outlet},
     front::mcp::{
-        hub::{Hub, subscribe, unsubscribe},
+        hub::Hub,
         listens::Listen,
         pool::Lease,
         reply::Reply,
-        subscriptions::Resource,
+        subscriptions::{Resource, subscribe},
     },
     transport::{Frame, Session},
 };
@@ -172,12 +172,10 @@ impl Hearing<'_> {
     /// The first to subscribe does so upstream.
     async fn subscribe(&self, session: &Session, uri: &str) -> bool {
         let subscriptions = &self.lease.audience().subscriptions;
-        let resource = self.resource(uri);
-        if !subscriptions.has_any(&resource) && !subscribe(session, uri).await {
-            return false;
-        }
-        subscriptions.add(resource, self.name, uri);
-        true
+        let ask = async || subscribe(session, uri).await;
+        subscriptions
+            .join(self.resource(uri), self.name, uri, ask)
+            .await
     }
 
     /// Brings the session back when it is lost; what happened meanwhile nobody knows.
@@ -194,7 +192,8 @@ impl Hearing<'_> {
             match private.session(Instant::now() + limit).await {
                 Ok(again) => {
                     for uri in uris {
-                        subscribe(&again, uri).await;
+                        let subscriptions = &self.lease.audience().subscriptions;
+                        subscriptions.renew(&self.resource(uri), &again).await;
                     }
                     session = again;
                     pause = LOOK;
@@ -216,9 +215,10 @@ impl Drop for Hearing<'_> {
         let Some(session) = session.filter(|_| !orphans.is_empty()) else {
             return;
         };
+        let subscriptions = Arc::clone(&self.lease.audience().subscriptions);
         self.calls.in_background(async move {
             for resource in orphans {
-                unsubscribe(&session, &resource.uri).await;
+                subscriptions.release(&resource, &session).await;
             }
         });
     }
