@@ -24,7 +24,7 @@ pub struct Origin<'a> {
 pub struct NameTable {
     /// Parallel to the origins given to [`NameTable::build`].
     exposed: Vec<String>,
-    by_name: HashMap<String, usize>,
+    by_name: foldhash::HashMap<String, usize>,
     /// Other spellings; more than one index = ambiguous.
     aliases: HashMap<String, Vec<usize>>,
 }

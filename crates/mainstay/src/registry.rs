@@ -1,8 +1,9 @@
 //! Owns the supervisors, and publishes what all servers offer as one catalog.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
+use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},

@@ -70,7 +70,7 @@ const PACKAGES: &str = "
 
 /// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    normal  -> base64 jsonc-parser memchr serde serde_json sha2 thiserror
+    normal  -> base64 foldhash jsonc-parser memchr serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 

@@ -31,6 +31,18 @@ struct State {
     /// The client is to come back for the rest after this time.
     parting: Option<Duration>,
     reader: Option<Waker>,
+    /// Whether the reader waits for the end, too: one that does not is not woken by it.
+    awaits_end: bool,
+}
+
+impl State {
+    fn wait(&mut self, context: &Context<'_>, awaits_end: bool) {
+        self.awaits_end = awaits_end;
+        let waker = context.waker();
+        if !self.reader.as_ref().is_some_and(|it| it.will_wake(waker)) {
+            self.reader = Some(waker.clone());
+        }
+    }
 }
 
 impl Shared {
@@ -154,7 +166,7 @@ impl Drop for Outlet {
         let reader = {
             let mut state = self.shared.state();
             state.outlets -= 1;
-            if state.outlets > 0 {
+            if state.outlets > 0 || !state.awaits_end {
                 return;
             }
             state.reader.take()
@@ -179,13 +191,7 @@ impl Messages {
         if state.outlets == 0 {
             return Poll::Ready(None);
         }
-        if !state
-            .reader
-            .as_ref()
-            .is_some_and(|reader| reader.will_wake(context.waker()))
-        {
-            state.reader = Some(context.waker().clone());
-        }
+        state.wait(context, true);
         Poll::Pending
     }
 
@@ -201,7 +207,7 @@ impl Messages {
             if !state.unread.is_empty() || state.parting.is_some() {
                 return Poll::Ready(());
             }
-            state.reader = Some(context.waker().clone());
+            state.wait(context, false);
             Poll::Pending
         })
         .await;

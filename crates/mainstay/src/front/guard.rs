@@ -3,11 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::{HeaderMap, Uri, header};
+use http::{HeaderMap, HeaderValue, Uri, header};
 
 /// Which names and origins are served.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
+    /// What most clients say: the address as it stands in our URLs.
+    authority: Option<String>,
     /// Host names beside loopback ones, lower-case, without port.
     hosts: Vec<String>,
     /// Origins beside loopback ones, as browsers send them.
@@ -27,10 +29,13 @@ impl Guard {
     /// A guard for a door at `address`; `*` allows everything.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let mut authority = None;
         if !address.ip().is_unspecified() {
             hosts.push(address.ip().to_string());
+            authority = Some(address.to_string());
         }
         Self {
+            authority,
             hosts,
             origins: origins.to_vec(),
         }
@@ -41,18 +46,21 @@ impl Guard {
         let host = uri
             .authority()
             .map(http::uri::Authority::as_str)
-            .or_else(|| text(headers, header::HOST));
+            .or_else(|| headers.get(header::HOST)?.to_str().ok());
         if !host.is_some_and(|host| self.knows(host)) {
             return Err(Forbidden::Host);
         }
-        match text(headers, header::ORIGIN) {
-            Some(origin) if !self.allows(origin) => Err(Forbidden::Origin),
-            None if headers.contains_key(header::ORIGIN) => Err(Forbidden::Origin),
-            _ => Ok(()),
+        match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
+            None => Ok(()),
+            Some(Ok(origin)) if self.allows(origin) => Ok(()),
+            Some(_) => Err(Forbidden::Origin),
         }
     }
 
     fn knows(&self, host: &str) -> bool {
+        if self.authority.as_deref() == Some(host) {
+            return true;
+        }
         let name = without_port(host).to_ascii_lowercase();
         is_loopback(&name)
             || self
@@ -73,10 +81,6 @@ impl Guard {
                 .iter()
                 .any(|known| known == "*" || known == origin)
     }
-}
-
-fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
 }
 
 /// `[::1]:80` → `::1`, `localhost:80` → `localhost`.

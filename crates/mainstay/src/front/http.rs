@@ -13,17 +13,14 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
-use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
-    time::{Instant, interval_at},
-};
+use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
 use super::{
     guard::Guard,
     mcp::{self, Hub, ResponseBody, Scope, sse},
+    rare::Rare,
 };
 
 /// Connections at once, idle ones included; more wait to be accepted.
@@ -68,7 +65,7 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -108,35 +105,45 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let mut look = interval_at(Instant::now() + IDLE_LOOK, IDLE_LOOK);
-    let (mut seen, mut quiet, mut closing) = (0, 0, false);
-    let ended = loop {
-        tokio::select! {
-            biased;
-            ended = connection.as_mut() => break ended,
-            () = stop.cancelled(), if !closing => {
-                closing = true;
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        leave = Rare::new(reason_to_leave(&requests, &stop)) => match leave {
+            Leave::Now => return,
+            Leave::AfterTheAnswer => {
                 connection.as_mut().graceful_shutdown();
+                connection.await
             }
-            _ = look.tick() => {
-                let now = requests.load(Ordering::Relaxed);
-                quiet = if now == seen { quiet + 1 } else { 0 };
-                seen = now;
-                if seen == 0 {
-                    // It has not even said what it wants.
-                    return;
-                }
-                if quiet == MAX_QUIET_LOOKS && !closing {
-                    // An answer that is still being sent is sent to its end.
-                    closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-            }
-        }
+        },
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
     }
+}
+
+/// How a connection is to be ended by us.
+enum Leave {
+    Now,
+    /// One that is still being sent is sent to its end.
+    AfterTheAnswer,
+}
+
+/// Waits for `stop`, or until nothing has been asked for too long.
+async fn reason_to_leave(requests: &AtomicU64, stop: &CancellationToken) -> Leave {
+    let (mut seen, mut quiet) = (0, 0);
+    while quiet < MAX_QUIET_LOOKS {
+        if stop.run_until_cancelled(sleep(IDLE_LOOK)).await.is_none() {
+            break;
+        }
+        let now = requests.load(Ordering::Relaxed);
+        if now == 0 {
+            // It has not even said what it wants.
+            return Leave::Now;
+        }
+        quiet = if now == seen { quiet + 1 } else { 0 };
+        seen = now;
+    }
+    Leave::AfterTheAnswer
 }
 
 impl Door {

@@ -126,6 +126,16 @@ pub enum Broken {
     Asked,
 }
 
+/// Whose an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressee {
+    Call,
+    /// A call that did not wait for it.
+    GaveUp,
+    /// Doubled or invented.
+    Nobody,
+}
+
 /// All calls in flight on one connection.
 #[derive(Debug, Default)]
 pub struct Pending {
@@ -135,7 +145,7 @@ pub struct Pending {
 
 #[derive(Debug, Default)]
 struct Calls {
-    by_id: HashMap<u64, Arc<Inbox>>,
+    by_id: foldhash::HashMap<u64, Arc<Inbox>>,
     /// Given up here and not answered there: they may still cause questions (design section 9).
     abandoned: HashMap<u64, (Asker, Instant)>,
     ended: bool,
@@ -187,19 +197,21 @@ impl Pending {
         })
     }
 
-    /// Hands an answer to its call; `false` if nobody waits for it (late, doubled or invented).
-    pub fn answer(&self, id: &str, frame: Frame) -> bool {
+    /// Hands an answer to its call.
+    pub fn answer(&self, id: &str, frame: Frame) -> Addressee {
         let Ok(id) = id.parse::<u64>() else {
-            return false;
+            return Addressee::Nobody;
         };
         let mut calls = self.calls();
         let Some(inbox) = calls.by_id.remove(&id) else {
-            calls.abandoned.remove(&id);
-            return false;
+            return match calls.abandoned.remove(&id) {
+                Some(_) => Addressee::GaveUp,
+                None => Addressee::Nobody,
+            };
         };
         drop(calls);
         inbox.push_answer(frame);
-        true
+        Addressee::Call
     }
 
     /// Hands a notification to the request that it names, by a progress token or a subscription's id.
@@ -236,11 +248,14 @@ impl Pending {
         true
     }
 
-    /// Hands a notification that names no call to the only one in flight; gives it back when there
-    /// is none, or more than one.
+    /// Hands a notification that names no call to the only one in flight of a client; gives it back when
+    /// there is none, or more than one.
     pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
         let calls = self.calls();
-        let mut inboxes = calls.by_id.values().filter(|inbox| !inbox.is_subscribed());
+        let mut inboxes = calls
+            .by_id
+            .values()
+            .filter(|inbox| inbox.asker.is_some() && !inbox.is_subscribed());
         match (inboxes.next(), inboxes.next()) {
             (Some(only), None) => {
                 only.push_notification(frame);

@@ -11,7 +11,11 @@ use mainstay_core::{
     message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
 };
 
-use super::{Frame, Question, pending::Pending, session::Link};
+use super::{
+    Frame, Question,
+    pending::{Addressee, Pending},
+    session::Link,
+};
 
 /// A notification of a server that belongs to no call.
 #[derive(Clone, Debug)]
@@ -62,9 +66,16 @@ impl Unasked {
         match frame.envelope().kind {
             Kind::Response { id, .. } => {
                 let id = frame.get(id).to_owned();
-                if !pending.answer(&id, frame) {
-                    // E16, K7: late, doubled or invented.
-                    tracing::warn!(server = %self.server, id, "received a JSON-RPC response with an unknown id");
+                match pending.answer(&id, frame) {
+                    Addressee::Call => {}
+                    // K7
+                    Addressee::GaveUp => {
+                        tracing::debug!(server = %self.server, id, "an answer came too late");
+                    }
+                    // E16
+                    Addressee::Nobody => {
+                        tracing::warn!(server = %self.server, id, "received a JSON-RPC response with an unknown id");
+                    }
                 }
             }
             Kind::Notification {

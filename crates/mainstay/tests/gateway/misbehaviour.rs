@@ -244,8 +244,9 @@ async fn what_is_dropped_is_logged() {
         lines.copied().collect::<Vec<_>>()
     };
     let unknown = saying("unknown id");
-    assert_eq!(unknown.len(), 2, "{lines:#?}");
-    assert!(unknown[1].contains("nobody-asked"), "{unknown:#?}");
+    // An answer that is only late is no misbehaviour.
+    assert_eq!(unknown.len(), 1, "{lines:#?}");
+    assert!(unknown[0].contains("nobody-asked"), "{unknown:#?}");
     assert!(
         !saying("failed to parse JSON-RPC message").is_empty(),
         "{lines:#?}"

@@ -53,7 +53,7 @@ pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply 
                 .unwrap_or_else(|failure| Reply::failure(id, &failure))
         }
         Some(Method::ResourcesUnsubscribe) => asked.unsubscribe(session),
-        Some(Method::SetLevel) => asked.set_level(session),
+        Some(Method::SetLevel) => asked.set_level(session).await,
         _ => answer(asked).await,
     }
 }
@@ -142,8 +142,9 @@ impl<'a> Asked<'a> {
             Err(failure) => return Reply::failure(id, &failure),
         };
         let hub = self.hub;
+        let takes_tasks = self.outlet.client.caller.capabilities.tasks;
         match self.forward(&target, name).await {
-            Ok(answer) if tasks::is_task(&answer.frame) => {
+            Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
                 Reply::answer(id, &hub.tasks.renamed(target.server.as_str(), answer))
             }
             Ok(answer) => Reply::answer(id, &answer),
@@ -353,7 +354,7 @@ impl<'a> Asked<'a> {
         Reply::result(self.id(), "{}")
     }
 
-    fn set_level(self, session: &ClientSession) -> Reply {
+    async fn set_level(self, session: &ClientSession) -> Reply {
         let level = self
             .frame
             .text_param("level")
@@ -366,7 +367,7 @@ impl<'a> Asked<'a> {
             );
         };
         session.set_log_level(level);
-        self.hub.set_log_levels();
+        self.hub.set_log_levels().await;
         Reply::result(self.id(), "{}")
     }
 }

@@ -9,7 +9,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use mainstay_core::{
-    era::Revision,
+    era::{Revision, headers},
     message::{self, Kind},
 };
 
@@ -23,9 +23,12 @@ use super::{
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
+// Made once: a name that is looked for as text is parsed each time.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const CHAIN: HeaderName = HeaderName::from_static(CHAIN_HEADER);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
+pub(super) const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
@@ -282,9 +285,7 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
 /// `id` is what the refusal answers.
 pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
-    let chain = headers
-        .get(CHAIN_HEADER)
-        .and_then(|chain| chain.to_str().ok());
+    let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());
     hub.lineage
         .admit(chain.unwrap_or_default())
         .map_err(|error| {

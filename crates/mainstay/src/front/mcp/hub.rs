@@ -72,7 +72,7 @@ pub struct Hub {
     ended: Mutex<HashSet<Box<str>>>,
     /// Owners of resources that nobody lists, as far as they have been found.
     found: Mutex<HashMap<Box<str>, Target>>,
-    sessions: RwLock<HashMap<Box<str>, Arc<ClientSession>>>,
+    sessions: RwLock<foldhash::HashMap<Box<str>, Arc<ClientSession>>>,
 }
 
 /// Why no session could be opened.

@@ -1,7 +1,6 @@
 //! One client's session: what it negotiated, what it has in flight, what waits to be said to it.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -9,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use foldhash::HashMap;
 use mainstay_core::era::{Caller, LogLevel, Revision};
 use tokio::{sync::oneshot, time::Instant};
 

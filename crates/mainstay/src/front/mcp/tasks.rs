@@ -111,7 +111,7 @@ pub fn is_about_one(method: Method) -> bool {
     )
 }
 
-/// A call's answer, where it is a task.
+/// Whether a call's answer is a task. Only who declares the extension is ever answered with one.
 pub fn is_task(frame: &Frame) -> bool {
     frame.result().is_some_and(tasks::is_task)
 }

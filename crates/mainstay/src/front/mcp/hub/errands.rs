@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::future::join_all;
 use mainstay_core::{catalog::Target, era::LogLevel, ids::ServerName};
+use tokio::sync::oneshot;
 
 use super::Hub;
 use crate::{
@@ -156,32 +157,40 @@ impl Hub {
             .ok();
     }
 
-    /// Asks the servers for the most verbose level that any client wants.
-    pub fn set_log_levels(&self) {
-        for server in self.registry.servers() {
-            self.set_log_level(&server);
-        }
+    /// Asks the servers for the most verbose level that any client wants. A server that takes its time
+    /// holds up no client, and is told all the same.
+    pub async fn set_log_levels(&self) {
+        let servers = self.registry.servers();
+        let told = servers
+            .iter()
+            .filter_map(|server| self.set_log_level(server));
+        tokio::time::timeout(LOG_LEVEL_WAIT, join_all(told))
+            .await
+            .ok();
     }
 
-    fn set_log_level(&self, server: &Arc<Server>) {
+    /// Returns what ends when the server has been told.
+    fn set_log_level(&self, server: &Arc<Server>) -> Option<oneshot::Receiver<()>> {
         let for_requests = *self.logs_for_requests();
-        let level: Option<LogLevel> = self
+        let level: LogLevel = self
             .all()
             .iter()
             .filter_map(|session| session.log_level())
             .chain(for_requests)
-            .min();
-        let session = server.view().session;
-        let logs = session.filter(|session| session.takes_log_level());
-        let (Some(level), Some(session)) = (level, logs) else {
-            return;
-        };
+            .min()?;
+        let session = server.view().session?;
+        if !session.takes_log_level() {
+            return None;
+        }
+        let (telling, told) = oneshot::channel();
         let server = server.name.clone();
         self.calls.in_background(async move {
+            let _telling = telling;
             let set = tokio::time::timeout(LOG_LEVEL_LIMIT, session.set_log_level(level)).await;
             if !matches!(set, Ok(Ok(()))) {
                 tracing::debug!(%server, ?level, ?set, "a log level was not set");
             }
         });
+        Some(told)
     }
 }

@@ -15,7 +15,9 @@ use mainstay_core::{
 use super::{Call, admit, answer, id, refusal};
 use crate::{
     front::mcp::{
-        http::{self as door, Accepts, Answer, HEAD_HOLD, Refusal, SESSION_ID},
+        http::{
+            self as door, Accepts, Answer, HEAD_HOLD, METHOD, PROTOCOL_VERSION, Refusal, SESSION_ID,
+        },
         hub::Hub,
         reply::Reply,
         session::Scope,
@@ -26,23 +28,18 @@ use crate::{
 
 /// Whether a message comes from a client without a session.
 pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
-    let version = headers.get(headers::VERSION);
+    let version = headers.get(PROTOCOL_VERSION);
     // One that is no text is no revision's name either.
     let version = version.map(|version| version.to_str().unwrap_or_default());
-    modern::is_modern(
-        frame.envelope(),
-        version,
-        headers.contains_key(headers::METHOD),
-    )
+    modern::is_modern(frame.envelope(), version, headers.contains_key(METHOD))
 }
 
 /// Whether someone without a session wants what only a session has.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
-    let version = headers.get(headers::VERSION);
-    let version = version.and_then(|version| version.to_str().ok());
+    let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
         && !headers.contains_key(SESSION_ID)
-        && version.is_some_and(modern::is_spoken)
+        && version().is_some_and(modern::is_spoken)
 }
 
 /// Serves one message.
