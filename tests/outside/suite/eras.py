@@ -96,8 +96,8 @@ class Eras:
 
     def __init__(self, stage: Stage):
         self.stage = stage
-        self._runs: dict[Run, Future[Seen] | None] = {}
-        self._lanes: list[ThreadPoolExecutor] = []
+        self._runs: dict[Run, Future[Seen]] = {}
+        self._lanes = {backend: ThreadPoolExecutor(1) for backend in BACKENDS}
         self._children: set[subprocess.Popen] = set()
         self._lock = threading.Lock()  # guards the children, and that none is started after the end
         self._over = False
@@ -111,14 +111,13 @@ class Eras:
                 names = [backend.name for backend in BACKENDS if backend.revision == revision]
                 stdio = stage.over_stdio(f"eras-{revision}", {name: entries[name] for name in names})
                 found += doors(base, stdio, names)
+        stage.on_exit(self.close)
 
     def expect(self, *run: Unpack[Run]):
-        """This run will be asked for, so that it may be made while others are waited for."""
-        self._runs[run] = None
+        """Has this run made as soon as its backend is free, while other tests go on."""
+        self._runs[run] = self._lanes[run[1]].submit(self._run, *run)
 
     def seen(self, *run: Unpack[Run]) -> Seen:
-        if not self._lanes:
-            self._start()
         return self._runs[run].result()
 
     def close(self):
@@ -126,15 +125,8 @@ class Eras:
             self._over = True
             for child in self._children:
                 child.kill()
-        for lane in self._lanes:
+        for lane in self._lanes.values():
             lane.shutdown(cancel_futures=True)
-
-    def _start(self):
-        self.stage.on_exit(self.close)
-        lanes = {backend: ThreadPoolExecutor(1) for backend in BACKENDS}
-        self._lanes += lanes.values()
-        for key in self._runs:
-            self._runs[key] = lanes[key[1]].submit(self._run, *key)
 
     def _endpoint(self, backend: Backend) -> Endpoint:
         command, *arguments = *backend.program, backend.name
