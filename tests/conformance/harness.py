@@ -244,13 +244,13 @@ def line(side, check):
 class Table:
     """A row for each scenario, with what is wrong below it, and a summary."""
 
-    def __init__(self, columns, details):
-        self.columns, self.details = columns, details
+    def __init__(self, columns):
+        self.columns = columns
         self.statuses = {}
-        self.wrong = self.owed = 0
+        self.wrong = 0
 
-    def row(self, revision, scenario, checks, faults, different, owed):
-        """`checks` by column; faults are the direct run's own; what is different may be owed, for a reason."""
+    def row(self, revision, scenario, checks, faults, different):
+        """`checks` by column; faults are the direct run's own."""
         if revision not in self.statuses:
             print()
             self.line(revision, self.columns)
@@ -258,17 +258,10 @@ class Table:
         statuses = [Counter(check["status"] for check in checks[column]) for column in self.columns]
         for column, counted in zip(self.columns, statuses):
             self.statuses[revision][column] += counted
-        if faults:
-            verdict = "FAILED"
-        elif different:
-            verdict = f"owed: {owed}" if owed else "DIFFERS"
-        else:
-            verdict = "ok; no longer owed" if owed else "ok"
-        pardoned = owed and not faults
-        self.owed += bool(different and pardoned)
-        self.wrong += bool(faults or different and not pardoned)
+        verdict = "FAILED" if faults else "DIFFERS" if different else "ok"
+        self.wrong += verdict != "ok"
         self.line(f"  {scenario}", map(fraction, statuses), verdict)
-        for problem in faults + different if self.details or not pardoned else []:
+        for problem in faults + different:
             print(f"      {problem}")
 
     def conclude(self, what):
@@ -277,8 +270,7 @@ class Table:
         self.line("passed", self.columns)
         for revision, statuses in self.statuses.items():
             self.line(f"  {revision}", [fraction(statuses[column]) for column in self.columns])
-        later = f", {self.owed} owed by a later version" if self.owed else ""
-        print(f"\n{what}: {self.wrong} scenarios wrong{later}: {'FAILED' if self.wrong else 'ok'}")
+        print(f"\n{what}: {self.wrong} scenarios wrong: {'FAILED' if self.wrong else 'ok'}")
         return not self.wrong
 
     def line(self, words, cells, verdict=""):

@@ -5,11 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Era, Revision};
+use super::{Era, Revision, tasks::EXTENSION as TASKS};
 use crate::message::{self, Method, Object, meta::SERVER_INFO};
-
-/// The name of the tasks extension.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What a server declared that a gateway must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,9 @@ pub struct Filter {
     pub resources: bool,
     /// Resources whose updates are wanted.
     pub uris: Vec<String>,
+    /// It names tasks, which takes their extension; none is told of here, but in the answers to
+    /// `tasks/get`.
+    pub names_tasks: bool,
 }
 
 impl Filter {
@@ -37,6 +40,7 @@ impl Filter {
             prompts: flag("promptsListChanged"),
             resources: flag("resourcesListChanged"),
             uris,
+            names_tasks: wanted.contains_key("taskIds"),
         })
     }
 
@@ -52,6 +56,7 @@ impl Filter {
             } else {
                 Vec::new()
             },
+            names_tasks: false,
         }
     }
 

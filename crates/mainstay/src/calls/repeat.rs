@@ -21,6 +21,7 @@ pub fn is_repeatable(request: &Request, server: &Server) -> bool {
             | Method::ResourceTemplatesList
             | Method::ResourcesRead
             | Method::Complete
+            | Method::TasksGet
             | Method::Ping,
         ) => true,
         _ => false,

@@ -115,7 +115,8 @@ impl Frame {
         message::member(&self.text, "params")
     }
 
-    fn param_span(&self, path: &[&str]) -> Option<Span> {
+    /// Where `params.<path>` stands.
+    pub fn param_span(&self, path: &[&str]) -> Option<Span> {
         let params = message::locate(&self.text, Span::whole(&self.text), &["params"])?;
         message::locate(&self.text, params, path)
     }

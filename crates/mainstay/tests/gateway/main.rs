@@ -69,4 +69,5 @@ mod resumption;
 mod sse;
 mod start;
 mod subscriptions;
+mod tasks;
 mod twice;

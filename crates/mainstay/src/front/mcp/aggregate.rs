@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::{
     hub::Hub, modern::UNKNOWN_STATE, reply::Reply, session::ClientSession, subscriptions::Resource,
+    tasks,
 };
 use crate::{
     calls::{Answer, Outlet, Request, Upstream},
@@ -24,7 +25,7 @@ use crate::{
 };
 
 const METHOD_NOT_FOUND: i64 = -32601;
-const INVALID_PARAMS: i64 = -32602;
+pub const INVALID_PARAMS: i64 = -32602;
 
 /// What a modern list says of itself. It changes whenever any server does, and a server may be missing:
 /// who wants to keep it listens for changes.
@@ -70,6 +71,9 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
         Method::ToolsCall => return asked.call_tool().await,
         Method::PromptsGet => asked.get_prompt().await,
         Method::Complete => asked.complete().await,
+        _ if asked.era() == Era::Modern && tasks::is_about_one(method) => {
+            return asked.task().await;
+        }
         Method::ResourcesRead => asked.resource().await.map(|(_, answer)| answer),
         _ => return Reply::unknown_method(id, &frame.method_name()),
     };
@@ -80,7 +84,7 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
 }
 
 impl<'a> Asked<'a> {
-    fn id(&self) -> &'a str {
+    pub(super) fn id(&self) -> &'a str {
         match self.frame.envelope().kind {
             message::Kind::Request { id, .. } => self.frame.get(id),
             _ => "null",
@@ -137,7 +141,11 @@ impl<'a> Asked<'a> {
             Ok(target) => target,
             Err(failure) => return Reply::failure(id, &failure),
         };
+        let hub = self.hub;
         match self.forward(&target, name).await {
+            Ok(answer) if tasks::is_task(&answer.frame) => {
+                Reply::answer(id, &hub.tasks.renamed(target.server.as_str(), answer))
+            }
             Ok(answer) => Reply::answer(id, &answer),
             Err(failure) => Reply::tool_failure(id, &failure, era),
         }
@@ -246,7 +254,11 @@ impl<'a> Asked<'a> {
     }
 
     /// Calls the target, with the exposed text replaced by its own.
-    async fn forward(self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
+    pub(super) async fn forward(
+        self,
+        target: &Target,
+        exposed: &Text<'_>,
+    ) -> Result<Answer, Failure> {
         let server = self.hub.registry.named(&target.server).ok_or_else(|| {
             Failure::new(FailureKind::ServerNotFound, "the server has gone")
                 .of_server(&target.server)

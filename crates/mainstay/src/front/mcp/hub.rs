@@ -30,6 +30,7 @@ use super::{
     session::{Backend, ClientSession, Scope},
     sse::Streams,
     subscriptions::Subscriptions,
+    tasks::TaskIds,
     transparent,
 };
 use crate::{
@@ -65,6 +66,8 @@ pub struct Hub {
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
+    /// Names for the tasks of servers.
+    pub tasks: TaskIds,
     seal: Seal,
     /// Sessions of earlier runs that have ended in this one: they are not revived again.
     ended: Mutex<HashSet<Box<str>>>,
@@ -118,6 +121,7 @@ impl Hub {
         seal: Seal,
     ) -> Self {
         Self {
+            tasks: seal.task_ids(),
             seal,
             ended: Mutex::default(),
             registry,
@@ -261,6 +265,14 @@ impl Hub {
             server_info: json!({"name": "mainstay", "title": "Mainstay", "version": env!("CARGO_PKG_VERSION")}),
             instructions: (!instructions.is_empty()).then(|| instructions.join("\n\n")),
         }
+    }
+
+    /// Whether a call may become a task: there is a server that has them.
+    pub fn has_tasks(&self) -> bool {
+        self.registry.servers().iter().any(|server| {
+            let session = server.view().session;
+            session.is_some_and(|session| session.greeting.capabilities.tasks)
+        })
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {

@@ -21,6 +21,7 @@ pub mod sse;
 mod sse_body;
 pub mod stdio;
 mod subscriptions;
+mod tasks;
 mod transparent;
 
 pub use self::{hub::Hub, seal::Seal, session::Scope, sse_body::ResponseBody};

@@ -1,7 +1,7 @@
 //! What a request is answered with.
 
 use mainstay_core::{
-    era::{Era, code, result},
+    era::{Era, code, result, tasks},
     failure::{Failure, FailureKind},
     message::{self, Method},
 };
@@ -44,6 +44,16 @@ impl Reply {
             error: Some(code),
             ..Self::plain(text)
         }
+    }
+
+    /// The extension that this takes is not declared by the client (SEP-2663).
+    pub fn tasks_undeclared(id: &str) -> Self {
+        let (text, data) = tasks::undeclared();
+        let code = code::MISSING_CAPABILITY;
+        Self::of_error(
+            message::error_response(Some(id), code, text, Some(&data)),
+            code,
+        )
     }
 
     pub fn unknown_method(id: &str, name: &str) -> Self {

@@ -14,6 +14,8 @@ use mainstay_core::{
 };
 use sha2::Sha256;
 
+use super::tasks::TaskIds;
+
 /// Bytes of the seal that an id carries.
 const SEAL: usize = 8;
 
@@ -49,6 +51,11 @@ impl Seal {
             .unwrap_or_default();
         let run = u64::try_from(since.as_millis()).unwrap_or_default();
         Self { key, run }
+    }
+
+    /// Names of tasks that later runs know, too.
+    pub fn task_ids(&self) -> TaskIds {
+        TaskIds::new(self.key.clone())
     }
 
     /// A new id.

@@ -1,6 +1,6 @@
 //! Answers to `server/discover` that are ours.
 
-use mainstay_core::era::{discovery, modern};
+use mainstay_core::era::{discovery, modern, tasks};
 use serde_json::json;
 
 use crate::front::mcp::hub::Hub;
@@ -8,10 +8,14 @@ use crate::front::mcp::hub::Hub;
 /// What the gateway offers of all servers.
 pub fn of_all(hub: &Hub) -> String {
     let offer = hub.offer();
+    let mut capabilities = offer.capabilities;
+    if hub.has_tasks() {
+        capabilities["extensions"] = tasks::capability()["extensions"].take();
+    }
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": modern::supported_versions(),
-        "capabilities": offer.capabilities,
+        "capabilities": capabilities,
         "_meta": {"io.modelcontextprotocol/serverInfo": offer.server_info},
         "ttlMs": 0,
         "cacheScope": "private",

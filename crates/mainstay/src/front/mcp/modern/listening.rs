@@ -79,6 +79,10 @@ pub async fn of_all(asked: Asked<'_>) -> Reply {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
+    let has_tasks = asked.outlet.client.caller.capabilities.tasks;
+    if wanted.names_tasks && !has_tasks {
+        return Reply::tasks_undeclared(asked.id());
+    }
     let hub = Arc::clone(asked.hub);
     let name = hub.listens.name();
     // Undone when this is dropped.

@@ -1,0 +1,154 @@
+//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663; protocol brief, section 2, "Tasks").
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::text,
+    gateway::{Gateway, soon},
+    modern::Modern,
+};
+
+const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// A client that declares the extension, at the aggregate.
+fn able(gateway: &Gateway) -> Modern {
+    Modern::at(gateway, "/mcp").able(json!({"extensions": {EXTENSION: {}}}))
+}
+
+fn id(task: &Value) -> String {
+    task["taskId"].as_str().expect("a task's name").to_owned()
+}
+
+/// The task once it has this status.
+async fn until_status(client: &Modern, id: &str, status: &str) -> Value {
+    let reached = async {
+        loop {
+            let task = client.result("tasks/get", json!({"taskId": id})).await;
+            assert_eq!(task["taskId"], id, "{task}");
+            if task["status"] == status {
+                return task;
+            }
+        }
+    };
+    soon(&format!("status {status}"), reached).await
+}
+
+/// Both directions: our name for the client, the server's own for the server. The name is good on any
+/// connection, and two servers' tasks are kept apart by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_led_to_its_server() {
+    for kind in [Kind::Stdio, Kind::Http] {
+        let (x, y) = (
+            Backend::start(kind, TASKS).await,
+            Backend::start(kind, TASKS).await,
+        );
+        let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+        let client = able(&gateway);
+        for (server, backend) in [("x", &x), ("y", &y)] {
+            let tool = format!("{server}__task");
+            let created = client.call(&tool, json!({"ms": 1})).await;
+            assert_eq!(created["resultType"], "task", "{created}");
+            let name = id(&created);
+            let other = able(&gateway);
+            let done = until_status(&other, &name, "completed").await;
+            assert_eq!(done["resultType"], "complete", "{done}");
+            assert_eq!(text(&done["result"]), "the task is done");
+            for get in backend.of_method("tasks/get") {
+                let own = get["params"]["taskId"].as_str().expect("a name");
+                assert!(name.len() > own.len() + 32 && name.ends_with(own), "{name}");
+            }
+            assert_eq!(backend.runs("task"), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_answered_and_cancelled() {
+    let backend = Backend::start(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = able(&gateway);
+    let asking = id(&client.call("x__task", json!({"ask": true})).await);
+    let task = until_status(&client, &asking, "input_required").await;
+    let (key, _) = task["inputRequests"]
+        .as_object()
+        .and_then(|requests| requests.iter().next())
+        .expect("a question");
+    let answers = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
+    let update = json!({"taskId": asking, "inputResponses": answers});
+    client.result("tasks/update", update).await;
+    let done = until_status(&client, &asking, "completed").await;
+    assert!(text(&done["result"]).contains("Ada"), "{done}");
+
+    let long = id(&client.call("x__task", json!({"ms": 600_000})).await);
+    client.result("tasks/cancel", json!({"taskId": long})).await;
+    until_status(&client, &long, "cancelled").await;
+
+    let failing = id(&client.call("x__task", json!({"fail": true})).await);
+    let failed = until_status(&client, &failing, "failed").await;
+    assert_eq!(failed["error"]["code"], -32603);
+}
+
+/// Section 5: no name but one of ours is known, nothing goes without the extension, and what the
+/// extension does not have is unknown. The server sees nothing of it.
+#[tokio::test]
+async fn what_is_no_request_about_a_task_is_refused() {
+    let backend = Backend::start(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = able(&gateway);
+    let name = id(&client.call("x__task", json!({"ms": 600_000})).await);
+    let own = name.split_once('/').expect("a server").1;
+    let forged = format!("{}-x/{own}", "0".repeat(32));
+    let other = name.replacen("-x/", "-y/", 1);
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        for bad in ["", own, &forged, &other, &name[1..]] {
+            let params = json!({"taskId": bad, "inputResponses": {}});
+            let (_, error) = client.error(method, params).await;
+            assert_eq!(error["code"], -32602, "{method} {bad}");
+        }
+        let (_, error) = client.error(method, json!({})).await;
+        assert_eq!(error["code"], -32602, "{method}");
+        let unable = Modern::at(&gateway, "/mcp");
+        let (status, error) = unable.error(method, json!({"taskId": name})).await;
+        assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{method}");
+        let required = &error["data"]["requiredCapabilities"];
+        assert_eq!(*required, json!({"extensions": {EXTENSION: {}}}));
+        let mut request = client.request(method, json!({"taskId": name}));
+        let wrong = http::HeaderValue::from_static("another");
+        request.0.insert("mcp-name", wrong);
+        let response = client.send(request).await.whole().await;
+        assert_eq!(response.json()["error"]["code"], -32020, "{method}");
+        assert_eq!(backend.count(method), 0);
+    }
+    for method in ["tasks/result", "tasks/list"] {
+        let (status, error) = client.error(method, json!({"taskId": name})).await;
+        assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{method}");
+    }
+    // The server's own refusal.
+    let params = json!({"name": "x__task", "arguments": {}});
+    let unable = Modern::at(&gateway, "/mcp");
+    let (status, error) = unable.error("tools/call", params).await;
+    assert_eq!((status, &error["code"]), (400, &json!(-32021)));
+    let listen = json!({"notifications": {"taskIds": [name]}});
+    let (_, error) = unable.error("subscriptions/listen", listen).await;
+    assert_eq!(error["code"], -32021);
+}
+
+#[tokio::test]
+async fn the_extension_is_offered_where_a_server_has_it() {
+    let (with, without) = (
+        Backend::start(Kind::Http, TASKS).await,
+        Backend::start(Kind::Http, &["--revisions", "2026-07-28"]).await,
+    );
+    for (servers, offered) in [
+        (&[("y", &without)][..], Value::Null),
+        (&[("x", &with), ("y", &without)][..], json!({})),
+    ] {
+        let gateway = Gateway::of(servers).await;
+        let client = Modern::at(&gateway, "/mcp");
+        let found = client.result("server/discover", json!({})).await;
+        assert_eq!(found["capabilities"]["extensions"][EXTENSION], offered);
+    }
+}
