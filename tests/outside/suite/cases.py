@@ -31,8 +31,8 @@ def calls(stage: Stage, server: str) -> list[Call]:
 
 
 def one_call(stage: Stage, server: str) -> Call:
-    """A single call that changes nothing, for clients that start anew for each."""
-    wanted = {"files": "read_text_file", "memory": "read_graph", "time": "convert_time", "git": "git_log"}
+    """A single call that succeeds and changes nothing, for clients that start anew for each."""
+    wanted = {"files": "read_media_file", "memory": "read_graph", "time": "convert_time", "git": "git_log"}
     tool = wanted.get(server, "get-structured-content")
     return next(call for call in calls(stage, server) if call.tool == tool)
 

@@ -10,12 +10,15 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 NODE = HERE / "node_modules" / ".bin"
+# The Inspector needs Node 22, which npm brings where it has one for this machine.
+NODE_22 = NODE / "node" if (NODE / "node").exists() else "node"
 VENV = HERE / ".venv" / "bin"
 PATIENCE = 90  # seconds for a start on a loaded machine
 
@@ -63,10 +66,11 @@ class Stage:
     """Everything a run needs, under one temporary folder. Use it as a context manager."""
 
     def __init__(self, mainstay: Path | None):
-        self._mainstay = mainstay
+        self.mainstay = mainstay
         self._held = ExitStack()
         self.mark = uuid.uuid4().hex
-        self.daemon: subprocess.Popen | None = None
+        self.daemons: dict[str, subprocess.Popen] = {}
+        self.reports: list[object] = []  # printed after the run
         # Connections that tests share because opening them starts every server anew.
         self.shared: dict[Endpoint, AbstractContextManager] = {}
 
@@ -79,7 +83,7 @@ class Stage:
             self.servers = self._servers()
             self.reset()
             self.direct = Door("direct", self.servers)
-            self.doors = self._open_doors() if self._mainstay else [Door("again", self.servers)]
+            self.doors = self._open_doors() if self.mainstay else [Door("again", self.servers)]
             self._held = self._held.pop_all()
         return self
 
@@ -102,6 +106,9 @@ class Stage:
         }
         line = json.dumps(known, ensure_ascii=False) + "\n"
         (self.folder / "memory.jsonl").write_text(line, "utf-8")
+
+    def on_exit(self, close: Callable[[], None]):
+        self._held.callback(close)
 
     def launcher(self, endpoint: Endpoint) -> str:
         """One word that runs the endpoint's command, for clients that cannot tell its options from theirs."""
@@ -127,10 +134,34 @@ class Stage:
                 continue  # gone meanwhile
         return found
 
-    def stop_daemon(self) -> int:
-        """Asks Mainstay to end and returns its exit code."""
-        self.daemon.send_signal(signal.SIGTERM)
-        return self.daemon.wait(30)
+    def stop_daemons(self) -> dict[str, int]:
+        """Asks each Mainstay to end and returns their exit codes."""
+        for daemon in self.daemons.values():
+            daemon.send_signal(signal.SIGTERM)
+        return {name: daemon.wait(30) for name, daemon in self.daemons.items()}
+
+    def serve(self, name: str, entries: dict[str, dict]) -> str:
+        """Starts a Mainstay in front of these servers; returns its address."""
+        port = free_port()
+        listen = ["--listen", f"127.0.0.1:{port}"]
+        command = [self.mainstay, "serve", "--config", self._config(name, entries), *listen]
+        home = {"MAINSTAY_HOME": str(self.folder / name)}
+        self.daemons[name] = self.launch(name, command, port, home)
+        self._await_ready(name, port)
+        return f"http://127.0.0.1:{port}"
+
+    def over_stdio(self, name: str, entries: dict[str, dict]) -> Endpoint:
+        """The command that runs a Mainstay in front of these servers."""
+        home = str(self.folder / f"{name}-stdio")
+        arguments = ("mcp", "--config", str(self._config(name, entries)))
+        return Endpoint(str(self.mainstay), arguments, {"MAINSTAY_HOME": home, MARK: self.mark})
+
+    def _config(self, name: str, entries: dict[str, dict]) -> Path:
+        config = self.folder / f"{name}.json"
+        # Lists wait for servers that start slowly when the machine is busy.
+        wait = {"waitMs": PATIENCE * 1000}
+        config.write_text(json.dumps({"startup": wait, "mcpServers": entries}, indent=2))
+        return config
 
     def log(self, name: str) -> str:
         text = (self.folder / f"{name}.log").read_text("utf-8", "replace")
@@ -144,8 +175,8 @@ class Stage:
         everything = NODE / "mcp-server-everything"
         streamable, sse = free_port(), free_port()
         self._started: set[int] = set()
-        self._launch("every-http", [everything, "streamableHttp"], streamable)
-        self._launch("every-sse", [everything, "sse"], sse)
+        self.launch("every-http", [everything, "streamableHttp"], streamable)
+        self.launch("every-sse", [everything, "sse"], sse)
 
         def child(command: Path, *args, **env):
             return Endpoint(str(command), tuple(map(str, args)), env | {MARK: self.mark})
@@ -163,35 +194,12 @@ class Stage:
         }
 
     def _open_doors(self) -> list[Door]:
-        config = self.folder / "config.json"
         entries = {name: server.entry() for name, server in self.servers.items()}
         # One of the two URLs is pinned; the other's transport has to be found out.
         entries["every-http"]["type"] = "streamable-http"
-        # Lists wait for servers that start slowly when the machine is busy.
-        wait = {"waitMs": PATIENCE * 1000}
-        config.write_text(json.dumps({"startup": wait, "mcpServers": entries}, indent=2))
-        port = free_port()
-        base = f"http://127.0.0.1:{port}"
-        serve = [self._mainstay, "serve", "--config", config, "--listen", f"127.0.0.1:{port}"]
-        home = {"MAINSTAY_HOME": str(self.folder / "daemon")}
-        self.daemon = self._launch("mainstay", serve, port, home)
-        self._await_ready(port)
+        return doors(self.serve("mainstay", entries), self.over_stdio("mainstay", entries), self.servers)
 
-        def web(path: str):
-            return Endpoint(url=base + path, transport="http")
-
-        stdio = Endpoint(
-            str(self._mainstay),
-            ("mcp", "--config", str(config)),
-            {"MAINSTAY_HOME": str(self.folder / "stdio"), MARK: self.mark},
-        )
-        return [
-            Door("/mcp", {name: web("/mcp") for name in self.servers}, prefixed=True),
-            Door("/servers/NAME/mcp", {name: web(f"/servers/{name}/mcp") for name in self.servers}),
-            Door("mainstay mcp", {name: stdio for name in self.servers}, prefixed=True),
-        ]
-
-    def _await_ready(self, port: int):
+    def _await_ready(self, name: str, port: int):
         end = time.monotonic() + PATIENCE
         seen = "no answer"
         while time.monotonic() < end:
@@ -204,14 +212,14 @@ class Stage:
                     return
             except OSError as error:
                 seen = str(error)
-                if self.daemon.poll() is not None:
+                if self.daemons[name].poll() is not None:
                     break
             finally:
                 connection.close()
             time.sleep(0.1)
-        raise StartError(f"/readyz never was 200: {seen}\n{self.log('mainstay')}")
+        raise StartError(f"/readyz never was 200: {seen}\n{self.log(name)}")
 
-    def _launch(self, name: str, command: list, port: int, env: dict | None = None):
+    def launch(self, name: str, command: list, port: int, env: dict | None = None):
         """Starts a listening program in its own process group and waits until it listens."""
         log = self._held.enter_context((self.folder / f"{name}.log").open("wb"))
         process = subprocess.Popen(
@@ -253,6 +261,19 @@ class Stage:
         (path / "file.txt").write_text("changed\n")
         (path / "new.txt").write_text("not yet known\n")
         return path
+
+
+def doors(base: str, stdio: Endpoint, servers: Iterable[str]) -> list[Door]:
+    """The ways to these servers through the Mainstay at `base` and the one over stdio."""
+
+    def web(path: str):
+        return Endpoint(url=base + path, transport="http")
+
+    return [
+        Door("/mcp", {name: web("/mcp") for name in servers}, prefixed=True),
+        Door("/servers/NAME/mcp", {name: web(f"/servers/{name}/mcp") for name in servers}),
+        Door("mainstay mcp", {name: stdio for name in servers}, prefixed=True),
+    ]
 
 
 def free_port() -> int:

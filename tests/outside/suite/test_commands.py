@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import cases
 from .check import Check, checks
-from .stage import EVERYTHING, HERE, NODE, Door, Endpoint, Stage
+from .stage import EVERYTHING, HERE, NODE, NODE_22, Door, Endpoint, Stage
 
 MCP_CLI = HERE / ".venv-cli" / "bin" / "mcp-cli"
 PATIENCE = 120  # seconds for one command; `mainstay mcp` starts every server for it
@@ -57,10 +57,13 @@ class Program(Check):
 
     def own(self, entries: list[dict], door: Door) -> list[dict]:
         mark = door.name(self.server, "")
+        # Offered only to clients that declare roots: mcp-cli does so on some transports only, and a
+        # session that many clients share declares none.
+        roots = f"{mark}get-roots-list"
         return [
             entry | {"name": entry["name"].removeprefix(mark)}
             for entry in entries
-            if entry["name"].startswith(mark)
+            if entry["name"].startswith(mark) and entry["name"] != roots
         ]
 
     def test_lists_and_calls_tools(self):
@@ -84,7 +87,7 @@ class Inspector(Program):
             target = [endpoint.url, "--transport", endpoint.transport]
         else:
             target = [self.stage.launcher(endpoint)]
-        return self.run_program(NODE / "mcp-inspector", "--cli", *target, "--method", *question)
+        return self.run_program(NODE_22, NODE / "mcp-inspector", "--cli", *target, "--method", *question)
 
     def tools(self, door: Door) -> list[dict]:
         return self.own(json.loads(self.kept(door, "tools/list"))["tools"], door)
@@ -137,9 +140,7 @@ class McpCli(Program):
             tools = self.own(json.loads(answer), door)
         except json.JSONDecodeError:
             self.fail(f"mcp-cli tools, {self.server} through {door.label}: {answer}")
-        # Offered only to clients that declare roots: it does so on some transports only, and a
-        # session that many clients share declares none.
-        return [tool for tool in tools if tool["name"] != "get-roots-list"]
+        return tools
 
     def call(self, door: Door, call: cases.Call) -> str:
         name, arguments = door.name(self.server, call.tool), json.dumps(call.arguments)

@@ -9,7 +9,8 @@ class Shutdown(Check):
 
     def test_mainstay_stops_and_leaves_nothing(self):
         self.stage.hang_up()
-        self.assertEqual(0, self.stage.stop_daemon(), self.stage.log("mainstay"))
+        for name, code in self.stage.stop_daemons().items():
+            self.assertEqual(0, code, self.stage.log(name))
         self.assertEqual({}, self.stage.survivors())
 
 
