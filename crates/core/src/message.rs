@@ -13,23 +13,39 @@ mod object;
 mod text;
 
 pub use self::{
-    address::{Address, InvalidParams, Reference, Text, address},
-    envelope::{Envelope, Kind, Malformed, batch, is_batch, peek},
+    address::{
+        Address, InvalidParams, Reference, Text, address, meta as meta_of, named, with_meta,
+        without_meta,
+    },
+    envelope::{ANSWERS, Envelope, Kind, Malformed, batch, is_batch, peek},
     method::Method,
     object::{Object, array, items},
     text::{
-        error_response, locate, member, one_line, quote, request, response, splice, text_member,
+        Edit, error_response, has_members, locate, member, one_line, quote, request, response,
+        splice, text, text_member, with_body,
     },
 };
 
-/// Where a JSON value lies in its message, in bytes.
+/// Where a JSON value lies in its message, in bytes. Half the size of a range of `usize`: every message
+/// carries a dozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
 }
 
+/// No text can be longer, for its spans.
+const MAX_TEXT: usize = u32::MAX as usize;
+
 impl Span {
+    fn new(start: usize, end: usize) -> Self {
+        let short = |at| u32::try_from(at).expect("a text that is read has MAX_TEXT bytes at most");
+        Self {
+            start: short(start),
+            end: short(end),
+        }
+    }
+
     /// The span of `part`, which must be a slice of `whole`.
     fn of(whole: &str, part: &str) -> Self {
         let start = part.as_ptr() as usize - whole.as_ptr() as usize;
@@ -37,21 +53,23 @@ impl Span {
             start + part.len() <= whole.len(),
             "the part lies inside the whole"
         );
-        Self {
-            start,
-            end: start + part.len(),
-        }
+        Self::new(start, start + part.len())
     }
 
     pub fn whole(text: &str) -> Self {
-        Self {
-            start: 0,
-            end: text.len(),
-        }
+        Self::new(0, text.len())
+    }
+
+    fn start(self) -> usize {
+        self.start as usize
+    }
+
+    fn end(self) -> usize {
+        self.end as usize
     }
 
     pub fn get(self, text: &str) -> &str {
-        &text[self.start..self.end]
+        &text[self.start()..self.end()]
     }
 }
 

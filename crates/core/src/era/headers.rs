@@ -116,11 +116,12 @@ impl<'a> Inbound<'a> {
             .transpose()
     }
 
-    /// Compares the standard headers with a request's body; `version` is what its `_meta` says.
-    pub fn check(
+    /// Compares the standard headers with a request's body: `named` finds a text member of its `params`,
+    /// `version` is what its `_meta` says.
+    pub fn check<'b>(
         &self,
         method: &str,
-        params: Option<&str>,
+        named: impl FnOnce(&'static str) -> Option<Cow<'b, str>>,
         version: &str,
     ) -> Result<(), HeaderMismatch> {
         for (name, expected) in [(VERSION, version), (METHOD, method)] {
@@ -137,8 +138,7 @@ impl<'a> Inbound<'a> {
             return Ok(());
         };
         let header = self.decoded(NAME)?;
-        let body = message::text_member(params.unwrap_or("{}"), member);
-        match (header, body) {
+        match (header, named(member)) {
             (None, None) => Ok(()),
             // The extension asks clients for it, the core does not know of it.
             (None, Some(_)) if member == "taskId" => Ok(()),

@@ -120,43 +120,41 @@ pub fn supported_versions() -> Vec<&'static str> {
         .collect()
 }
 
-/// Reads `_meta` of a request's `params` (JSON text). Which version it names is for later
-/// ([`RequestMeta::revision`]): the headers come in between.
-pub fn request_meta(params: Option<&str>) -> Result<RequestMeta<'_>, BadMeta> {
-    let absent = BadMeta::Missing(PROTOCOL_VERSION);
-    let params = params.ok_or_else(|| absent.clone())?;
-    let meta = message::member(params, "_meta").ok_or(absent)?;
-    // Two readers of one message must not see different callers.
-    let twice =
-        |object: &str, key| Object::read(object).is_some_and(|object| object.count(key) > 1);
-    if twice(params, "_meta") {
-        return Err(BadMeta::Invalid("_meta"));
+/// Reads `_meta` of a request. Which version it names is for later ([`RequestMeta::revision`]): the
+/// headers come in between.
+pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
+    let meta = message::meta_of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
+    let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
+    let members = Object::read(meta).unwrap_or_default();
+    let mut values = [None; OF_REQUESTS.len()];
+    for (key, value) in members.spelled() {
+        let Some(known) = OF_REQUESTS.iter().position(|name| *name == key) else {
+            continue;
+        };
+        // Two readers of one message must not see different callers.
+        if values[known].replace(value).is_some() {
+            return Err(BadMeta::Invalid(OF_REQUESTS[known]));
+        }
     }
-    if let Some(key) = OF_REQUESTS.into_iter().find(|key| twice(meta, key)) {
-        return Err(BadMeta::Invalid(key));
-    }
-    let required = |key| message::member(meta, key).ok_or(BadMeta::Missing(key));
-    let object = |key, text: &str| {
+    let [version, client_info, capabilities, log_level] = values;
+    let object = |key, text: &'a str| {
         let is_object = text.starts_with('{');
-        is_object.then_some(()).ok_or(BadMeta::Invalid(key))
+        is_object.then_some(text).ok_or(BadMeta::Invalid(key))
     };
-    required(PROTOCOL_VERSION)?;
-    let protocol_version =
-        message::text_member(meta, PROTOCOL_VERSION).ok_or(BadMeta::Invalid(PROTOCOL_VERSION))?;
-    let client_capabilities = required(CLIENT_CAPABILITIES)?;
-    object(CLIENT_CAPABILITIES, client_capabilities)?;
-    let client_info = message::member(meta, CLIENT_INFO);
-    client_info.map_or(Ok(()), |info| object(CLIENT_INFO, info))?;
-    let log_level = message::member(meta, LOG_LEVEL).map(|_| {
-        message::text_member(meta, LOG_LEVEL)
-            .and_then(|level| LogLevel::parse(&level))
-            .ok_or(BadMeta::Invalid(LOG_LEVEL))
-    });
+    let version = version.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
+    let capabilities = capabilities.ok_or(BadMeta::Missing(CLIENT_CAPABILITIES))?;
     Ok(RequestMeta {
-        protocol_version,
-        client_info,
-        client_capabilities,
-        log_level: log_level.transpose()?,
+        protocol_version: message::text(version).ok_or(BadMeta::Invalid(PROTOCOL_VERSION))?,
+        client_info: client_info
+            .map(|info| object(CLIENT_INFO, info))
+            .transpose()?,
+        client_capabilities: object(CLIENT_CAPABILITIES, capabilities)?,
+        log_level: log_level
+            .map(|level| {
+                let level = message::text(level).and_then(|level| LogLevel::parse(&level));
+                level.ok_or(BadMeta::Invalid(LOG_LEVEL))
+            })
+            .transpose()?,
     })
 }
 
@@ -195,13 +193,15 @@ impl Refused {
 /// Judges a modern request in the order that the specification sets: `_meta` is complete, the headers
 /// equal the body, the version is spoken. The method comes after. Over stdio there are no headers.
 pub fn admit<'a>(
+    text: &'a str,
+    envelope: &Envelope,
     method: &str,
-    params: Option<&'a str>,
     headers: Option<&Inbound<'_>>,
 ) -> Result<(RequestMeta<'a>, Revision), Refused> {
-    let meta = request_meta(params)?;
+    let meta = request_meta(text, envelope)?;
     if let Some(headers) = headers {
-        headers.check(method, params, &meta.protocol_version)?;
+        let named = |member| message::named(text, envelope, member);
+        headers.check(method, named, &meta.protocol_version)?;
     }
     let revision = meta.revision()?;
     Ok((meta, revision))

@@ -14,8 +14,8 @@ use crate::{
 
 const INPUT_REQUIRED: &str = "input_required";
 const REQUESTS: &str = "inputRequests";
-const RESPONSES: &str = "inputResponses";
-const STATE: &str = "requestState";
+const RESPONSES: &str = message::ANSWERS[0];
+const STATE: &str = message::ANSWERS[1];
 
 /// Whether a server may answer this method with questions.
 pub fn may_ask(method: Method) -> bool {

@@ -1,23 +1,41 @@
 //! A request on its way to a server of the other era. Its id is the sender's to replace.
 
 use super::{Caller, Era, Revision, questions};
-use crate::message::{Method, Object, meta};
+use crate::message::{self, Envelope, Method, Object, Span, meta};
 
 /// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
 /// (progress token, trace context) stays.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
-    change(request, |_, _, of| {
-        of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
-        if let Some(info) = &caller.client_info {
-            of.set(meta::CLIENT_INFO, info);
+    change(request, |_, _, of| introduce(of, caller))
+}
+
+/// What makes a legacy client's request one for a modern server, as an edit of its text, with progress
+/// under `token`. `None` where it has no `params`.
+pub fn edit_to_modern(
+    request: &str,
+    envelope: &Envelope,
+    caller: &Caller,
+    token: Option<&str>,
+) -> Option<(Span, String)> {
+    message::with_meta(request, envelope, |of| {
+        if let Some(token) = token {
+            of.set("progressToken", token);
         }
-        let capabilities = caller.capabilities.for_era(Era::Modern);
-        of.set(meta::CLIENT_CAPABILITIES, &capabilities);
-        match caller.log_level {
-            Some(level) => of.set_text(meta::LOG_LEVEL, level.as_str()),
-            None => drop(of.remove(meta::LOG_LEVEL)),
-        }
+        introduce(of, caller);
     })
+}
+
+fn introduce(of: &mut Object<'_>, caller: &Caller) {
+    of.set_text(meta::PROTOCOL_VERSION, Revision::LATEST.as_str());
+    if let Some(info) = &caller.client_info {
+        of.set(meta::CLIENT_INFO, info);
+    }
+    let capabilities = caller.capabilities.for_era(Era::Modern);
+    of.set(meta::CLIENT_CAPABILITIES, &capabilities);
+    match caller.log_level {
+        Some(level) => of.set_text(meta::LOG_LEVEL, level.as_str()),
+        None => drop(of.remove(meta::LOG_LEVEL)),
+    }
 }
 
 /// A modern client's request for a legacy server: without what a session has said already. Answers to
@@ -31,6 +49,19 @@ pub fn to_legacy(request: &str) -> String {
             of.remove(key);
         }
     })
+}
+
+/// What makes a modern client's request one for a legacy server, where that is a single edit of the
+/// text: its `_meta` says nothing but who asks, and for progress under `token`.
+pub fn edit_to_legacy(
+    request: &str,
+    envelope: &Envelope,
+    token: Option<&str>,
+) -> Option<(Span, String)> {
+    if envelope.brings_answers() {
+        return None;
+    }
+    message::without_meta(request, envelope, token)
 }
 
 /// The request with other `params` and another `params._meta`.

@@ -135,28 +135,35 @@ fn messages(result: &mut Object<'_>, revision: Revision) -> bool {
 /// A legacy result (JSON text) for a modern client: it says that it is complete and, where results of
 /// this method say so, that it is not to be kept.
 pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
-    let Some(mut changed) = Object::read(result) else {
+    let [(ttl, _), (scope, _)] = CACHE_HINTS;
+    let Some([has_kind, has_ttl, has_scope]) =
+        message::has_members(result, [RESULT_TYPE, ttl, scope])
+    else {
         return Cow::Borrowed(result);
     };
-    let kind = changed.get(RESULT_TYPE);
-    let mut any = kind.is_none();
-    let complete = kind.is_none_or(|kind| kind == quote(COMPLETE));
-    if any {
-        changed.set_text(RESULT_TYPE, COMPLETE);
+    let mut added = String::new();
+    if !has_kind {
+        added.push_str(r#","resultType":"complete""#);
     }
-    if complete && is_cacheable(method) {
-        for (name, value) in CACHE_HINTS {
-            if !changed.has(name) {
-                changed.set(name, value);
-                any = true;
+    let is_complete =
+        || !has_kind || message::text_member(result, RESULT_TYPE).as_deref() == Some(COMPLETE);
+    if is_cacheable(method) && is_complete() {
+        for ((name, value), has) in CACHE_HINTS.iter().zip([has_ttl, has_scope]) {
+            if !has {
+                added.extend([",", &quote(name), ":", value]);
             }
         }
     }
-    if any {
-        Cow::Owned(changed.to_string())
+    let Some(open) = result.strip_suffix('}').filter(|_| !added.is_empty()) else {
+        return Cow::Borrowed(result);
+    };
+    let open = message::one_line(open.trim_end());
+    let added = if open.ends_with('{') {
+        &added[1..]
     } else {
-        Cow::Borrowed(result)
-    }
+        &added
+    };
+    Cow::Owned(format!("{open}{added}}}"))
 }
 
 /// A modern `error` (JSON text) for a legacy client. A resource that is not found had a code of its

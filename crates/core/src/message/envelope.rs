@@ -8,7 +8,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{Method, Span, is_id, meta::OF_REQUESTS, text::Borrowed};
+use super::{MAX_TEXT, Method, Span, is_id, meta::OF_REQUESTS, text::Borrowed};
+
+/// The members of `params` that answer questions.
+pub const ANSWERS: [&str; 2] = ["inputResponses", "requestState"];
 
 /// What one JSON-RPC message is, and where its members stand in its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,34 @@ impl Envelope {
     pub fn has_request_meta(&self) -> bool {
         self.landmarks.stateless
     }
+
+    /// Whether `params` have a member that answers questions (2026-07-28, "Multi Round-Trip Requests").
+    pub fn brings_answers(&self) -> bool {
+        self.landmarks.answers
+    }
+
+    /// The same message with a body that is longer or shorter; `None` unless it is a response.
+    pub(super) fn resized(self, length: usize) -> Option<Self> {
+        let Kind::Response {
+            mut id,
+            body,
+            is_error,
+        } = self.kind
+        else {
+            return None;
+        };
+        let end = body.start() + length;
+        if id.start > body.start {
+            let moved = |at| at - body.end() + end;
+            id = Span::new(moved(id.start()), moved(id.end()));
+        }
+        let kind = Kind::Response {
+            id,
+            body: Span::new(body.start(), end),
+            is_error,
+        };
+        Some(Self { kind, ..self })
+    }
 }
 
 /// Where the few members of `params` stand that a gateway may need, found while the message is read.
@@ -34,8 +65,13 @@ pub(super) struct Landmarks {
     pub(super) reference: Option<Span>,
     /// One of them occurs twice: two readers of one message must not see different calls.
     pub(super) doubled: bool,
+    pub(super) meta: Option<Span>,
+    pub(super) meta_doubled: bool,
     /// `_meta` says what only revisions without a handshake say in every request.
     stateless: bool,
+    /// `_meta` has more than that and a progress token.
+    pub(super) meta_has_more: bool,
+    answers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,10 +147,12 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 struct Params<'a> {
     name: Option<&'a RawValue>,
     uri: Option<&'a RawValue>,
-    progress_token: Option<&'a RawValue>,
     reference: Option<&'a RawValue>,
     doubled: bool,
-    stateless: bool,
+    meta: Option<&'a RawValue>,
+    meta_doubled: bool,
+    read: Meta<'a>,
+    answers: bool,
     not_an_object: bool,
 }
 
@@ -124,6 +162,7 @@ struct Meta<'a> {
     progress_token: Option<&'a RawValue>,
     doubled: bool,
     stateless: bool,
+    has_more: bool,
 }
 
 /// Visitor methods for every value that is not an object.
@@ -171,13 +210,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                         "uri" => &mut params.uri,
                         "ref" => &mut params.reference,
                         "_meta" => {
-                            let meta: Meta<'de> = map.next_value()?;
-                            params.doubled |= meta.doubled || params.progress_token.is_some();
-                            params.progress_token = meta.progress_token;
-                            params.stateless |= meta.stateless;
+                            let raw: &'de RawValue = map.next_value()?;
+                            let meta: Meta<'de> = serde_json::from_str(raw.get())
+                                .map_err(serde::de::Error::custom)?;
+                            let before = std::mem::replace(&mut params.read, meta);
+                            params.doubled |=
+                                params.read.doubled || before.progress_token.is_some();
+                            params.read.stateless |= before.stateless;
+                            params.meta_doubled |= params.meta.replace(raw).is_some();
                             continue;
                         }
-                        _ => {
+                        key => {
+                            params.answers |= ANSWERS.contains(&key);
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
@@ -209,7 +253,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
                         let before = meta.progress_token.replace(map.next_value()?);
                         meta.doubled |= before.is_some();
                     } else {
-                        meta.stateless |= OF_REQUESTS.contains(&&*key);
+                        let is_reserved = OF_REQUESTS.contains(&&*key);
+                        meta.stateless |= is_reserved;
+                        meta.has_more |= !is_reserved;
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
@@ -225,6 +271,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
 /// Reads the edges of one message. A member that occurs twice is refused: two readers of one
 /// message must not see different calls.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
+    if text.len() > MAX_TEXT {
+        let reason = "a message has 4 GiB at most";
+        return Err(Malformed::Envelope { reason, id: None });
+    }
     let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
         if error.is_data() {
             Malformed::Envelope {
@@ -254,10 +304,14 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     let landmarks = params.map_or_else(Landmarks::default, |params| Landmarks {
         name: params.name.map(span),
         uri: params.uri.map(span),
-        progress_token: params.progress_token.map(span),
+        progress_token: params.read.progress_token.map(span),
         reference: params.reference.map(span),
         doubled: params.doubled,
-        stateless: params.stateless,
+        meta: params.meta.map(span),
+        meta_doubled: params.meta_doubled,
+        stateless: params.read.stateless,
+        meta_has_more: params.read.has_more,
+        answers: params.answers,
     });
     let kind = match (
         members.method.as_ref().map(|method| &*method.0),

@@ -41,11 +41,11 @@ impl<'a> Object<'a> {
             let span = Span::of(text, value);
             // Only white space and a comma or a brace can stand before the key.
             let start = text[end..].find('"').map_or(end, |quote| end + quote);
-            end = span.end;
+            end = span.end();
             Member {
                 key,
-                text: Cow::Borrowed(&text[start..span.end]),
-                value: span.start - start,
+                text: Cow::Borrowed(&text[start..span.end()]),
+                value: span.start() - start,
             }
         });
         Some(Self {
@@ -99,6 +99,14 @@ impl<'a> Object<'a> {
     /// Like [`set`](Self::set), for a string.
     pub fn set_text(&mut self, key: &str, value: &str) {
         self.set(key, &quote(value));
+    }
+
+    /// The members of an object that has not been changed, as they stand in its text.
+    pub fn spelled(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.members.iter().filter_map(|member| match member.text {
+            Cow::Borrowed(text) => Some((&*member.key, &text[member.value..])),
+            Cow::Owned(_) => None,
+        })
     }
 
     /// The members with their values, as spelled.

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::Span;
+use super::{Envelope, Span};
 
 /// A plain `Cow` would always be read as owned.
 #[derive(Deserialize)]
@@ -43,10 +43,37 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
         .map(RawValue::get)
 }
 
+/// Which of these members an object has; `None` where the text is no object.
+pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
+    struct Look<'n, const N: usize>([&'n str; N]);
+    impl<'de, const N: usize> Visitor<'de> for Look<'_, N> {
+        type Value = [bool; N];
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut has = [false; N];
+            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
+                if let Some(known) = self.0.iter().position(|name| key == *name) {
+                    has[known] = true;
+                }
+                map.next_value::<IgnoredAny>()?;
+            }
+            Ok(has)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    deserializer.deserialize_map(Look(names)).ok()
+}
+
 /// Like [`member`], for a member that holds a string.
 pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    let raw = member(object, name)?;
-    serde_json::from_str::<Borrowed<'a>>(raw)
+    text(member(object, name)?)
+}
+
+/// What a string (JSON text) says; `None` where it is none.
+pub fn text(raw: &str) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<Borrowed<'_>>(raw)
         .ok()
         .map(|text| text.0)
 }
@@ -58,17 +85,33 @@ pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     })
 }
 
+/// What comes where a span is.
+pub type Edit<'a> = (Span, Cow<'a, str>);
+
+/// A response with another body (JSON text in one line), in one line, and its envelope; `None` where it
+/// has to be read anew.
+pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
+    let super::Kind::Response { body: span, .. } = envelope.kind else {
+        return None;
+    };
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
+        return None;
+    }
+    let resized = envelope.resized(body.len())?;
+    Some((splice(text, &mut [(span, body)]), resized))
+}
+
 /// The text with each span replaced, and the line breaks between tokens removed: stdio and SSE frame
 /// by line. (Inside a JSON string a raw line break cannot stand, so every one is between tokens.)
 pub fn splice(text: &str, edits: &mut [(Span, &str)]) -> String {
-    edits.sort_unstable_by_key(|(span, _)| span.start);
+    edits.sort_unstable_by_key(|(span, _)| span.start());
     let grown: usize = edits.iter().map(|(_, new)| new.len()).sum();
     let mut out = String::with_capacity(text.len() + grown);
     let mut at = 0;
     for (span, new) in edits.iter() {
-        push_one_line(&mut out, &text[at..span.start]);
+        push_one_line(&mut out, &text[at..span.start()]);
         out.push_str(new);
-        at = span.end;
+        at = span.end();
     }
     push_one_line(&mut out, &text[at..]);
     out

@@ -111,13 +111,23 @@ fn capabilities_cross_the_eras_without_what_only_one_of_them_means() {
     assert_eq!(ClientCapabilities::read("7"), ClientCapabilities::none());
 }
 
+fn request(params: &str) -> String {
+    message::request(Some(1), "ping", Some(params))
+}
+
+fn meta_of(text: &str) -> Result<RequestMeta<'_>, BadMeta> {
+    let envelope = message::peek(text).expect("a message");
+    modern::request_meta(text, &envelope)
+}
+
 #[test]
 fn a_caller_is_introduced_to_a_legacy_server_as_it_introduced_itself() {
     let params = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
         "io.modelcontextprotocol/clientInfo":{"name":"x","version":"1","icons":[]},
         "io.modelcontextprotocol/clientCapabilities":{"sampling":{}},
         "io.modelcontextprotocol/logLevel":"notice"}}"#;
-    let meta = modern::request_meta(Some(params)).expect("a complete _meta");
+    let text = request(params);
+    let meta = meta_of(&text).expect("a complete _meta");
     let caller = Caller::modern(&meta).expect("a known version");
     assert_eq!(caller.log_level, Some(LogLevel::Notice));
     let initialize = caller.initialize_params(Revision::V2025_06_18);
@@ -159,7 +169,7 @@ fn what_is_wrong_with_a_meta_has_its_code() {
         )),
         format!(r#"{{"_meta":{{{VERSION},{CAPABILITIES}}},"_meta":{{}}}}"#),
     ] {
-        let bad = modern::request_meta(Some(&params)).expect_err(&params);
+        let bad = meta_of(&request(&params)).expect_err(&params);
         assert_eq!(
             (bad.code(), bad.http_status(), bad.data()),
             (-32602, 400, None),
@@ -167,7 +177,7 @@ fn what_is_wrong_with_a_meta_has_its_code() {
         );
     }
     assert!(matches!(
-        modern::request_meta(None),
+        meta_of(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
         Err(BadMeta::Missing(_))
     ));
 

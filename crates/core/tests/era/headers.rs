@@ -1,11 +1,21 @@
 //! Headers that repeat the body (2026-07-28, "Streamable HTTP": Request Metadata, Server Validation).
 
+use std::borrow::Cow;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
-use mainstay_core::era::{
-    headers::{self, HeaderMismatch, Inbound, InvalidHeader, ParamHeader, decode, encode},
-    modern::{self, Refused},
+use mainstay_core::{
+    era::{
+        headers::{self, HeaderMismatch, Inbound, InvalidHeader, ParamHeader, decode, encode},
+        modern::{self, Refused},
+    },
+    message,
 };
 use proptest::prelude::*;
+
+/// A text member of these params.
+fn named<'a>(params: &'a str) -> impl Fn(&'static str) -> Option<Cow<'a, str>> {
+    move |member| message::text_member(params, member)
+}
 
 #[test]
 fn values_are_encoded_as_the_specification_shows() {
@@ -93,7 +103,7 @@ proptest! {
         sent.extend(headers::values(&known, &arguments));
         prop_assert_eq!(sent.len(), 6);
         let inbound = inbound(&sent);
-        prop_assert_eq!(inbound.check("tools/call", Some(&params), "2026-07-28"), Ok(()));
+        prop_assert_eq!(inbound.check("tools/call", named(&params), "2026-07-28"), Ok(()));
         prop_assert_eq!(inbound.check_params(&known, Some(&arguments)), Ok(()));
     }
 }
@@ -253,7 +263,7 @@ fn standard_headers_must_equal_the_body() {
                 .iter()
                 .map(|(name, value)| (*name, value.as_bytes())),
         );
-        refusal(inbound.check(method, Some(params), "2026-07-28"))
+        refusal(inbound.check(method, named(params), "2026-07-28"))
     };
     for (headers, expected) in [
         (vec![VERSION, CALL, NAME], None),
@@ -437,7 +447,9 @@ fn a_request_is_judged_in_the_order_of_the_specification() {
             ]
         });
         let headers = sent.map(Inbound::of);
-        let outcome = modern::admit("ping", Some(params), headers.as_ref());
+        let text = message::request(Some(1), "ping", Some(params));
+        let envelope = message::peek(&text).expect("a message");
+        let outcome = modern::admit(&text, &envelope, "ping", headers.as_ref());
         outcome.err().map(|refused: Refused| {
             assert_eq!(refused.http_status(), 400);
             refused.code()

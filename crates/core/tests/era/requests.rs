@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use mainstay_core::era::{Caller, ClientCapabilities, LogLevel, Revision, modern, request};
+use mainstay_core::{
+    era::{Caller, ClientCapabilities, LogLevel, Revision, modern, request},
+    message::{self, Span},
+};
 use proptest::prelude::*;
 
 use crate::json;
@@ -50,8 +53,8 @@ fn a_request_says_who_asks_and_keeps_what_it_said() {
         ..caller()
     };
     let text = request::to_modern(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#, &silent);
-    let params = mainstay_core::message::member(&text, "params");
-    let meta = modern::request_meta(params).expect("a complete _meta");
+    let envelope = message::peek(&text).expect("a message");
+    let meta = modern::request_meta(&text, &envelope).expect("a complete _meta");
     assert_eq!((meta.client_info, meta.log_level), (None, None));
 }
 
@@ -98,4 +101,49 @@ proptest! {
         prop_assert!(there.contains(META));
         prop_assert_eq!(request::to_legacy(&there), text);
     }
+}
+
+/// The short way to a request of the other era leads where the long one does.
+#[test]
+fn an_edit_says_the_same_as_a_whole_change() {
+    let edited = |text: &str, edit: Option<(Span, String)>| {
+        edit.map(|(span, new)| message::splice(text, &mut [(span, &new)]))
+    };
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect(text);
+    let mut short = 0;
+    for params in [
+        "{}".to_owned(),
+        " { } ".to_owned(),
+        r#"{"name":"a","arguments":{"_meta":1}}"#.to_owned(),
+        format!(r#"{{"_meta":{{{META}}}}}"#),
+        format!(r#"{{"_meta" : {{{META}}} , "name":"a"}}"#),
+        format!(r#"{{"name":"a", "_meta": {{{META}}}}}"#),
+        format!(r#"{{"name":"a","_meta":{{{META}}},"arguments":{{}}}}"#),
+        format!(r#"{{"_meta":{{"progressToken":"mine",{META}}},"name":"a"}}"#),
+        format!(r#"{{"_meta":{{{META},"traceparent":"x"}},"name":"a"}}"#),
+        format!(r#"{{"_meta":{{{META}}},"requestState":"s","inputResponses":{{}}}}"#),
+        format!(r#"{{"\u005fmeta":{{{META}}},"name":"a"}}"#),
+        format!(r#"{{"_meta":{{{META}}},"_meta":{{}}}}"#),
+        r#"{"_meta":7}"#.to_owned(),
+    ] {
+        let text = message::request(Some(1), "tools/call", Some(&params));
+        let envelope = message::peek(&text).expect("a message");
+        let token = params.contains("progressToken").then_some("\"mine\"");
+        let edit = request::edit_to_legacy(&text, &envelope, token);
+        if let Some(legacy) = edited(&text, edit) {
+            assert_eq!(
+                value(&legacy),
+                value(&request::to_legacy(&text)),
+                "{params}"
+            );
+            short += 1;
+        }
+        let edit = request::edit_to_modern(&text, &envelope, &caller(), token);
+        if let Some(modern) = edited(&text, edit) {
+            let whole = request::to_modern(&text, &caller());
+            assert_eq!(value(&modern), value(&whole), "{params}");
+            short += 1;
+        }
+    }
+    assert_eq!(short, 6 + 12, "the usual requests go the short way");
 }

@@ -72,7 +72,7 @@ impl Call<'_> {
         let bridge = Bridge::new(self.outlet.caller(), server, self.request);
         let mut round = None::<Round>;
         for _ in 0..=MAX_ROUNDS {
-            let render = |id: &str| bridge.request(self.request.render(id), round.as_ref());
+            let render = |id: &str| bridge.request(id, round.as_ref());
             let answer = self.exchange(&session, render, cancel.as_mut()).await?;
             if let Some(round) = round.take() {
                 self.opened(&round);

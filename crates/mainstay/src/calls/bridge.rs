@@ -7,7 +7,7 @@ use mainstay_core::{
     era::{
         Caller, Era, Revision,
         questions::{self, BadInputRequired, InputRequired},
-        request, result,
+        result,
     },
     message::{self, Kind, Method},
 };
@@ -39,16 +39,16 @@ impl<'a> Bridge<'a> {
         self.caller.revision
     }
 
-    /// The request (JSON text) as the server understands it, with what was answered before.
-    pub fn request(&self, text: String, round: Option<&Round>) -> String {
-        let text = match round {
+    /// The request under our id (JSON text) as the server understands it, with what was answered before.
+    pub fn request(&self, id: &str, round: Option<&Round>) -> String {
+        let text = match (self.caller.era(), self.server.era()) {
+            (Era::Legacy, Era::Modern) => self.request.render_modern(id, &self.caller),
+            (Era::Modern, Era::Legacy) => self.request.render_legacy(id),
+            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => self.request.render(id),
+        };
+        match round {
             Some(round) => questions::answer(&text, &round.responses, round.state.as_deref()),
             None => text,
-        };
-        match (self.caller.era(), self.server.era()) {
-            (Era::Legacy, Era::Modern) => request::to_modern(&text, &self.caller),
-            (Era::Modern, Era::Legacy) => request::to_legacy(&text),
-            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => text,
         }
     }
 

@@ -19,7 +19,7 @@ use std::{
 };
 
 use mainstay_core::{
-    era::{Era, LogLevel},
+    era::{Caller, Era, LogLevel, request},
     failure::Failure,
     message::{self, Kind, Method, Span},
 };
@@ -100,14 +100,39 @@ impl Request {
     /// The request under our id, which is also its progress token: only where the client asked for
     /// progress, and never the client's own.
     fn render(&self, id: &str) -> String {
+        let token = self.progress_token.map(|span| (span, id));
+        self.spliced(id, token)
+    }
+
+    /// The same for a legacy server, of a modern client's request.
+    fn render_legacy(&self, id: &str) -> String {
+        let (text, envelope) = (self.frame.text(), self.frame.envelope());
+        match request::edit_to_legacy(text, envelope, self.token(id)) {
+            Some((span, meta)) => self.spliced(id, Some((span, &meta))),
+            None => request::to_legacy(&self.render(id)),
+        }
+    }
+
+    /// The same for a modern server, of a legacy client's request.
+    fn render_modern(&self, id: &str, caller: &Caller) -> String {
+        let (text, envelope) = (self.frame.text(), self.frame.envelope());
+        match request::edit_to_modern(text, envelope, caller, self.token(id)) {
+            Some((span, meta)) => self.spliced(id, Some((span, &meta))),
+            None => request::to_modern(&self.render(id), caller),
+        }
+    }
+
+    fn token<'a>(&self, id: &'a str) -> Option<&'a str> {
+        self.progress_token.map(|_| id)
+    }
+
+    fn spliced(&self, id: &str, of_meta: Option<(Span, &str)>) -> String {
         let mut edits = Vec::with_capacity(3);
         edits.push((self.id, id));
         if let Some((span, original)) = &self.rename {
             edits.push((*span, original.as_str()));
         }
-        if let Some(span) = self.progress_token {
-            edits.push((span, id));
-        }
+        edits.extend(of_meta);
         message::splice(self.frame.text(), &mut edits)
     }
 }

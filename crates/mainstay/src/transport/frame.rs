@@ -46,11 +46,14 @@ impl Frame {
         }
     }
 
-    /// The method's name on the wire, for messages whose [`Method`] is `Other`.
+    /// The method's name on the wire.
     pub fn method_name(&self) -> String {
-        message::text_member(&self.text, "method")
-            .unwrap_or_default()
-            .into_owned()
+        match self.method() {
+            Some(method) if method != Method::Other => method.name().to_owned(),
+            _ => message::text_member(&self.text, "method")
+                .unwrap_or_default()
+                .into_owned(),
+        }
     }
 
     /// The value of `result`, if this is a successful response.
@@ -90,6 +93,10 @@ impl Frame {
     /// This response with another result or error (JSON text), whichever it has.
     #[must_use]
     pub fn with_body(&self, body: &str) -> Self {
+        if let Some((text, envelope)) = message::with_body(&self.text, &self.envelope, body) {
+            let text = text.into();
+            return Self { text, envelope };
+        }
         let Kind::Response { body: span, .. } = self.envelope.kind else {
             return self.clone();
         };
@@ -123,7 +130,7 @@ impl Frame {
 
     /// A text parameter: `params.<name>`.
     pub fn text_param(&self, name: &str) -> Option<String> {
-        message::text_member(self.params()?, name).map(std::borrow::Cow::into_owned)
+        message::named(&self.text, &self.envelope, name).map(std::borrow::Cow::into_owned)
     }
 
     /// A parameter as JSON text.

@@ -39,7 +39,8 @@ use crate::{
 
 /// Who sends this request, if it may be served.
 pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Refused> {
-    let (meta, _) = modern::admit(&frame.method_name(), frame.params(), headers)?;
+    let method = frame.method_name();
+    let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
     Ok(Caller::modern(&meta)?)
 }
 
@@ -121,10 +122,10 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
 
 /// What a request brings from earlier attempts at it.
 fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
-    match (frame.method(), frame.params()) {
-        (Some(method), Some(params)) if questions::may_ask(method) => questions::answers(params),
-        _ => Ok(None),
+    if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
+        return Ok(None);
     }
+    questions::answers(frame.params().unwrap_or("{}"))
 }
 
 /// One request on its way.
