@@ -235,6 +235,9 @@ impl ClientCapabilities {
 
     /// The object as a server of this era is to read it: without what only the other era means.
     pub fn for_era(&self, era: Era) -> Cow<'_, str> {
+        if !self.roots && !self.raw.contains("tasks") {
+            return Cow::Borrowed(&self.raw);
+        }
         let Some(mut declared) = Object::read(&self.raw) else {
             return Cow::Borrowed(&self.raw);
         };

@@ -12,7 +12,7 @@ pub use self::{
     value::{BadEncoding, decode, encode},
 };
 use super::code;
-use crate::message::{self, Method};
+use crate::message::Method;
 
 pub const VERSION: &str = "mcp-protocol-version";
 pub const METHOD: &str = "mcp-method";
@@ -31,14 +31,17 @@ fn name_member(method: Method) -> Option<&'static str> {
 }
 
 /// The standard headers of a request to a modern server; those of a tool's parameters are
-/// [`values`].
-pub fn standard(method: &str, params: Option<&str>, version: &str) -> Vec<(&'static str, String)> {
+/// [`values`]. `named` finds a text member of its `params`.
+pub fn standard<'a>(
+    method: &str,
+    named: impl FnOnce(&'static str) -> Option<Cow<'a, str>>,
+    version: &str,
+) -> Vec<(&'static str, String)> {
     let mut headers = vec![
         (VERSION, version.to_owned()),
         (METHOD, encode(method).into_owned()),
     ];
-    let name = name_member(Method::of(method))
-        .and_then(|member| message::text_member(params.unwrap_or("{}"), member));
+    let name = name_member(Method::of(method)).and_then(named);
     headers.extend(name.map(|name| (NAME, encode(&name).into_owned())));
     headers
 }

@@ -96,7 +96,7 @@ proptest! {
         let params = serde_json::json!({"name": name, "arguments": arguments}).to_string();
         let arguments = arguments.to_string();
         let known = headers::param_headers(SCHEMA).expect("a valid schema");
-        let mut sent: Vec<(String, String)> = headers::standard("tools/call", Some(&params), "2026-07-28")
+        let mut sent: Vec<(String, String)> = headers::standard("tools/call", named(&params), "2026-07-28")
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect();

@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 
 use super::{
-    Frame, Interruption, InterruptionKind, Said,
+    Frame, Interruption, InterruptionKind, Said, Unreadable,
     detect::{self, Evidence},
     events::{Events, StreamBroken},
     http_client,
@@ -25,20 +25,30 @@ use super::{
     unasked::Notice,
 };
 
+/// Why a message cannot be posted.
+#[derive(Debug, thiserror::Error)]
+pub enum Unpostable {
+    #[error(transparent)]
+    Tool(#[from] InvalidHeader),
+    #[error("it is no message: {0}")]
+    Message(#[from] Unreadable),
+}
+
 /// A message and the headers that repeat it.
 pub struct Posted {
     pub method: Method,
-    text: String,
+    frame: Frame,
     headers: Vec<(String, String)>,
 }
 
 impl Posted {
-    pub fn of(text: String, tools: &ToolHeaders) -> Result<Self, InvalidHeader> {
-        let name = message::text_member(&text, "method").unwrap_or_default();
+    /// `text` is a request or notification of ours.
+    pub fn of(text: String, tools: &ToolHeaders) -> Result<Self, Unpostable> {
+        let frame = Frame::read(text.into())?;
         let mut posted = Self {
-            method: Method::of(&name),
+            method: frame.method().unwrap_or(Method::Other),
+            frame,
             headers: Vec::new(),
-            text,
         };
         posted.refresh(tools)?;
         Ok(posted)
@@ -46,16 +56,16 @@ impl Posted {
 
     /// Makes the headers anew.
     pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
-        let method = message::text_member(&self.text, "method").unwrap_or_default();
-        let params = message::member(&self.text, "params");
-        let standard = headers::standard(&method, params, Revision::LATEST.as_str());
+        let frame = &self.frame;
+        let named = |member| message::named(frame.text(), frame.envelope(), member);
+        let standard = headers::standard(&frame.method_name(), named, Revision::LATEST.as_str());
         let mut headers: Vec<_> = standard
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
         if let Some(tool) = self.tool() {
-            let arguments = params.and_then(|params| message::member(params, "arguments"));
-            headers.extend(tools.of(&tool, arguments.unwrap_or("{}"))?);
+            let arguments = || frame.param("arguments").unwrap_or("{}");
+            headers.extend(tools.of(&tool, arguments)?);
         }
         self.headers = headers;
         Ok(())
@@ -63,9 +73,7 @@ impl Posted {
 
     /// The tool that is called.
     fn tool(&self) -> Option<String> {
-        let params =
-            message::member(&self.text, "params").filter(|_| self.method == Method::ToolsCall)?;
-        message::text_member(params, "name").map(std::borrow::Cow::into_owned)
+        (self.method == Method::ToolsCall).then(|| self.frame.text_param("name"))?
     }
 
     pub fn headers(&self) -> Vec<(&str, &str)> {
@@ -77,7 +85,7 @@ impl Posted {
     }
 
     pub fn body(&self) -> &str {
-        &self.text
+        self.frame.text()
     }
 }
 

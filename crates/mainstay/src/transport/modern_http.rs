@@ -303,7 +303,7 @@ impl ModernLink {
     }
 }
 
-pub(super) fn invalid(error: &InvalidHeader) -> Interruption {
+pub(super) fn invalid(error: &impl std::fmt::Display) -> Interruption {
     Interruption::not_sent(InterruptionKind::InvalidTool(error.to_string()))
 }
 

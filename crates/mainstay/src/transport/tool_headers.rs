@@ -74,12 +74,16 @@ impl ToolHeaders {
         answer.with_body(&changed)
     }
 
-    /// The headers of a call with these `arguments` (JSON text); a tool with an invalid definition is
-    /// not called.
-    pub fn of(&self, tool: &str, arguments: &str) -> Result<Vec<(String, String)>, InvalidHeader> {
+    /// The headers of a call with these `arguments` (JSON text), which most tools have none of; a tool
+    /// with an invalid definition is not called.
+    pub fn of<'a>(
+        &self,
+        tool: &str,
+        arguments: impl FnOnce() -> &'a str,
+    ) -> Result<Vec<(String, String)>, InvalidHeader> {
         match self.tools().get(tool) {
             None => Ok(Vec::new()),
-            Some(Ok(params)) => Ok(values(params, arguments)),
+            Some(Ok(params)) => Ok(values(params, arguments())),
             Some(Err(invalid)) => Err(invalid.clone()),
         }
     }
@@ -109,7 +113,7 @@ mod tests {
         let (good, bad) = (tool("good", "string"), tool("bad", "number"));
         let answer = headers.learn(&server, list(&format!("{good},{bad}")));
         assert_eq!(answer.text(), list(&good).text());
-        let of = |tool| headers.of(tool, r#"{"a":"x"}"#);
+        let of = |tool| headers.of(tool, || r#"{"a":"x"}"#);
         assert_eq!(of("good"), Ok(vec![("Mcp-Param-A".into(), "x".into())]));
         assert_eq!(of("unknown"), Ok(Vec::new()));
         of("bad").expect_err("an invalid tool");

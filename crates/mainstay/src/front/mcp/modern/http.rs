@@ -164,8 +164,8 @@ async fn check_params(
         .as_deref()
         .and_then(|catalog| catalog.item(ListKind::Tools, &original));
     let Some(schema) = tool
+        .filter(|tool| tool.raw.contains(headers::ANNOTATION))
         .and_then(|tool| tool.member("inputSchema"))
-        .filter(|schema| schema.contains(headers::ANNOTATION))
     else {
         return Ok(());
     };
