@@ -249,8 +249,8 @@ class Table:
         self.statuses = {}
         self.wrong = 0
 
-    def row(self, revision, scenario, checks, faults, different):
-        """`checks` by column; faults are the direct run's own."""
+    def row(self, revision, scenario, checks, faults, different, excused=()):
+        """`checks` by column; faults are the direct run's own, what is excused is told."""
         if revision not in self.statuses:
             print()
             self.line(revision, self.columns)
@@ -261,7 +261,7 @@ class Table:
         verdict = "FAILED" if faults else "DIFFERS" if different else "ok"
         self.wrong += verdict != "ok"
         self.line(f"  {scenario}", map(fraction, statuses), verdict)
-        for problem in faults + different:
+        for problem in [*faults, *different, *excused]:
             print(f"      {problem}")
 
     def conclude(self, what):
