@@ -27,7 +27,7 @@ use rmcp::{
         SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
         UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{RequestContext, ServiceError, SubscriptionContext},
+    service::{NotificationContext, RequestContext, ServiceError, SubscriptionContext},
     task_manager::TaskManager,
 };
 use serde_json::json;
@@ -46,7 +46,7 @@ pub enum Change {
 pub struct Shared {
     pub era: Era,
     pub catalog: Catalog,
-    /// To every open `subscriptions/listen`.
+    /// To every session, and every open `subscriptions/listen`.
     pub changes: broadcast::Sender<Change>,
     /// Session ids whose client has reopened an event stream.
     pub resumed: broadcast::Sender<String>,
@@ -145,6 +145,22 @@ impl ServerHandler for Conformance {
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(self.shared.era.versions())
+    }
+
+    /// A session hears of changes to its end: each notification is handled by a task of its own.
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            let told = match changes.recv().await {
+                Ok(Change::Tools) => context.peer.notify_tool_list_changed().await,
+                Ok(Change::Prompts) => context.peer.notify_prompt_list_changed().await,
+                Err(RecvError::Lagged(_)) => Ok(()),
+                Err(RecvError::Closed) => return,
+            };
+            if told.is_err() {
+                return;
+            }
+        }
     }
 
     async fn list_tools(

@@ -100,7 +100,7 @@ impl BadMeta {
         match self {
             Self::Missing(_) | Self::Invalid(_) => None,
             Self::Unsupported { requested } => Some(json!({
-                "supported": supported_versions(),
+                "supported": stateless_versions(),
                 "requested": requested,
             })),
         }
@@ -111,13 +111,20 @@ impl BadMeta {
     }
 }
 
-/// The one source of `supportedVersions` (`server/discover`) and `supported` (−32022), latest first.
+/// Our own `supportedVersions` (`server/discover`), latest first.
 pub fn supported_versions() -> Vec<&'static str> {
-    Revision::ALL
-        .iter()
-        .rev()
-        .map(|revision| revision.as_str())
-        .collect()
+    versions(|_| true)
+}
+
+/// What a request can name: part of what any server says that is asked through us, for those that need
+/// a session are the handshake's.
+fn stateless_versions() -> Vec<&'static str> {
+    versions(|revision| revision.era() == Era::Modern)
+}
+
+fn versions(which: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
+    let latest_first = Revision::ALL.iter().rev().copied();
+    latest_first.filter(which).map(Revision::as_str).collect()
 }
 
 /// Reads `_meta` of a request. Which version it names is for later ([`RequestMeta::revision`]): the

@@ -270,7 +270,8 @@ impl Task {
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
             let reason = format!(
-                "no single client's call can have caused {name}; set isolation: \"session\" for this server"
+                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
+                self.config.name
             );
             question.refuse(NOBODY_TO_ASK, &reason);
         }
