@@ -13,16 +13,13 @@ mod object;
 mod text;
 
 pub use self::{
-    address::{
-        Address, InvalidParams, Reference, Text, address, meta as meta_of, named, with_meta,
-        without_meta,
-    },
+    address::{Address, InvalidParams, Reference, Text, address, named},
     envelope::{ANSWERS, Envelope, Kind, Malformed, batch, is_batch, peek},
     method::Method,
     object::{Object, array, items},
     text::{
-        Edit, error_response, has_members, locate, member, one_line, quote, request, response,
-        splice, text, text_member, with_body,
+        error_response, has_members, locate, member, one_line, quote, request, response, splice,
+        text, text_member, with_body,
     },
 };
 

@@ -130,7 +130,7 @@ fn versions(which: impl Fn(&Revision) -> bool) -> Vec<&'static str> {
 /// Reads `_meta` of a request. Which version it names is for later ([`RequestMeta::revision`]): the
 /// headers come in between.
 pub fn request_meta<'a>(text: &'a str, envelope: &Envelope) -> Result<RequestMeta<'a>, BadMeta> {
-    let meta = message::meta_of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
+    let meta = message::meta::of(text, envelope).map_err(|_| BadMeta::Invalid("_meta"))?;
     let meta = meta.ok_or(BadMeta::Missing(PROTOCOL_VERSION))?;
     let members = Object::read(meta).unwrap_or_default();
     let mut values = [None; OF_REQUESTS.len()];

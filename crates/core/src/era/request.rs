@@ -1,7 +1,7 @@
 //! A request on its way to a server of the other era. Its id is the sender's to replace.
 
 use super::{Caller, Era, Revision, questions};
-use crate::message::{self, Envelope, Method, Object, Span, meta};
+use crate::message::{Envelope, Method, Object, Span, meta};
 
 /// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
 /// (progress token, trace context) stays.
@@ -17,7 +17,7 @@ pub fn edit_to_modern(
     caller: &Caller,
     token: Option<&str>,
 ) -> Option<(Span, String)> {
-    message::with_meta(request, envelope, |of| {
+    meta::changed(request, envelope, |of| {
         if let Some(token) = token {
             of.set("progressToken", token);
         }
@@ -61,7 +61,7 @@ pub fn edit_to_legacy(
     if envelope.brings_answers() {
         return None;
     }
-    message::without_meta(request, envelope, token)
+    meta::reduced(request, envelope, token)
 }
 
 /// The request with other `params` and another `params._meta`.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Envelope, Object, Span, is_id,
+    Envelope, Span, is_id,
     text::{Borrowed, text_member},
 };
 
@@ -75,68 +75,6 @@ pub fn named<'a>(text: &'a str, envelope: &Envelope, member: &str) -> Option<Cow
         _ => return text_member(super::member(text, "params")?, member),
     };
     string(text, span?, "").ok().map(|text| text.value)
-}
-
-/// A request's `_meta` as it is spelled.
-pub fn meta<'a>(text: &'a str, envelope: &Envelope) -> Result<Option<&'a str>, InvalidParams> {
-    if envelope.landmarks.meta_doubled {
-        return Err(InvalidParams("\"_meta\" occurs twice"));
-    }
-    Ok(envelope.landmarks.meta.map(|span| span.get(text)))
-}
-
-/// The edit that changes a request's `_meta`, or gives it one; `None` where it has no `params`.
-pub fn with_meta(
-    text: &str,
-    envelope: &Envelope,
-    change: impl FnOnce(&mut Object<'_>),
-) -> Option<(Span, String)> {
-    if envelope.landmarks.meta_doubled {
-        return None;
-    }
-    if let Some(span) = envelope.landmarks.meta {
-        let mut meta = Object::read(span.get(text)).unwrap_or_default();
-        change(&mut meta);
-        return Some((span, meta.to_string()));
-    }
-    let params = super::member(text, "params")?.strip_prefix('{')?;
-    let mut meta = Object::default();
-    change(&mut meta);
-    let comma = if params.trim_start() == "}" { "" } else { "," };
-    let at = Span::of(text, params).start();
-    let before = Span::new(at, at);
-    Some((before, format!(r#""_meta":{meta}{comma}"#)))
-}
-
-/// The edit that leaves of a request's `_meta` nothing but this progress token (JSON text); `None` where
-/// it has more to say than that and who asks, or is not found.
-pub fn without_meta(
-    text: &str,
-    envelope: &Envelope,
-    token: Option<&str>,
-) -> Option<(Span, String)> {
-    let found = &envelope.landmarks;
-    let meta = found
-        .meta
-        .filter(|_| !found.meta_has_more && !found.meta_doubled)?;
-    if let Some(token) = token {
-        return Some((meta, format!(r#"{{"progressToken":{token}}}"#)));
-    }
-    // With its key, and one of the commas around it.
-    let before = text[..meta.start()]
-        .trim_end()
-        .strip_suffix(':')?
-        .trim_end();
-    let before = before.strip_suffix(r#""_meta""#)?.trim_end();
-    let span = match before.strip_suffix(',') {
-        Some(before) => Span::new(before.len(), meta.end()),
-        None => {
-            let after = text[meta.end()..].trim_start();
-            let after = after.strip_prefix(',').unwrap_or(after);
-            Span::new(before.len(), text.len() - after.len())
-        }
-    };
-    Some((span, String::new()))
 }
 
 fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> {

@@ -85,9 +85,6 @@ pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     })
 }
 
-/// What comes where a span is.
-pub type Edit<'a> = (Span, Cow<'a, str>);
-
 /// A response with another body (JSON text in one line), in one line, and its envelope; `None` where it
 /// has to be read anew.
 pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {

@@ -80,6 +80,20 @@ impl Frame {
         }
     }
 
+    /// Whether it is the response to our request of this id, which alone was posted: an error whose id is
+    /// `null` can be no one else's.
+    pub fn answers(&self, id: u64) -> bool {
+        match self.envelope.kind {
+            Kind::Response {
+                id: span, is_error, ..
+            } => {
+                let named = self.get(span);
+                named.parse() == Ok(id) || is_error && named == "null"
+            }
+            Kind::Request { .. } | Kind::Notification { .. } => false,
+        }
+    }
+
     /// This message under another id (JSON text), on one line; a notification as it is.
     pub fn with_id(&self, id: &str) -> String {
         match self.envelope.kind {

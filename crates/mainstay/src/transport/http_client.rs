@@ -6,14 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
 
 use crate::lineage::CHAIN_HEADER;
 
 use super::{
-    Interruption, InterruptionKind,
+    Frame, Interruption, InterruptionKind,
     http1::{Client, Error, Responding, Response, Unusable},
 };
 
@@ -269,6 +269,21 @@ pub fn interruption(error: &Error) -> Interruption {
             Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))
         }
     }
+}
+
+/// An answer in one piece: the response to the request of this id, or an HTTP error.
+pub fn answer(status: u16, body: &Bytes, id: u64) -> Result<Frame, Interruption> {
+    let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));
+    match Frame::read(body.clone()) {
+        Ok(frame) if frame.answers(id) => Ok(frame),
+        Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
+        Err(error) if is_success(status) => Err(unreadable(error.to_string())),
+        _ => Err(refused(status, body)),
+    }
+}
+
+pub fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 /// What an HTTP error means that says nothing in JSON-RPC. 401 and 429 are given before anything runs;

@@ -244,22 +244,12 @@ impl HttpExchange {
 
     /// An answer in one piece: the response itself, or an HTTP error.
     fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
-        let success = (200..300).contains(&status);
         // Before the body is looked at: what a server says with its 404 is not the point.
         if status == 404 && self.link.has_session() {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
         }
-        match Frame::read(body.clone()) {
-            Ok(frame) if self.is_answer(&frame) => Ok(frame),
-            Ok(_) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
-                "it answers another request".to_owned(),
-            ))),
-            Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
-                error.to_string(),
-            ))),
-            _ => Err(http_client::refused(status, body)),
-        }
+        http_client::answer(status, body, self.id)
     }
 
     /// One event of the stream; only what belongs to this call is given on.
@@ -280,7 +270,7 @@ impl HttpExchange {
             }
         };
         match frame.envelope().kind {
-            Kind::Response { .. } if self.is_answer(&frame) => {
+            Kind::Response { .. } if frame.answers(self.id) => {
                 if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
                     events.finish();
                 }
@@ -306,17 +296,6 @@ impl HttpExchange {
                 self.link.unasked.ask(question);
                 None
             }
-        }
-    }
-
-    /// Whether this is the response to our request; an error whose id is `null` can be no one else's.
-    fn is_answer(&self, frame: &Frame) -> bool {
-        match frame.envelope().kind {
-            Kind::Response { id, is_error, .. } => {
-                let id = frame.get(id);
-                id.parse() == Ok(self.id) || is_error && id == "null"
-            }
-            Kind::Request { .. } | Kind::Notification { .. } => false,
         }
     }
 }

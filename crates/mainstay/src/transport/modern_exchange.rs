@@ -255,20 +255,11 @@ impl ModernExchange {
 
     /// An answer in one piece: the response itself, or an HTTP error.
     fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
-        let success = (200..300).contains(&status);
-        match Frame::read(body.clone()) {
-            Ok(frame) if self.is_answer(&frame) => Ok(frame),
-            Ok(_) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
-                "it answers another request".to_owned(),
-            ))),
-            Err(error) if success => Err(Interruption::sent(InterruptionKind::Unreadable(
-                error.to_string(),
-            ))),
-            _ => {
-                self.not_modern();
-                Err(http_client::refused(status, body))
-            }
+        let answer = http_client::answer(status, body, self.id);
+        if answer.is_err() && !http_client::is_success(status) {
+            self.not_modern();
         }
+        answer
     }
 
     /// A server that does not answer this question of ours in modern words is modern no more, and is to
@@ -294,7 +285,7 @@ impl ModernExchange {
             }
         };
         match frame.envelope().kind {
-            Kind::Response { .. } if self.is_answer(&frame) => {
+            Kind::Response { .. } if frame.answers(self.id) => {
                 if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
                     events.finish();
                 }
@@ -357,17 +348,6 @@ impl ModernExchange {
             self.state = State::Head(response);
         }
         Ok(())
-    }
-
-    /// Whether this is the response to our request; an error whose id is `null` can be no one else's.
-    fn is_answer(&self, frame: &Frame) -> bool {
-        match frame.envelope().kind {
-            Kind::Response { id, is_error, .. } => {
-                let id = frame.get(id);
-                id.parse() == Ok(self.id) || is_error && id == "null"
-            }
-            Kind::Request { .. } | Kind::Notification { .. } => false,
-        }
     }
 }
 
