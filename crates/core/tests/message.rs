@@ -214,3 +214,23 @@ proptest! {
         }
     }
 }
+
+/// What is known of a response with another body is what reading it would find.
+#[test]
+fn a_response_with_another_body_is_known_without_reading_it() {
+    for text in [
+        r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#,
+        r#"{"result": {"a":1} , "id" : "x", "jsonrpc":"2.0"}"#,
+        r#"{"error":{"code":1,"message":"no"},"jsonrpc":"2.0","id":null}"#,
+    ] {
+        let envelope = message::peek(text).expect(text);
+        for body in ["{}", r#"{"code":1,"message":"a longer one than before"}"#] {
+            let (changed, known) = message::with_body(text, &envelope, body).expect(text);
+            assert_eq!(known, message::peek(&changed).expect(&changed));
+            assert!(changed.contains(body));
+        }
+    }
+    let request = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
+    let envelope = message::peek(request).expect(request);
+    assert_eq!(message::with_body(request, &envelope, "{}"), None);
+}

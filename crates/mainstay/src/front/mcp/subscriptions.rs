@@ -2,21 +2,17 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher as _, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use mainstay_core::{catalog::Target, ids::ServerName};
-use tokio::time::timeout;
+use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 use crate::transport::Session;
 
-/// What it may take to take a subscription back.
-const RELEASE_LIMIT: Duration = Duration::from_secs(10);
-
-/// Queues for the resources; those that share one by chance wait for each other.
-const TURNS: usize = 64;
+/// What a request to a server may take for which no client waits.
+const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
 /// A resource, as its server knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,26 +33,17 @@ impl From<Target> for Resource {
 /// The URI that each subscribed session used, by session id.
 type Subscribers = HashMap<Box<str>, Box<str>>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Subscriptions {
     map: Mutex<HashMap<Resource, Subscribers>>,
-    turns: [tokio::sync::Mutex<()>; TURNS],
-    hasher: RandomState,
+    /// Of those resources that a server is being asked about: one that does not answer holds up nobody
+    /// who wants something else.
+    turns: Mutex<HashMap<Resource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// The right to ask a server about a resource. Two who ask at once might be heard in either order, and
 /// the one who comes would hear nothing because of the one who leaves.
-pub type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
-
-impl Default for Subscriptions {
-    fn default() -> Self {
-        Self {
-            map: Mutex::default(),
-            turns: std::array::from_fn(|_| tokio::sync::Mutex::default()),
-            hasher: RandomState::default(),
-        }
-    }
-}
+pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
     fn map(&self) -> MutexGuard<'_, HashMap<Resource, Subscribers>> {
@@ -65,9 +52,15 @@ impl Subscriptions {
     }
 
     /// Waits until nobody else asks a server about this resource.
-    pub async fn turn(&self, resource: &Resource) -> Turn<'_> {
-        let index = self.hasher.hash_one(resource) as usize % TURNS;
-        self.turns[index].lock().await
+    pub async fn turn(&self, resource: &Resource) -> Turn {
+        let turn = {
+            // Held for map operations, never across an await.
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            // Who has a turn or waits for it holds on to it, too.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(resource.clone()).or_default())
+        };
+        turn.lock_owned().await
     }
 
     /// Adds who wants to hear; the first one has the server asked, which may refuse.
@@ -90,7 +83,10 @@ impl Subscriptions {
     pub async fn renew(&self, resource: &Resource, upstream: &Session) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
-            subscribe(upstream, &resource.uri).await;
+            let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
+            if subscribed.is_err() {
+                tracing::debug!(?resource, "a subscription was not renewed in time");
+            }
         }
     }
 
@@ -100,7 +96,7 @@ impl Subscriptions {
         if self.has_any(resource) {
             return;
         }
-        let released = timeout(RELEASE_LIMIT, upstream.unsubscribe(&resource.uri)).await;
+        let released = timeout(BACKGROUND_LIMIT, upstream.unsubscribe(&resource.uri)).await;
         if !matches!(released, Ok(Ok(()))) {
             tracing::debug!(?resource, ?released, "a subscription was not taken back");
         }
@@ -209,6 +205,24 @@ mod tests {
         assert!(subscriptions.has_any(&resource("x://1")));
         assert!(subscriptions.remove(&resource("x://1"), "two"));
         assert_eq!(subscriptions.of_server(&resource("x://1").server), []);
+    }
+
+    /// Invariant 7: whoever is held up is held up by the same resource of the same server.
+    #[tokio::test]
+    async fn turns_are_of_one_resource_and_leave_nothing() {
+        let subscriptions = Subscriptions::default();
+        let first = subscriptions.turn(&resource("x://1")).await;
+        let mut second = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
+        assert!(futures_util::poll!(&mut second).is_pending());
+        for number in 2..100 {
+            let other = resource(&format!("x://{number}"));
+            let mut other = Box::pin(async { subscriptions.turn(&other).await });
+            assert!(futures_util::poll!(&mut other).is_ready(), "{number}");
+        }
+        drop(first);
+        drop(second.await);
+        drop(subscriptions.turn(&resource("x://0")).await);
+        assert_eq!(subscriptions.turns.lock().expect("no panic").len(), 1);
     }
 
     #[test]
