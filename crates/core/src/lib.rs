@@ -14,3 +14,4 @@ pub mod ids;
 pub mod lifecycle;
 pub mod message;
 pub mod names;
+pub mod own;
