@@ -70,4 +70,5 @@ mod sse;
 mod start;
 mod subscriptions;
 mod tasks;
+mod tasks_awaited;
 mod twice;

@@ -126,11 +126,7 @@ async fn what_is_no_request_about_a_task_is_refused() {
         let (status, error) = client.error(method, json!({"taskId": name})).await;
         assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{method}");
     }
-    // The server's own refusal.
-    let params = json!({"name": "x__task", "arguments": {}});
     let unable = Modern::at(&gateway, "/mcp");
-    let (status, error) = unable.error("tools/call", params).await;
-    assert_eq!((status, &error["code"]), (400, &json!(-32021)));
     let listen = json!({"notifications": {"taskIds": [name]}});
     let (_, error) = unable.error("subscriptions/listen", listen).await;
     assert_eq!(error["code"], -32021);
