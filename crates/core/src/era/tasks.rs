@@ -117,6 +117,13 @@ pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
     message::text_member(task, "statusMessage")
 }
 
+/// The answer to `tasks/get` (JSON text) as the `params` of a notification.
+pub fn as_news(state: &str) -> String {
+    let mut news = Object::read(state).unwrap_or_default();
+    news.remove(RESULT_TYPE);
+    news.to_string()
+}
+
 /// How far a task got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {

@@ -69,7 +69,8 @@ impl Call<'_> {
         let server = session.greeting.revision;
         let differs = self.outlet.client.caller.revision.differs_from(server);
         let has_tasks = session.greeting.capabilities.tasks;
-        if !differs && !(self.request.to_its_end && has_tasks) {
+        let may_be_task = has_tasks && self.request.to_its_end;
+        if !differs && !may_be_task {
             let render = |id: &str| self.request.render(id);
             return self.exchange(&session, render, cancel).await;
         }
