@@ -42,6 +42,7 @@ const ROOMS: &str = "
     supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
+    journal       -> state
 
     api           -> event_stream
     event_stream  ->
@@ -70,7 +71,7 @@ const PACKAGES: &str = "
 
 /// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    normal  -> base64 foldhash jsonc-parser memchr serde serde_json sha2 thiserror
+    normal  -> base64 cid foldhash jsonc-parser memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 

@@ -14,6 +14,7 @@ mod error;
 mod expand;
 mod fields;
 mod http;
+mod journal;
 mod location;
 mod node;
 mod numbers;
@@ -34,6 +35,7 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
+pub use journal::{Durability, Journal, Payloads, Redact};
 pub use location::{Location, locate};
 pub use parse::{Parsed, Source, parse};
 pub use plan::Plan;
@@ -64,6 +66,8 @@ pub struct Config {
     pub max_concurrent_starts: Option<usize>,
     /// Whom to tell of trouble (`alerts`).
     pub alerts: Vec<Alert>,
+    /// How calls are recorded (`journal`).
+    pub journal: Journal,
 }
 
 impl Config {
@@ -119,6 +123,7 @@ impl Default for Config {
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),
+            journal: Journal::default(),
         }
     }
 }

@@ -274,6 +274,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
+        journal,
     } = new;
     let at_restart = those([
         ("naming", old.naming != *naming),
@@ -294,6 +295,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             "http.allowedOrigins",
             old.allowed_origins != *allowed_origins,
         ),
+        ("journal", old.journal != *journal),
     ]);
     let now = those([("alerts", old.alerts != *alerts)]);
     let change = |takes_effect| move |key| SettingChange { key, takes_effect };
