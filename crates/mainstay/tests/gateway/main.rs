@@ -70,4 +70,5 @@ mod sse;
 mod start;
 mod subscriptions;
 mod tasks;
+mod tokens;
 mod twice;
