@@ -10,6 +10,7 @@ mod outlet;
 mod repeat;
 mod rounds;
 mod subscribe;
+mod tasks;
 
 use std::{
     pin::{Pin, pin},
@@ -47,6 +48,8 @@ pub struct Request {
     /// The exposed name or URI, and the server's own as JSON text.
     rename: Option<(Span, String)>,
     progress_token: Option<Span>,
+    /// Its client takes no tasks: a server that makes one of it is waited for.
+    to_its_end: bool,
 }
 
 impl Request {
@@ -60,7 +63,16 @@ impl Request {
             id,
             rename: None,
             progress_token,
+            to_its_end: false,
         })
+    }
+
+    /// Waits for a server that makes a task of it, on behalf of a client that speaks the server's
+    /// revision. Who speaks another never sees a task.
+    #[must_use]
+    pub fn to_its_end(mut self) -> Self {
+        self.to_its_end = true;
+        self
     }
 
     /// Replaces the text at `span` by `original`, quoted.
@@ -204,6 +216,7 @@ impl Calls {
             deadline: started + limit,
             limit,
             hard_deadline: started + hard_limit,
+            progressed: false,
         };
         let mut cancel = pin!(async {
             match cancel.await {

@@ -59,12 +59,8 @@ impl Call<'_> {
                 Err(refused) => Ok(Err(refused.to_string())),
             }
         };
-        let changed = tokio::select! {
-            biased;
-            changed = changing => changed?,
-            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
-            reason = cancel => return Err(Attempt::Final(self.cancelled(&reason))),
-        };
+        let changed = self.meanwhile(changing, cancel).await;
+        let changed = changed.map_err(Attempt::Final)??;
         let id = self.request.id();
         let text = match changed {
             Ok(()) => message::response(id, "{}"),

@@ -130,11 +130,11 @@ async fn the_body_of_a_stranger_is_not_read() {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
         content-length: 1000000\r\n\r\n{";
     stream.write_all(head.as_bytes()).await.expect("written");
-    let mut heard = [0; 64];
-    let read = soon("an answer", stream.read(&mut heard))
+    let mut answer = [0; 64];
+    let read = soon("an answer", stream.read(&mut answer))
         .await
         .expect("read");
-    assert!(heard[..read].starts_with(b"HTTP/1.1 401"), "{heard:?}");
+    assert!(answer[..read].starts_with(b"HTTP/1.1 401"), "{answer:?}");
 }
 
 /// `http.requireToken`, and an address that others can reach.

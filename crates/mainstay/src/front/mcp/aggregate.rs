@@ -270,7 +270,10 @@ impl<'a> Asked<'a> {
         if self.foreign_state && !speaks_modern(&server) {
             return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
         }
-        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let mut request = request(self.frame, self.address, exposed, &target.original)?;
+        if !self.outlet.client.caller.capabilities.tasks {
+            request = request.to_its_end();
+        }
         self.hub
             .calls
             .call(

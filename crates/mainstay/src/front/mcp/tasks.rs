@@ -4,7 +4,7 @@
 //!
 //! `SEAL (32, hexadecimal) - SERVER / TASK`, the last as the server named it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use mainstay_core::{
@@ -18,9 +18,10 @@ use sha2::Sha256;
 
 use super::{
     aggregate::{Asked, INVALID_PARAMS},
+    hub::Hub,
     reply::Reply,
 };
-use crate::{calls::Answer, transport::Frame};
+use crate::{calls::Answer, supervisor::Server, transport::Frame};
 
 /// Bytes of the seal: nobody can guess them.
 const SEAL: usize = 16;
@@ -114,6 +115,16 @@ pub fn is_task(frame: &Frame) -> bool {
     frame.result().is_some_and(tasks::is_task)
 }
 
+impl Hub {
+    /// The server that has the task that this principal knows by this name, and its own name for it.
+    pub(super) fn task(&self, principal: &Principal, name: &str) -> Option<(Arc<Server>, String)> {
+        let (server, own) = self.tasks.open(principal, name)?;
+        let mut servers = self.registry.servers().into_iter();
+        let server = servers.find(|known| known.name.as_str() == server)?;
+        Some((server, own.to_owned()))
+    }
+}
+
 impl Asked<'_> {
     /// A request about a task, answered by the server that has it.
     pub(super) async fn task(self) -> Reply {
@@ -128,17 +139,12 @@ impl Asked<'_> {
             return Reply::error(id, INVALID_PARAMS, reason);
         };
         let principal = self.outlet.client.principal.clone();
-        let known = hub.tasks.open(&principal, &name);
-        let owner = known.and_then(|(server, task)| {
-            let mut servers = hub.registry.servers().into_iter();
-            let server = servers.find(|known| known.name.as_str() == server)?;
-            Some(Target {
-                server: server.name.clone(),
-                original: task.into(),
-            })
-        });
-        let Some(owner) = owner else {
+        let Some((server, own)) = hub.task(&principal, &name) else {
             return Reply::error(id, INVALID_PARAMS, "unknown task");
+        };
+        let owner = Target {
+            server: server.name.clone(),
+            original: own.into(),
         };
         let exposed = Text {
             value: Cow::Borrowed(&*name),

@@ -6,6 +6,7 @@ mod discovery;
 pub mod http;
 mod listening;
 pub mod pipe;
+mod task_news;
 
 use std::sync::Arc;
 
