@@ -22,5 +22,6 @@ pub mod setting;
 pub mod state;
 pub mod supervisor;
 pub mod surroundings;
+pub mod tokens;
 pub mod transport;
 pub mod utc;
