@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, setting::Setting};
+use mainstay::{daemon::Daemon, setting::Setting, tokens::Tokens};
 use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -96,12 +96,22 @@ impl Gateway {
 
     /// With what a daemon is told beside its configuration.
     pub async fn set(config: &Value, setting: Setting) -> Self {
+        Self::guarded(config, setting, Secret::new(TOKEN), |address| address).await
+    }
+
+    /// With these tokens, as if it listened where `seen` says.
+    pub async fn guarded(
+        config: &Value,
+        setting: Setting,
+        tokens: impl Into<Tokens>,
+        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Self {
         let daemon = Daemon::start(&parse(&config.to_string()), setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, address, Secret::new(TOKEN));
+        let door = daemon.serve_http(listener, seen(address), tokens);
         Self {
             daemon: Arc::new(daemon),
             door,

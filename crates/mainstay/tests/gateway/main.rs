@@ -71,4 +71,5 @@ mod start;
 mod subscriptions;
 mod tasks;
 mod tasks_awaited;
+mod tokens;
 mod twice;

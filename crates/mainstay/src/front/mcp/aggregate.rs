@@ -142,10 +142,13 @@ impl<'a> Asked<'a> {
             Err(failure) => return Reply::failure(id, &failure),
         };
         let hub = self.hub;
-        let takes_tasks = self.outlet.client.caller.capabilities.tasks;
+        let client = Arc::clone(&self.outlet.client);
+        let takes_tasks = client.caller.capabilities.tasks;
         match self.forward(&target, name).await {
             Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
-                Reply::answer(id, &hub.tasks.renamed(target.server.as_str(), answer))
+                let server = target.server.as_str();
+                let answer = hub.tasks.renamed(&client.principal, server, answer);
+                Reply::answer(id, &answer)
             }
             Ok(answer) => Reply::answer(id, &answer),
             Err(failure) => Reply::tool_failure(id, &failure, era),

@@ -47,7 +47,7 @@ impl News {
     pub fn of(hub: &Hub, names: &[String], outlet: &Outlet, id: &str) -> Vec<Self> {
         let mut news = Vec::<Self>::new();
         for name in names {
-            let Some((server, own)) = hub.task(name) else {
+            let Some((server, own)) = hub.task(&outlet.client.principal, name) else {
                 continue;
             };
             let task = Task {
