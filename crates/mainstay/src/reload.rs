@@ -71,7 +71,7 @@ impl Reloader {
         let plan = Plan::between(&current, &new);
         if !plan.is_empty() {
             self.alerts.set(&new.alerts);
-            self.registry.reload(&new).await;
+            self.registry.reload(&new, None).await;
             // The other settings wait for a restart, and every plan until then says so.
             current.servers = new.servers;
             current.alerts = new.alerts;

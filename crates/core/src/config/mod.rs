@@ -18,6 +18,7 @@ mod location;
 mod node;
 mod numbers;
 mod options;
+mod overlay;
 mod parse;
 pub mod plan;
 mod policies;
@@ -35,7 +36,8 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webho
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use location::{Location, locate};
-pub use parse::{Parsed, Source, parse};
+pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
+pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;
 pub use secret::Secret;
 pub use syntax::Syntax;
@@ -220,6 +222,16 @@ impl ServerConfig {
     /// Whether a session opened by this entry is no session of the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
+    }
+
+    /// Forgets where its problems stand.
+    fn unplace(&mut self) {
+        if let Launch::Broken(problem) = &mut self.launch {
+            problem.position = None;
+        }
+        for problem in &mut self.further_problems {
+            problem.position = None;
+        }
     }
 
     /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].

@@ -404,6 +404,13 @@ impl Server {
         self.commands.send(Command::End).await.ok();
     }
 
+    /// Resolves when nothing of the server is left.
+    pub async fn gone(&self) {
+        let mut views = self.changes();
+        // The channel closes with the supervisor.
+        while views.changed().await.is_ok() {}
+    }
+
     fn tell(&self, command: Command) {
         if let Err(error) = self.commands.try_send(command) {
             tracing::debug!(server = %self.name, %error, "a command was not taken");
