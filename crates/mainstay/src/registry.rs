@@ -22,7 +22,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::roster::Roster;
-pub use self::roster::{Known, refused_entry};
+pub(crate) use self::roster::duplicate;
+pub use self::roster::{Known, NewServer};
 use crate::{
     clock::SleepClock,
     events::Events,
@@ -30,6 +31,7 @@ use crate::{
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Queue, Report, Server},
+    surroundings::Origin,
     transport::{self, Notice},
 };
 
@@ -95,6 +97,8 @@ pub struct Registry {
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
+    /// Where the configuration comes from, if it can be read again.
+    origin: Option<Origin>,
     /// One change at a time: held through it.
     roster: Mutex<Roster>,
     /// Changes under way.
@@ -155,6 +159,7 @@ impl Registry {
             announcements,
             fleet,
             startup_wait: config.startup_wait,
+            origin: setting.origin,
             roster: Mutex::new(Roster {
                 supervisors,
                 file: config.servers.clone(),

@@ -9,12 +9,15 @@
 
 mod alerts;
 pub mod defaults;
+pub mod edit;
 mod entry;
 mod error;
 mod expand;
 mod fields;
 mod http;
+mod inline;
 mod location;
+pub mod masking;
 mod node;
 mod numbers;
 mod options;
@@ -35,7 +38,8 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
-pub use location::{Location, locate};
+pub use inline::{Inline, InvalidInline};
+pub use location::{Location, locate, locate_clients};
 pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;

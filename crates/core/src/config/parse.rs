@@ -113,16 +113,17 @@ pub struct ParsedEntry {
 /// path within the entry, and no place. An error means that the file cannot be used.
 pub fn parse_entry(
     name: ServerName,
-    entry: &str,
+    entry: &serde_json::Map<String, serde_json::Value>,
     file: &str,
     source: &Source<'_>,
     surroundings: &dyn Surroundings,
 ) -> Result<ParsedEntry, ConfigErrors> {
     let unusable = |error| ConfigErrors(vec![error]);
+    let entry = serde_json::to_string(entry).unwrap_or_default(); // a map of texts cannot fail
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
-    let (lines, entry_lines) = (Lines::new(file), Lines::new(entry));
+    let (lines, entry_lines) = (Lines::new(file), Lines::new(&entry));
     let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
-    let entry_tree = syntax::tree(entry, Syntax::Json, &entry_lines).map_err(unusable)?;
+    let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
     // Whoever parses the file hears what is wrong with it.
     let mut unheard = Report::new(lines);
     let mut fields = Fields::open(&Node::root(&tree), &mut unheard);

@@ -2,6 +2,7 @@
 //! clients of the REST API.
 
 mod call;
+mod clients;
 mod connect;
 mod content;
 mod error;

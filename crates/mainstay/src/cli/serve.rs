@@ -13,7 +13,9 @@ use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
 use super::{
-    CommandError, Exit, output,
+    CommandError, Exit,
+    clients::ClientsArgs,
+    output,
     signals::{Signal, Signals},
     status::Tellers,
     stderr::complain,
@@ -25,7 +27,7 @@ use crate::{
     reload::Reloader,
     setting::Setting,
     state::StateDir,
-    surroundings::{LoadError, Loaded, Origin, Process},
+    surroundings::{Clients, LoadError, Loaded, Origin, Process},
 };
 
 /// Stopping in order takes no longer (requirement C11 and the doors' own limits fit into it).
@@ -53,8 +55,10 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
     listen: SocketAddr,
     /// Start three small servers that are part of Mainstay, and no others
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ClientsArgs")]
     demo: bool,
+    #[command(flatten)]
+    clients: ClientsArgs,
     #[command(flatten)]
     health: HealthInterval,
     /// Listen on an address that others can reach. /mcp asks nobody who he is
@@ -75,11 +79,12 @@ pub struct HealthInterval {
 
 impl HealthInterval {
     /// A configuration that is read with this in mind.
-    pub fn origin(self, flag: Option<PathBuf>) -> Origin {
+    pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
         Origin {
             flag,
             health_interval: self.health_interval.map(interval),
+            clients,
         }
     }
 }
@@ -109,7 +114,9 @@ impl Serve {
                 ),
             });
         }
-        let origin = self.health.origin(self.config.clone());
+        let origin = self
+            .health
+            .origin(self.config.clone(), self.clients.clone().into());
         let loaded = self.load(&origin)?;
         tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 use mainstay_core::{
-    config::{Approval, Config, Launch, Runtime, ServerConfig, Standing, Word},
+    config::{
+        Approval, Config, Overlay, ParsedEntry, Runtime, ServerConfig, Standing, Word, edit::Entry,
+    },
     event::EventKind,
     failure::{Failure, FailureKind},
     ids::ServerName,
@@ -16,7 +18,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Announcement, Registry, Servers, supervise};
-use crate::supervisor::{Operation, Report, Server};
+use crate::{
+    supervisor::{Operation, Report, Server},
+    surroundings::{self, Origin},
+};
 
 /// Owns the supervisors, and knows what they were made of.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ pub(super) struct Roster {
     pub supervisors: JoinSet<()>,
     /// The servers of the file.
     pub file: Vec<ServerConfig>,
-    pub overlay: mainstay_core::config::Overlay,
+    pub overlay: Overlay,
     /// Servers on their way out; each token is cancelled when nothing of its server is left.
     pub leaving: HashMap<ServerName, CancellationToken>,
     /// Whether the registry has stopped, and takes no more.
@@ -49,6 +54,41 @@ impl Changes {
 }
 
 impl Registry {
+    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused (A24).
+    pub fn read_entry(
+        &self,
+        name: &str,
+        entry: Entry,
+        approval: Approval,
+    ) -> Result<NewServer, Failure> {
+        let invalid =
+            |message| Failure::new(FailureKind::InvalidConfig, message).with("name", name);
+        let legal = ServerName::new(name).map_err(|error| invalid(error.to_string()))?;
+        let parsed = match &self.origin {
+            Some(origin) => origin.entry(legal, &entry),
+            None => surroundings::entry_alone(legal, &entry),
+        };
+        let ParsedEntry { config, warnings } = parsed.map_err(|error| error.failure())?;
+        if let Some(first) = config.problems().next() {
+            let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
+            let message = format!("Invalid configuration: {}", first.message);
+            return Err(invalid(message).with("findings", findings));
+        }
+        Ok(NewServer {
+            runtime: Runtime {
+                config,
+                entry: Arc::new(entry),
+                approval,
+            },
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// Whether there is anything to say which servers there are (B7).
+    pub fn is_configured(&self) -> bool {
+        !self.servers.load().list.is_empty() || self.origin.as_ref().is_some_and(Origin::is_there)
+    }
+
     /// Where a server's entry comes from.
     pub fn standing(&self, name: &ServerName) -> Standing {
         let servers = self.servers.load();
@@ -347,6 +387,13 @@ impl Registry {
     }
 }
 
+/// A server that can be added, and what is odd about its entry without being wrong.
+#[derive(Clone, Debug)]
+pub struct NewServer {
+    pub runtime: Runtime,
+    pub warnings: Vec<String>,
+}
+
 /// What becomes of a new server whose name another has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
@@ -354,22 +401,7 @@ pub enum Known {
     Replaced,
 }
 
-fn duplicate(name: &ServerName) -> Failure {
+pub(crate) fn duplicate(name: &ServerName) -> Failure {
     let message = format!("Server '{name}' is there already");
     Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
-}
-
-/// Why an entry cannot be used, in [003]'s words (A24).
-pub fn refused_entry(config: &ServerConfig) -> Option<Failure> {
-    let Launch::Broken(first) = &config.launch else {
-        return None;
-    };
-    let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
-    let message = format!("Invalid configuration: {}", first.message);
-    let failure = Failure::new(FailureKind::InvalidConfig, message);
-    Some(
-        failure
-            .with("name", config.name.as_str())
-            .with("findings", findings),
-    )
 }
