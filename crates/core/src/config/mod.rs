@@ -223,6 +223,16 @@ impl ServerConfig {
         self.enabled && self.auto_start
     }
 
+    /// `stdio`, `http` or `sse`; `unknown` where the entry is wrong.
+    pub fn transport(&self) -> &'static str {
+        match &self.launch {
+            Launch::Stdio(_) => "stdio",
+            Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
+            Launch::Http(_) => "http",
+            Launch::Broken(_) => "unknown",
+        }
+    }
+
     /// Whether a session opened by this entry is no session of the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol

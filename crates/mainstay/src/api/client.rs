@@ -20,10 +20,10 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded, Replied, Reply,
-    Resources, SERVER_REQUESTS, SERVERS, ServerRequests, Servers, TEMPLATES, TOOLS, Templates,
-    Tools, WholeRead,
+    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OPERATE,
+    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded,
+    Removed, Replied, Reply, Resources, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails,
+    ServerRequests, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -155,6 +155,34 @@ impl Client {
             .replace("{name}", &escaped(server))
             .replace("{operation}", operation);
         self.post(&path, &Map::new()).await
+    }
+
+    /// Adds a server: `body` has its name, its entry, and what [`Keeping`](super::Keeping) has.
+    pub async fn add(&self, body: &Map<String, Value>) -> Result<Operated, ClientError> {
+        self.post(SERVERS, body).await
+    }
+
+    pub async fn server(&self, name: &str) -> Result<ServerDetails, ClientError> {
+        self.get(&SERVER.replace("{name}", &escaped(name))).await
+    }
+
+    pub async fn remove(&self, name: &str, persist: bool) -> Result<Removed, ClientError> {
+        let path = SERVER.replace("{name}", &escaped(name));
+        let path = format!("{path}?persist={persist}");
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// `enable`, `disable` or `approve`.
+    pub async fn switch(
+        &self,
+        server: &str,
+        switch: &str,
+        keeping: Keeping,
+    ) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", switch);
+        self.post(&path, &keeping).await
     }
 
     /// The last lines of a server's log.
