@@ -18,6 +18,9 @@ pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 
+/// What the commands call themselves.
+pub const USER_AGENT: &str = concat!("mainstay-cli/", env!("CARGO_PKG_VERSION"));
+
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
 /// One server: [`ServerDetails`]; PUT takes its entry, DELETE forgets it.

@@ -62,6 +62,7 @@ mod pass_through;
 mod probes;
 mod progress;
 mod questions;
+mod records;
 mod recovery;
 mod reloading;
 mod requests;

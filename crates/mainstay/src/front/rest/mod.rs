@@ -15,6 +15,7 @@ mod reload;
 mod requests;
 mod servers;
 mod tokens;
+mod via;
 
 use std::sync::Arc;
 
