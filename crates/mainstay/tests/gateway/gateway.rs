@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, setting::Setting};
+use mainstay::{daemon::Daemon, registry::Registry, setting::Setting};
 use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -94,7 +94,11 @@ impl Gateway {
 
     /// With what a daemon is told beside its configuration.
     pub async fn set(config: &Value, setting: Setting) -> Self {
-        let daemon = Daemon::start(&parse(&config.to_string()), setting);
+        Self::run(&parse(&config.to_string()), setting).await
+    }
+
+    pub async fn run(config: &Config, setting: Setting) -> Self {
+        let daemon = Daemon::start(config, setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
@@ -149,6 +153,11 @@ impl Gateway {
     /// A client on stdio that has not greeted.
     pub fn silent_pipe(&self) -> Pipe {
         Pipe::open(Arc::clone(&self.daemon))
+    }
+
+    /// The servers, for what no door offers.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.daemon.hub.registry
     }
 
     /// How many clients have a session.
