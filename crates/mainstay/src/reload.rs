@@ -23,6 +23,7 @@ use crate::{
 };
 
 pub use self::edit::{Change, change_file, restored};
+pub use crate::registry::Known;
 
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);

@@ -191,7 +191,7 @@ fn unusable(error: EditError) -> Failure {
     match error {
         EditError::NotThere(name) => {
             let message = format!("Server '{name}' does not stand in the file");
-            Failure::new(FailureKind::InvalidRequest, message).of_server(&name)
+            Failure::new(FailureKind::ServerNotFound, message).of_server(&name)
         }
         other => Failure::new(
             FailureKind::InvalidConfig,
