@@ -16,6 +16,8 @@ pub struct Setting {
     pub catalogs: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
+    /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
+    pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
     /// The Mainstays above this one, and the marks of its servers' processes.
@@ -29,6 +31,7 @@ impl Default for Setting {
             session_key: None,
             catalogs: None,
             origin: None,
+            insecure: false,
             clock: SleepClock::system(),
             lineage: Lineage::default(),
         }

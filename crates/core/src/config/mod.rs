@@ -63,6 +63,9 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Origins accepted beside loopback ones (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
+    /// Whether the MCP paths ask for a token (`http.requireToken`); `None` asks where there are clients'
+    /// tokens, or others can reach the address.
+    pub require_token: Option<bool>,
     /// Attempts of the whole fleet to reach servers over the network, per second
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
@@ -122,6 +125,7 @@ impl Default for Config {
             max_body_bytes: defaults::MAX_BODY_BYTES,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            require_token: None,
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),

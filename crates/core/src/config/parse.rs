@@ -247,6 +247,9 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         config.allowed_hosts = hosts.unwrap_or_default();
         let origins = http.take("allowedOrigins").map(|node| node.strings(report));
         config.allowed_origins = origins.unwrap_or_default();
+        config.require_token = http
+            .take("requireToken")
+            .and_then(|node| node.boolean(report));
         http.finish(report, &[], LATER_HTTP);
     }
 }

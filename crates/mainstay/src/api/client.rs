@@ -20,10 +20,11 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OPERATE,
-    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded,
-    Removed, Replied, Reply, Resources, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails,
-    ServerRequests, Servers, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    AddToken, AddedToken, Answer, CALL, Call, ClientTokens, GET_PROMPT, GetPrompt, HEALTH,
+    HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
+    REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
+    Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails, ServerRequests,
+    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -204,6 +205,24 @@ impl Client {
     pub async fn reply(&self, id: u64, reply: &Reply) -> Result<Replied, ClientError> {
         let path = REPLY.replace("{id}", &id.to_string());
         self.post(&path, reply).await
+    }
+
+    pub async fn client_tokens(&self) -> Result<ClientTokens, ClientError> {
+        self.get(TOKENS).await
+    }
+
+    pub async fn add_token(&self, wanted: &AddToken) -> Result<AddedToken, ClientError> {
+        self.post(TOKENS, wanted).await
+    }
+
+    pub async fn remove_token(&self, name: &str) -> Result<RemovedToken, ClientError> {
+        let path = TOKEN.replace("{name}", &escaped(name));
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// The token that this client bears opens nothing afterwards.
+    pub async fn rotate_token(&self) -> Result<RotatedToken, ClientError> {
+        self.post(ROTATE, &Map::new()).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

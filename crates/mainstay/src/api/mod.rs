@@ -5,6 +5,7 @@
 
 mod client;
 mod stream;
+mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 pub use self::client::{Client, ClientError};
 pub use self::stream::{EventStream, LogEvents, Told};
+pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 

@@ -7,7 +7,10 @@ use mainstay_core::failure::Failure;
 use serde_json::{Map, Value};
 
 use super::stderr::complain;
-use crate::{api::ClientError, lineage::LineageError, state::StateError, surroundings::LoadError};
+use crate::{
+    api::ClientError, lineage::LineageError, state::StateError, surroundings::LoadError,
+    tokens::TokenError,
+};
 
 /// Exit codes of all commands (design section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub enum CommandError {
     State(#[from] StateError),
     #[error(transparent)]
     Lineage(#[from] LineageError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error(transparent)]
     Client(#[from] ClientError),
     /// What was to be done to the configuration's file cannot be.
@@ -67,6 +72,14 @@ impl CommandError {
                 Exit::USAGE
             }
             Self::Client(error) => client_exit(error),
+            Self::Token(error) => match error {
+                TokenError::Name(_) | TokenError::Lifetime(_) => Exit::USAGE,
+                TokenError::Unknown(_) => Exit::NOT_FOUND,
+                TokenError::Taken(_)
+                | TokenError::TooMany(_)
+                | TokenError::Unreadable { .. }
+                | TokenError::State(_) => Exit::FAILED,
+            },
             Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } => Exit::NOT_FOUND,
             Self::Interrupted { exit, .. } => Exit(*exit),
@@ -86,6 +99,7 @@ impl CommandError {
             Self::State(StateError::Taken { .. }) => "already_running",
             Self::State(_) => "state_unusable",
             Self::Client(error) => error.code(),
+            Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
             Self::Usage { .. } => "invalid_arguments",
             Self::Listen { .. } => "cannot_listen",

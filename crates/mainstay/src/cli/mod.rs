@@ -29,6 +29,7 @@ mod signals;
 mod status;
 pub mod stderr;
 mod switch;
+mod token;
 mod tools;
 mod validate;
 
@@ -124,6 +125,8 @@ pub enum Command {
     Prompts(prompts::Prompts),
     /// Show what a server wrote to stderr, and what became of it
     Logs(logs::Logs),
+    /// Say which clients may use the MCP addresses, or replace the control token
+    Token(token::Token),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
     /// A small MCP server on stdin and stdout
@@ -187,6 +190,7 @@ impl Command {
             Self::Logs(command) => Some(&command.daemon),
             Self::Serve(_)
             | Self::Mcp(_)
+            | Self::Token(_)
             | Self::Validate(_)
             | Self::Resolve(_)
             | Self::DemoServer { .. } => None,
@@ -198,6 +202,7 @@ impl Command {
             Self::Serve(command) => command.json,
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
+            Self::Token(command) => command.json,
             _ => self.daemon().is_some_and(|daemon| daemon.json),
         }
     }
@@ -228,6 +233,7 @@ impl Command {
             Self::Read(command) => command.run().await,
             Self::Prompts(command) => command.run().await,
             Self::Logs(command) => command.run().await,
+            Self::Token(command) => command.run().await,
             Self::Resolve(command) => command.run(),
             // `main` runs it before there is a runtime.
             Self::DemoServer { .. } => Ok(Exit::DONE),

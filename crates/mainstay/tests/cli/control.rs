@@ -1,6 +1,8 @@
 //! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and [002]'s flags of `serve` and
 //! `mcp` (requirements A and B).
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -106,7 +108,6 @@ async fn without_a_daemon_the_file_is_changed() {
         text,
         "{\n  \"mcpServers\": {\n    \"one\": {\n      \"command\": \"no-such-program-anywhere\",\n      \"args\": [\"-y\"],\n      \"enabled\": false\n    }\n  }\n}\n"
     );
-    use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(&file)
         .expect("there")
         .permissions()

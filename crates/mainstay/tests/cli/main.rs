@@ -14,4 +14,5 @@ mod operate;
 mod reload;
 mod serve;
 mod shutdown;
+mod token;
 mod world;

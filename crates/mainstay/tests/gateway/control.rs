@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 use mainstay::{setting::Setting, surroundings::Origin};
-use mainstay_core::config::Approval;
+use mainstay_core::config::{Approval, Secret};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -11,7 +11,7 @@ use crate::{
     backend::{Backend, Kind},
     client::{LATEST, initialize},
     gateway::{Gateway, soon},
-    rest::Rest,
+    rest::{Rest, TOKEN},
 };
 
 /// A secret that no answer may hold.
@@ -52,7 +52,7 @@ impl World {
             origin: Some(origin),
             ..Setting::default()
         };
-        Gateway::run(&config, setting).await
+        Gateway::run(&config, setting, Secret::new(TOKEN), |address| address).await
     }
 }
 
@@ -223,12 +223,10 @@ async fn one_name_may_be_fought_over() {
     let one = async |mine: usize| {
         let rest = gateway.rest();
         for _ in 0..ROUNDS {
-            let (status, answer) = if mine % 2 == 0 {
-                connect(&rest, with(&backend, json!({"name": "x"}))).await
-            } else if mine % 4 == 1 {
-                rest.post("/api/mcp-clients/x/disconnect", json!({})).await
-            } else {
-                rest.delete("/api/mcp-clients/x").await
+            let (status, answer) = match mine % 4 {
+                1 => rest.post("/api/mcp-clients/x/disconnect", json!({})).await,
+                3 => rest.delete("/api/mcp-clients/x").await,
+                _ => connect(&rest, with(&backend, json!({"name": "x"}))).await,
             };
             let known = [
                 "duplicate_name",
@@ -257,6 +255,31 @@ async fn one_name_may_be_fought_over() {
     // Invariant 9: nobody is left of all of them but the last.
     gateway.stop().await;
     assert_eq!(backend.count("initialize"), begun);
+}
+
+/// Invariant 9: a name comes back only when nothing is left of the processes that had it.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_comes_back_when_its_processes_have_gone() {
+    let world = none();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let stubborn = Backend::start(Kind::Stdio, &["--ignore-sigterm", "--ignore-stdin-eof"]).await;
+    let backend = Backend::http().await;
+    ok(connect(&rest, with(&stubborn, json!({"name": "x"}))).await);
+    let pid = rest.server("x").await["pid"].as_u64().expect("a process");
+    let process = std::path::PathBuf::from(format!("/proc/{pid}"));
+    assert!(process.exists());
+    let (removed, ()) = tokio::join!(rest.delete("/api/servers/x"), async {
+        soon("the name to be free", async {
+            while !gateway.rest().names().await.is_empty() {}
+        })
+        .await;
+        let rest = gateway.rest();
+        ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+        assert!(!process.exists(), "the old one is still there");
+    });
+    ok(removed);
 }
 
 /// A33, W20: it outlives a reload of the file, and not a restart.

@@ -71,4 +71,6 @@ mod sse;
 mod start;
 mod subscriptions;
 mod tasks;
+mod tasks_awaited;
+mod tokens;
 mod twice;

@@ -9,7 +9,10 @@ use std::{
 };
 
 use foldhash::HashMap;
-use mainstay_core::era::{Caller, LogLevel, Revision};
+use mainstay_core::{
+    era::{Caller, LogLevel, Revision},
+    principal::Principal,
+};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{ears::Ears, outbox::Outbox, replay::Replay};
@@ -85,7 +88,14 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    pub fn new(id: Box<str>, caller: Caller, scope: Scope, backend: Backend, ears: Ears) -> Self {
+    pub fn new(
+        id: Box<str>,
+        caller: Caller,
+        principal: Principal,
+        scope: Scope,
+        backend: Backend,
+        ears: Ears,
+    ) -> Self {
         let questions = ears.questions;
         Self {
             id,
@@ -94,7 +104,11 @@ impl ClientSession {
             backend,
             outbox: ears.outbox,
             replay: Replay::default(),
-            client: Arc::new(Client::of_session(caller, Arc::clone(&questions))),
+            client: Arc::new(Client::of_session(
+                caller,
+                principal,
+                Arc::clone(&questions),
+            )),
             questions,
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
@@ -104,8 +118,8 @@ impl ClientSession {
         }
     }
 
-    pub fn serves(&self, scope: &Scope) -> bool {
-        self.scope.is_same(scope)
+    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+        self.scope.is_same(scope) && self.client.principal == *principal
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {

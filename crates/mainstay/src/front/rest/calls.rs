@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
+    era::Caller,
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
     message::{self, Method},
     names::Unresolved,
+    principal::Principal,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -266,7 +268,10 @@ pub async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Resul
     let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
     let request =
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (outlet, _) = Outlet::new(Client::nobody(), None);
+    let (outlet, _) = Outlet::new(
+        Arc::new(Client::unasked(Caller::default(), Principal::Operator)),
+        None,
+    );
     let (_, never) = oneshot::channel();
     let (calls, upstream) = (hub.calls.clone(), Upstream::Shared(Arc::clone(&server)));
     let call = async move { calls.call(upstream, request, outlet, never).await };

@@ -1,4 +1,5 @@
-//! The REST door (requirements, section M). Everything under `/api` needs the token.
+//! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
+//! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
 
 mod body;
 mod calls;
@@ -13,6 +14,7 @@ mod refusal;
 mod reload;
 mod requests;
 mod servers;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -22,18 +24,23 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, get, post},
+    routing::{any, delete, get, post},
 };
 use http::StatusCode;
+use http_body::Body as _;
 use mainstay_core::{
-    config::Secret,
     failure::{Failure, FailureKind},
+    principal::Principal,
 };
 use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
-use super::mcp::Hub;
-use crate::{api, reload::Reloader};
+use super::{entrance::bearer, mcp::Hub};
+use crate::{
+    api,
+    reload::Reloader,
+    tokens::{Pass, Tokens},
+};
 
 /// What the routes need.
 #[derive(Clone, Debug)]
@@ -41,8 +48,8 @@ pub struct Door {
     pub hub: Arc<Hub>,
     /// Reads the configuration again, where it can be.
     pub reloader: Option<Arc<Reloader>>,
-    /// Opens the door.
-    pub token: Secret,
+    /// The control token among them opens the door.
+    pub tokens: Tokens,
     /// The longest body of a request, in bytes.
     pub max_body: usize,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
@@ -53,7 +60,7 @@ pub fn router(door: Door) -> Router {
     // [002]'s routes; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
-        .route(api::CLIENT, axum::routing::delete(entries::delete_client))
+        .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
         .route(api::TOOLS, get(lists::tools))
@@ -88,6 +95,9 @@ pub fn router(door: Door) -> Router {
             get(events::stream).with_state(events::Streams::new(&door)),
         )
         .route(api::RECENT_EVENTS, get(events::recent))
+        .route(api::TOKENS, get(tokens::list).post(tokens::add))
+        .route(api::TOKEN, delete(tokens::remove))
+        .route(api::ROTATE, post(tokens::rotate))
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))
@@ -122,12 +132,20 @@ async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let given = request
+    let token = request
         .headers()
         .get(header::AUTHORIZATION)
-        .and_then(|value| bearer(value.as_bytes()));
-    if !given.is_some_and(|token| same(token, door.token.expose().as_bytes())) {
-        return Err(Refusal::Unauthorized);
+        .and_then(bearer);
+    match token.and_then(|token| door.tokens.bearer(token)) {
+        Some(Pass {
+            principal: Principal::Operator,
+            ..
+        }) => {}
+        Some(_) => return Err(Refusal::NotForClients),
+        None => return Err(Refusal::Unauthorized),
+    }
+    if !request.body().is_end_stream() && !body::is_json(request.headers()) {
+        return Err(Refusal::WrongContentType);
     }
     tokio::select! {
         biased;
@@ -152,46 +170,4 @@ async fn configured(
 
 fn shutting_down() -> Failure {
     Failure::new(FailureKind::ShuttingDown, "Mainstay is shutting down")
-}
-
-/// The token of an `Authorization: Bearer` header; the scheme is case-insensitive (RFC 9110).
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked(b"Bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"Bearer ")
-        .then_some(token.trim_ascii())
-}
-
-/// Takes as long for a near miss as for nonsense of the same length, so that the token cannot be
-/// guessed byte by byte.
-fn same(given: &[u8], token: &[u8]) -> bool {
-    given.len() == token.len()
-        && std::hint::black_box(
-            given
-                .iter()
-                .zip(token)
-                .fold(0, |differing, (a, b)| differing | (a ^ b)),
-        ) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_whole_token_is_the_same() {
-        for (header, expected) in [
-            ("Bearer secret", true),
-            ("bearer  secret ", true),
-            ("Bearer secre", false),
-            ("Bearer secrets", false),
-            ("Bearer ", false),
-            ("Bearer", false),
-            ("Basic secret", false),
-            ("secret", false),
-        ] {
-            let found = bearer(header.as_bytes()).is_some_and(|token| same(token, b"secret"));
-            assert_eq!(found, expected, "{header:?}");
-        }
-    }
 }
