@@ -147,9 +147,9 @@ pub fn parse_entry(
     let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
     config.unplace();
     let mut warnings = report.warnings;
-    warnings
-        .iter_mut()
-        .for_each(|warning| warning.position = None);
+    for warning in &mut warnings {
+        warning.position = None;
+    }
     Ok(ParsedEntry { config, warnings })
 }
 

@@ -43,6 +43,7 @@ mod bad_input;
 mod calls;
 mod cancellation;
 mod changes;
+mod control;
 mod doors;
 mod handshake;
 mod hangs;

@@ -61,7 +61,7 @@ pub fn router(door: Door) -> Router {
     // [002]'s routes; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
-        .route(api::CLIENT, axum::routing::delete(entries::delete_client))
+        .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
         .route(api::TOOLS, get(lists::tools))
