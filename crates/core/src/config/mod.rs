@@ -9,15 +9,19 @@
 
 mod alerts;
 pub mod defaults;
+pub mod edit;
 mod entry;
 mod error;
 mod expand;
 mod fields;
 mod http;
+mod inline;
 mod location;
+pub mod masking;
 mod node;
 mod numbers;
 mod options;
+mod overlay;
 mod parse;
 pub mod plan;
 mod policies;
@@ -34,8 +38,10 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
-pub use location::{Location, locate};
-pub use parse::{Parsed, Source, parse};
+pub use inline::{Inline, InvalidInline};
+pub use location::{Location, locate, locate_clients};
+pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
+pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;
 pub use secret::Secret;
 pub use syntax::Syntax;
@@ -221,9 +227,29 @@ impl ServerConfig {
         self.enabled && self.auto_start
     }
 
+    /// `stdio`, `http` or `sse`; `unknown` where the entry is wrong.
+    pub fn transport(&self) -> &'static str {
+        match &self.launch {
+            Launch::Stdio(_) => "stdio",
+            Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
+            Launch::Http(_) => "http",
+            Launch::Broken(_) => "unknown",
+        }
+    }
+
     /// Whether a session opened by this entry is no session of the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
+    }
+
+    /// Forgets where its problems stand.
+    fn unplace(&mut self) {
+        if let Launch::Broken(problem) = &mut self.launch {
+            problem.position = None;
+        }
+        for problem in &mut self.further_problems {
+            problem.position = None;
+        }
     }
 
     /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].

@@ -21,10 +21,10 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     AddToken, AddedToken, Answer, CALL, Call, ClientTokens, GET_PROMPT, GetPrompt, HEALTH,
-    HealthReport, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY,
-    RESOURCES, ROTATE, Read, Reload, Reloaded, RemovedToken, Replied, Reply, Resources,
-    RotatedToken, SERVER_REQUESTS, SERVERS, ServerRequests, Servers, TEMPLATES, TOKEN, TOKENS,
-    TOOLS, Templates, Tools, WholeRead,
+    HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
+    REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
+    Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails, ServerRequests,
+    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -156,6 +156,34 @@ impl Client {
             .replace("{name}", &escaped(server))
             .replace("{operation}", operation);
         self.post(&path, &Map::new()).await
+    }
+
+    /// Adds a server: `body` has its name, its entry, and what [`Keeping`](super::Keeping) has.
+    pub async fn add(&self, body: &Map<String, Value>) -> Result<Operated, ClientError> {
+        self.post(SERVERS, body).await
+    }
+
+    pub async fn server(&self, name: &str) -> Result<ServerDetails, ClientError> {
+        self.get(&SERVER.replace("{name}", &escaped(name))).await
+    }
+
+    pub async fn remove(&self, name: &str, persist: bool) -> Result<Removed, ClientError> {
+        let path = SERVER.replace("{name}", &escaped(name));
+        let path = format!("{path}?persist={persist}");
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// `enable`, `disable` or `approve`.
+    pub async fn switch(
+        &self,
+        server: &str,
+        switch: &str,
+        keeping: Keeping,
+    ) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", switch);
+        self.post(&path, &keeping).await
     }
 
     /// The last lines of a server's log.

@@ -18,7 +18,7 @@ use crate::{
     lineage::Lineage,
     setting::Setting,
     state::{self, StateDir},
-    surroundings::{self, Process},
+    surroundings::{self, Origin, Process},
 };
 
 #[derive(Debug, Args)]
@@ -33,6 +33,13 @@ pub struct DaemonArgs {
     /// Print raw JSON on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// Who knows which servers there are.
+#[derive(Debug)]
+pub enum Place {
+    Daemon(Client),
+    File(Origin),
 }
 
 impl DaemonArgs {
@@ -50,6 +57,21 @@ impl DaemonArgs {
             Some(config) => for_the_occasion(config, work).await,
             None => work(&running(self.url.clone())?).await,
         }
+    }
+
+    /// Where a command goes that changes which servers there are: to the daemon, and without one to
+    /// the file itself, which starts nothing.
+    pub fn place(&self) -> Result<Place, CommandError> {
+        if self.config.is_none() {
+            match running(self.url.clone()) {
+                Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
+                found => return Ok(Place::Daemon(found?)),
+            }
+        }
+        Ok(Place::File(Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        }))
     }
 }
 

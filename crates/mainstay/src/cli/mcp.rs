@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CommandError, Exit, serve, signals::Signals};
+use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
 use crate::{
     daemon::Daemon,
     lineage::Lineage,
@@ -25,13 +25,18 @@ pub struct Mcp {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
+    clients: ClientsArgs,
+    #[command(flatten)]
     health: serve::HealthInterval,
 }
 
 impl Mcp {
     /// Ends when the client closes its end. Only the protocol is written to stdout.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let loaded = self.health.origin(self.config).load()?;
+        let loaded = self
+            .health
+            .origin(self.config, self.clients.into())
+            .load()?;
         serve::tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;

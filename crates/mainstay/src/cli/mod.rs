@@ -1,11 +1,15 @@
 //! The command line: one file per command. All but `serve`, `mcp`, `validate` and `resolve` are
-//! clients of the REST API.
+//! clients of the REST API; `add`, `remove`, `enable` and `disable` do without a daemon.
 
+mod add;
+mod approve;
 mod call;
+mod clients;
 mod connect;
 mod content;
 mod error;
 mod events;
+mod get;
 mod health;
 mod list;
 mod logs;
@@ -16,6 +20,7 @@ mod pairs;
 mod prompts;
 mod read;
 mod reload;
+mod remove;
 mod requests;
 mod resolve;
 mod resources;
@@ -23,6 +28,7 @@ mod serve;
 mod signals;
 mod status;
 pub mod stderr;
+mod switch;
 mod token;
 mod tools;
 mod validate;
@@ -79,6 +85,18 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Show a server: how it is, and its entry
+    Get(get::Get),
+    /// Add a server
+    Add(add::Add),
+    /// End a server and forget it
+    Remove(remove::Remove),
+    /// Enable a server that is disabled
+    Enable(switch::Switch),
+    /// Disable a server: it is stopped, and its tools are listed no longer
+    Disable(switch::Switch),
+    /// Let a server be started that was added from inside an MCP client
+    Approve(approve::Approve),
     /// Show what happened to the servers lately, or as it happens
     Events(events::Events),
     /// Ask every server whether it is well
@@ -137,7 +155,12 @@ impl Command {
     /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
     /// may read from a terminal does without, for the terminal lets only its foreground group read.
     pub fn is_guarded(&self) -> bool {
-        let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
+        // These write the file instead.
+        let writes = matches!(
+            self,
+            Self::Add(_) | Self::Remove(_) | Self::Enable(_) | Self::Disable(_)
+        );
+        let for_the_occasion = || !writes && self.daemon().is_some_and(DaemonArgs::starts_servers);
         let may_read = matches!(self, Self::Mcp(_)) || for_the_occasion();
         matches!(self, Self::Serve(_)) || may_read && !io::stdin().is_terminal()
     }
@@ -146,6 +169,11 @@ impl Command {
     fn daemon(&self) -> Option<&DaemonArgs> {
         match self {
             Self::List(command) => Some(&command.daemon),
+            Self::Get(command) => Some(&command.daemon),
+            Self::Add(command) => Some(&command.daemon),
+            Self::Remove(command) => Some(&command.daemon),
+            Self::Enable(command) | Self::Disable(command) => Some(&command.daemon),
+            Self::Approve(command) => Some(&command.daemon),
             Self::Events(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
             Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
@@ -185,6 +213,12 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Get(command) => command.run().await,
+            Self::Add(command) => command.run().await,
+            Self::Remove(command) => command.run().await,
+            Self::Enable(command) => command.run(true).await,
+            Self::Disable(command) => command.run(false).await,
+            Self::Approve(command) => command.run().await,
             Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
             Self::Start(command) => command.run("start").await,

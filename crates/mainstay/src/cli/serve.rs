@@ -13,7 +13,9 @@ use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
 use super::{
-    CommandError, Exit, output,
+    CommandError, Exit,
+    clients::ClientsArgs,
+    output,
     signals::{Signal, Signals},
     status::Tellers,
     stderr::complain,
@@ -25,7 +27,7 @@ use crate::{
     reload::Reloader,
     setting::Setting,
     state::StateDir,
-    surroundings::{LoadError, Loaded, Origin, Process},
+    surroundings::{Clients, LoadError, Loaded, Origin, Process},
     tokens::{self, Tokens},
 };
 
@@ -54,8 +56,10 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
     listen: SocketAddr,
     /// Start three small servers that are part of Mainstay, and no others
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ClientsArgs")]
     demo: bool,
+    #[command(flatten)]
+    clients: ClientsArgs,
     #[command(flatten)]
     health: HealthInterval,
     /// Ask nobody for a token, not even at an address that others can reach
@@ -76,11 +80,12 @@ pub struct HealthInterval {
 
 impl HealthInterval {
     /// A configuration that is read with this in mind.
-    pub fn origin(self, flag: Option<PathBuf>) -> Origin {
+    pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
         Origin {
             flag,
             health_interval: self.health_interval.map(interval),
+            clients,
         }
     }
 }
@@ -98,7 +103,9 @@ fn address(text: &str) -> Result<SocketAddr, BadAddress> {
 
 impl Serve {
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let origin = self.health.origin(self.config.clone());
+        let origin = self
+            .health
+            .origin(self.config.clone(), self.clients.clone().into());
         let loaded = self.load(&origin)?;
         let state = StateDir::locate(&Process)?;
         self.check_exposure(&loaded.config, &state)?;

@@ -176,7 +176,7 @@ fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> 
 }
 
 /// The arguments as JSON text; `null` counts as none.
-fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
+pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
         return Ok(None);
     };
@@ -261,7 +261,7 @@ fn not_found(hub: &Hub, kind: ListKind, name: &str, unresolved: Unresolved) -> R
 }
 
 /// One request on the server's shared session. A caller that goes away lets it go on.
-async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
+pub async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
     let server = hub.registry.server(server)?;
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
     let text = message::request(Some(1), method.name(), Some(params));

@@ -3,7 +3,10 @@
 
 mod body;
 mod calls;
+mod config;
+mod entries;
 mod events;
+mod execute;
 mod health;
 mod lists;
 mod logs;
@@ -54,22 +57,36 @@ pub struct Door {
 }
 
 pub fn router(door: Door) -> Router {
-    let api = Router::new()
+    // [002]'s routes; a server can be connected where there is none yet.
+    let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
+        .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
-        .route(api::SERVERS, get(servers::servers))
+        .route(api::TOOLS, get(lists::tools))
+        .route(api::CALL, post(calls::call_tool))
+        .route(api::RESOURCES, get(lists::resources))
+        .route(api::READ, post(calls::read))
+        .route_layer(middleware::from_fn_with_state(door.clone(), configured))
+        .route(api::CONNECT_CLIENT, post(entries::connect_client));
+    let api = clients
+        .route(api::SERVERS, get(servers::servers).post(entries::add))
+        .route(
+            api::SERVER,
+            get(entries::get).put(entries::put).delete(entries::delete),
+        )
+        .route(api::ENABLE, post(entries::enable))
+        .route(api::DISABLE, post(entries::disable))
+        .route(api::APPROVE, post(entries::approve))
+        .route(api::EXECUTE, post(execute::execute))
+        .route(api::CONFIG, get(config::get).put(config::put))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
         .route(api::RELOAD, post(reload::reload))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
         .route(api::LOGS, get(logs::logs))
-        .route(api::TOOLS, get(lists::tools))
-        .route(api::CALL, post(calls::call_tool))
-        .route(api::RESOURCES, get(lists::resources))
         .route(api::TEMPLATES, get(lists::templates))
-        .route(api::READ, post(calls::read))
         .route(api::READ_WHOLE, post(calls::read_whole))
         .route(api::PROMPTS, get(lists::prompts))
         .route(api::GET_PROMPT, post(calls::get_prompt))
@@ -136,6 +153,19 @@ async fn authorize(
         // What takes longer than the door stays open is answered all the same.
         () = door.stop.cancelled() => Err(shutting_down().into()),
     }
+}
+
+/// B7, M9: without a configuration and without a server there is nothing that could answer.
+async fn configured(
+    State(door): State<Door>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    if door.hub.registry.is_configured() {
+        return Ok(next.run(request).await);
+    }
+    let message = "there is neither a configuration nor a server";
+    Err(Failure::new(FailureKind::NotConfigured, message).into())
 }
 
 fn shutting_down() -> Failure {
