@@ -95,7 +95,7 @@ impl<'a> Bridge<'a> {
             return answer;
         };
         let body = answer.get(body);
-        let uri = || self.request.original_uri();
+        let uri = || self.request.subject();
         let changed = match (self.caller.era(), self.server.era(), is_error) {
             (Era::Legacy, _, false) => result::to_legacy(self.method, body, self.caller.revision),
             (Era::Legacy, Era::Modern, true) => {

@@ -45,7 +45,7 @@ impl Call<'_> {
         cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
         let changing = async {
-            let Some(uri) = self.request.original_uri() else {
+            let Some(uri) = self.request.subject() else {
                 return Ok(Err("\"uri\" is missing".to_owned()));
             };
             let changed = if self.request.frame.method() == Some(Method::ResourcesSubscribe) {

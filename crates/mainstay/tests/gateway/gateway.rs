@@ -35,6 +35,8 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// Waits for a condition that nobody announces.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let mut glance = tokio::time::interval(GLANCE);
+    // Whoever shares the task gets its turn, however long a look takes.
+    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     soon(what, async {
         while !condition() {
             glance.tick().await;

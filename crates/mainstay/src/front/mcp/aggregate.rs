@@ -313,7 +313,7 @@ impl<'a> Asked<'a> {
         if !session.greeting.capabilities.resources {
             return None;
         }
-        let request = request(self.frame, self.address, uri, &uri.value).ok()?;
+        let request = request(self.frame, self.address, uri, &Arc::from(&*uri.value)).ok()?;
         // The client's cancellation is heard by the owner's own call only; a search is short.
         let (_keep, cancel) = oneshot::channel();
         let upstream = Upstream::Shared(Arc::clone(server));
@@ -382,15 +382,11 @@ fn request(
     frame: &Frame,
     address: &Address<'_>,
     exposed: &Text<'_>,
-    original: &str,
+    original: &Arc<str>,
 ) -> Result<Request, Failure> {
-    let request = Request::new(frame.clone(), address.progress_token)
-        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))?;
-    Ok(if *exposed.value == *original {
-        request
-    } else {
-        request.renamed(exposed.span, original)
-    })
+    Request::new(frame.clone(), address.progress_token)
+        .map(|request| request.renamed(exposed, original))
+        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
 fn speaks_modern(server: &Server) -> bool {
