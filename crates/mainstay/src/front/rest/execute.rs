@@ -1,9 +1,6 @@
 //! [003]'s way to run a tool: what went wrong is said in the answer, not by its status (K8, M11).
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
@@ -14,6 +11,7 @@ use serde_json::Value;
 
 use super::{
     Door,
+    address::Path,
     body::Body,
     calls::{ask, object},
     refusal::Refusal,

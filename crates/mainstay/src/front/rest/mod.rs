@@ -1,6 +1,7 @@
 //! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
 //! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
 
+mod address;
 mod body;
 mod calls;
 mod config;
@@ -10,6 +11,7 @@ mod execute;
 mod health;
 mod lists;
 mod logs;
+mod openapi;
 mod refusal;
 mod reload;
 mod requests;
@@ -71,6 +73,7 @@ pub fn router(door: Door) -> Router {
         .route_layer(middleware::from_fn_with_state(door.clone(), configured))
         .route(api::CONNECT_CLIENT, post(entries::connect_client));
     let api = clients
+        .route(api::OPENAPI, get(openapi::document))
         .route(api::SERVERS, get(servers::servers).post(entries::add))
         .route(
             api::SERVER,
