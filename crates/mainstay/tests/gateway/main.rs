@@ -66,6 +66,7 @@ mod recovery;
 mod reloading;
 mod requests;
 mod resumption;
+mod seeds;
 mod sse;
 mod start;
 mod subscriptions;
