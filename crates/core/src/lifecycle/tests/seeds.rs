@@ -329,4 +329,6 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open(2));
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
+    // Nor is anybody promised that it comes back.
+    assert_eq!(course.status().if_lost, State::Disconnected);
 }

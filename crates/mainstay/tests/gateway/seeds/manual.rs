@@ -62,6 +62,18 @@ over_every_transport! {
     }
 }
 
+/// H9: the very call that loses its server says so, and does not promise that it comes back.
+#[tokio::test]
+async fn a_call_that_loses_its_server_says_that_it_is_gone() {
+    let backend = Backend::stdio().await;
+    let gateway = under(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let words = text(&client.call("x__crash", json!({})).await);
+    // Whether its process has been seen to end by then is a matter of luck.
+    let said = ["(server x is disconnected)", "(server x is crashed)"];
+    assert!(said.iter().any(|said| words.contains(said)), "{words}");
+}
+
 /// B13, H12: asked in the background where an interval is given, and nowhere else; what turns is told
 /// once, and no call is disturbed.
 #[tokio::test]
