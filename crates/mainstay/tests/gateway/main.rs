@@ -68,6 +68,7 @@ mod recovery;
 mod reloading;
 mod requests;
 mod resumption;
+mod seeds;
 mod sse;
 mod start;
 mod subscriptions;
