@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod records;
 mod stream;
 mod tokens;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 pub use self::client::{Client, ClientError};
+pub use self::records::*;
 pub use self::stream::{EventStream, LogEvents, Told};
 pub use self::tokens::*;
 

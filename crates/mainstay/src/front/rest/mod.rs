@@ -12,6 +12,7 @@ mod health;
 mod lists;
 mod logs;
 mod openapi;
+mod records;
 mod refusal;
 mod reload;
 mod requests;
@@ -66,6 +67,10 @@ pub fn router(door: Door) -> Router {
         .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::CALL_RECORDS, get(records::records))
+        .route(api::CALL_RECORD, get(records::record))
+        .route(api::OBJECT, get(records::object))
+        .route(api::STATISTICS, get(records::statistics))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))
