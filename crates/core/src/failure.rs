@@ -27,6 +27,8 @@ pub enum FailureKind {
     TooManySessions,
     Cancelled,
     ShuttingDown,
+    /// What must be on record (`journal.durability: strict`) could not be put there.
+    NotRecorded,
     InvalidRequest,
     /// The name of a new server is another's (A26).
     DuplicateName,
@@ -73,6 +75,7 @@ impl FailureKind {
             Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
             Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
+            Self::NotRecorded => ("not_recorded", 500, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
             Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
             Self::NotPending => ("not_pending", 409, 1, INVALID_PARAMS),

@@ -19,6 +19,9 @@ pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 
+/// What the commands call themselves.
+pub const USER_AGENT: &str = concat!("mainstay-cli/", env!("CARGO_PKG_VERSION"));
+
 /// What this door offers, as OpenAPI 3.1.
 pub const OPENAPI: &str = "/api/openapi.json";
 pub const CLIENTS: &str = "/api/mcp-clients";

@@ -15,29 +15,33 @@ use super::{
     body::Body,
     calls::{ask, object},
     refusal::Refusal,
+    via::Via,
 };
 use crate::api::{self, Raw};
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
 pub async fn execute(
     State(door): State<Door>,
+    via: Via,
     Path((name, tool)): Path<(String, String)>,
     body: Option<Body<api::Execute>>,
 ) -> Result<Json<api::Executed>, Refusal> {
     let arguments = object(body.and_then(|Body(execute)| execute.arguments))?;
     let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
-    Ok(Json(match run(&door, &name, &tool, &arguments).await {
-        Ok(result) => api::Executed {
-            success: true,
-            result: Some(result),
-            error: None,
+    Ok(Json(
+        match run(&door, via, &name, &tool, &arguments).await {
+            Ok(result) => api::Executed {
+                success: true,
+                result: Some(result),
+                error: None,
+            },
+            Err(error) => api::Executed {
+                success: false,
+                result: None,
+                error: Some(error.to_string()),
+            },
         },
-        Err(error) => api::Executed {
-            success: false,
-            result: None,
-            error: Some(error.to_string()),
-        },
-    }))
+    ))
 }
 
 /// Why there is no result, in [003]'s words where it has some.
@@ -58,7 +62,13 @@ enum NoResult {
     Failed(Failure),
 }
 
-async fn run(door: &Door, name: &str, tool: &str, arguments: &str) -> Result<Raw, NoResult> {
+async fn run(
+    door: &Door,
+    via: Via,
+    name: &str,
+    tool: &str,
+    arguments: &str,
+) -> Result<Raw, NoResult> {
     let not_running = |status| NoResult::NotRunning {
         name: name.to_owned(),
         status,
@@ -82,7 +92,7 @@ async fn run(door: &Door, name: &str, tool: &str, arguments: &str) -> Result<Raw
         r#"{{"name":{},"arguments":{arguments}}}"#,
         message::quote(tool)
     );
-    let result = ask(&door.hub, name, Method::ToolsCall, &params)
+    let result = ask(&door.hub, via, name, Method::ToolsCall, &params)
         .await
         .map_err(|failure| match failure.details.get("rpcCode") {
             Some(code) => NoResult::Refused {

@@ -18,6 +18,7 @@ mod reload;
 mod requests;
 mod servers;
 mod tokens;
+mod via;
 
 use std::sync::Arc;
 
