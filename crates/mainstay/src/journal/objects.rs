@@ -61,6 +61,8 @@ pub enum Failed {
     File(#[from] io::Error),
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
+    #[error("what was written before cannot be read again")]
+    Memory(#[from] Box<JournalError>),
 }
 
 impl Objects {
