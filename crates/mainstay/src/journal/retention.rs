@@ -12,6 +12,7 @@ use super::{
     JournalError, facets,
     objects::RUN,
     rollup::MINUTES_KEPT,
+    schema::integer,
     store::Store,
     time::{HOUR, MINUTE, micros, span},
 };
@@ -99,7 +100,7 @@ impl Retention {
         if gone == 0 {
             return Ok(false);
         }
-        self.gone += gone as i64;
+        self.gone += integer(gone);
         let first = first_call(connection)?.unwrap_or(store.memory.next_call);
         connection
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?

@@ -24,7 +24,7 @@ use super::{
     redact::Redactor,
     retention::is_in_file,
     rollup::{Ended, Rollups},
-    schema,
+    schema::{self, integer},
     time::{micros, span},
 };
 
@@ -93,13 +93,12 @@ impl Memory {
         )?;
         let mut calls = calls.query([counter(connection, ROLLED_UP)?])?;
         while let Some(row) = calls.next()? {
-            let size = |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<u32>>(index)?);
             let ended = Ended {
                 started_at: row.get(3)?,
                 duration: row.get(4)?,
                 status: Status::from_code(row.get(5)?).unwrap_or(Status::Unknown),
-                argument_bytes: size(6)?.unwrap_or(0) as usize,
-                result_bytes: size(7)?.unwrap_or(0) as usize,
+                argument_bytes: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
+                result_bytes: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
             };
             let series = self.series(connection, &intern::target(row, 0)?)?;
             self.rollups.add(series, ended);
@@ -306,7 +305,7 @@ impl<'s> Batch<'s> {
             ended.upstream,
             ended.duration,
             arguments,
-            call.arguments_size as i64,
+            integer(call.arguments_size),
             ended.result,
             ended.result_size,
             ended.error.map(|error| &*error.kind),
@@ -367,7 +366,7 @@ impl<'s> Batch<'s> {
         };
         let end = End {
             duration: Some(span(ending.duration)),
-            result_size: ending.result_size.map(|size| size as i64),
+            result_size: ending.result_size.map(integer),
             ..End::OPEN
         };
         let Some(finished) = &ending.finished else {
@@ -429,8 +428,8 @@ impl<'s> Batch<'s> {
             started_at: micros(call.started_at),
             duration,
             status: end.status,
-            argument_bytes: call.arguments_size,
-            result_bytes: end.result_size.unwrap_or(0) as usize,
+            argument_bytes: integer(call.arguments_size),
+            result_bytes: end.result_size.unwrap_or(0),
         };
         self.memory.rollups.add(row.series, ended);
     }

@@ -524,7 +524,7 @@ async fn nobody_else_can_read_it() {
 async fn filters_find_what_is_there() {
     let room = Room::new();
     let journal = room.open();
-    let count = CHUNK as usize * 2 + 100;
+    let count = usize::try_from(CHUNK * 2 + 100).expect("a number");
     for number in 0..count {
         let client = ClientInfo {
             name: format!("client-{}", number % 3),
@@ -669,26 +669,40 @@ async fn filters_find_what_is_there() {
     }
 }
 
-/// Objects are found by their content in every run, in the one that is not complete, and after the
-/// runs have turned in the middle of a transaction.
+/// Objects are found by their content in every run and in the one that is not complete, also when
+/// the journal was closed where a run and a chunk of calls end.
 #[tokio::test]
 async fn objects_are_found_in_every_run() {
     let room = Room::new();
-    let journal = room.open();
-    let count = RUN as usize + 2000;
-    let content = |number: usize| format!("content {number}");
-    for number in 0..count {
+    let mut journal = room.open();
+    let content = |number: i64| format!("content {number}");
+    // The first number is 1, and the result is an object, too.
+    let run = RUN - 2;
+    for number in 0..run + 2000 {
+        if number == run {
+            call(&journal, begun(&content(0)), answered("{}"));
+            journal.close().await;
+            journal = room.open();
+        }
         call(&journal, begun(&content(number)), answered("{}"));
-        if number % 10_000 == 0 {
+        // So that a run turns in the middle of a commit, and none waits for long.
+        if number % 5000 == 0 {
             journal.flush().await.expect("written");
         }
     }
     journal.flush().await.expect("written");
-    for number in [0, 1, 5000, RUN as usize - 3, RUN as usize + 3, count - 1] {
+    for number in [0, 1, 5000, run - 1, run, run + 1, run + 1999] {
         let cid = Cid::of(content(number).as_bytes());
         assert_eq!(text(&journal, Some(cid)).await, content(number), "{number}");
     }
-    assert_eq!(journal.counters().dropped, 0);
+    let page = journal.records(Filter::default(), 1).await.expect("read");
+    assert_eq!(i64::try_from(page.total_count), Ok(run + 2001));
+    let runs = "SELECT count(*) FROM digests WHERE run = 0";
+    let in_run: i64 = room
+        .database()
+        .query_row(runs, [], |row| row.get(0))
+        .expect("counted");
+    assert_eq!(in_run, RUN - 1);
     journal.close().await;
 }
 
