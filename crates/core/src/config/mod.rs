@@ -13,6 +13,7 @@ mod entry;
 mod error;
 mod expand;
 mod fields;
+mod glob;
 mod http;
 mod location;
 mod node;
@@ -21,6 +22,7 @@ mod options;
 mod parse;
 pub mod plan;
 mod policies;
+mod profiles;
 mod reach;
 mod report;
 mod secret;
@@ -31,12 +33,14 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
-pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
+pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
+pub use glob::Glob;
 pub use location::{Location, locate};
 pub use parse::{Parsed, Source, parse};
 pub use plan::Plan;
+pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
 
@@ -64,6 +68,8 @@ pub struct Config {
     pub max_concurrent_starts: Option<usize>,
     /// Whom to tell of trouble (`alerts`).
     pub alerts: Vec<Alert>,
+    /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
+    pub profiles: Vec<Profile>,
 }
 
 impl Config {
@@ -119,11 +125,12 @@ impl Default for Config {
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),
+            profiles: Profile::built_in(),
         }
     }
 }
 
-/// How tools and prompts are named on `/mcp` (design section 7).
+/// How tools and prompts are named on `/mcp` (design section 7), where a profile does not say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
     /// `server__tool`

@@ -9,5 +9,6 @@ mod file;
 mod location;
 mod plan;
 mod policies;
+mod profiles;
 mod properties;
 mod world;
