@@ -15,3 +15,4 @@ pub mod lifecycle;
 pub mod message;
 pub mod names;
 pub mod own;
+pub mod switches;
