@@ -19,10 +19,11 @@ use crate::{
         mcp::{self, Hub, Seal},
         rest,
     },
-    registry::Registry,
+    registry::{Profile, Registry},
     reload::Reloader,
     setting::Setting,
     surroundings::LoadError,
+    switches::SwitchBoard,
 };
 
 /// What calls in flight and cancellations on their way may take at the end.
@@ -47,6 +48,7 @@ impl Daemon {
         let origin = setting.origin.clone();
         let lineage = setting.lineage.clone();
         let session_key = setting.session_key.clone();
+        let switches = SwitchBoard::open(setting.switches.clone());
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
         let reloader = origin.map(|origin| {
@@ -59,6 +61,7 @@ impl Daemon {
             config.page_size,
             lineage,
             Seal::new(session_key),
+            switches,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -123,14 +126,16 @@ impl Daemon {
         }
     }
 
-    /// Serves one client on stdio; returns when it has gone.
+    /// Serves one client of a profile on stdio; returns when it has gone.
     pub async fn serve_stdio(
         &self,
+        profile: Arc<Profile>,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) {
         mcp::stdio::serve(
             Arc::clone(&self.hub),
+            profile,
             input,
             output,
             self.max_body,

@@ -21,5 +21,6 @@ pub mod setting;
 pub mod state;
 pub mod supervisor;
 pub mod surroundings;
+pub mod switches;
 pub mod transport;
 pub mod utc;

@@ -14,6 +14,8 @@ pub struct Setting {
     pub session_key: Option<Secret>,
     /// Where catalogs are kept between runs, shared with other Mainstays.
     pub catalogs: Option<PathBuf>,
+    /// Where clients' switches are kept between runs; without a place, for this run only.
+    pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
     /// Tells when the machine has slept.
@@ -28,6 +30,7 @@ impl Default for Setting {
             state: None,
             session_key: None,
             catalogs: None,
+            switches: None,
             origin: None,
             clock: SleepClock::system(),
             lineage: Lineage::default(),

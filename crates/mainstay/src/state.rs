@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 const LOCK: &str = "lock";
 const TOKEN: &str = "token";
 const SESSION_KEY: &str = "session.key";
+const SWITCHES: &str = "switches.json";
 const DAEMON: &str = "daemon.json";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
@@ -99,6 +100,11 @@ impl StateDir {
     /// Where catalogs are kept between runs. Files are replaced whole, so that nobody needs the lock.
     pub fn catalogs(&self) -> PathBuf {
         self.0.join("catalogs")
+    }
+
+    /// What is switched off for which client; see [`StateDir::catalogs`].
+    pub fn switches(&self) -> PathBuf {
+        self.0.join(SWITCHES)
     }
 
     /// Takes a directory for a Mainstay that serves one client only: many run beside each other, and
@@ -239,6 +245,11 @@ impl Ownership {
     /// See [`StateDir::catalogs`].
     pub fn catalogs(&self) -> PathBuf {
         self.dir.catalogs()
+    }
+
+    /// See [`StateDir::switches`].
+    pub fn switches(&self) -> PathBuf {
+        self.dir.switches()
     }
 
     /// Tells the commands where we are.

@@ -28,13 +28,13 @@ const ROOMS: &str = "
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api lineage state surroundings  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp
     front/rest    -> front/mcp calls events reload supervisor transport logs api utc
-    front/mcp     -> calls lineage registry supervisor transport
+    front/mcp     -> calls lineage registry supervisor switches transport
     calls         -> supervisor transport
     reload        -> alerts registry surroundings
     alerts        -> events transport utc
@@ -51,6 +51,7 @@ const ROOMS: &str = "
     clock         ->
     lineage       ->
     processes     ->
+    switches      -> state
     state         ->
     surroundings  ->
     utc           ->

@@ -20,10 +20,10 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded, Replied, Reply,
-    Resources, SERVER_REQUESTS, SERVERS, ServerRequests, Servers, TEMPLATES, TOOLS, Templates,
-    Tools, WholeRead,
+    Answer, CALL, Call, Cleared, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE,
+    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded,
+    Replied, Reply, Resources, SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerRequests, Servers,
+    SetSwitch, Switched, Switches, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -168,6 +168,25 @@ impl Client {
         self.post(RELOAD, &Reload { dry_run }).await
     }
 
+    /// What is switched off for whom.
+    pub async fn switches(&self) -> Result<Switches, ClientError> {
+        self.get(SWITCHES).await
+    }
+
+    pub async fn switch(&self, client: &str, set: &SetSwitch) -> Result<Switched, ClientError> {
+        let path = SWITCH.replace("{client}", &escaped(client));
+        self.send(Method::PUT, &path, set).await
+    }
+
+    /// Switches everything on, for a client or for all.
+    pub async fn clear_switches(&self, client: Option<&str>) -> Result<Cleared, ClientError> {
+        let path = match client {
+            Some(client) => SWITCH.replace("{client}", &escaped(client)),
+            None => SWITCHES.to_owned(),
+        };
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
     /// What servers ask and no client could be asked.
     pub async fn server_requests(&self) -> Result<ServerRequests, ClientError> {
         self.get(SERVER_REQUESTS).await
@@ -215,8 +234,17 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        self.send(Method::POST, path, body).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
-        self.ask(Method::POST, path, body.into()).await
+        self.ask(method, path, body.into()).await
     }
 
     async fn ask<T: DeserializeOwned>(

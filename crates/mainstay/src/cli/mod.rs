@@ -23,6 +23,7 @@ mod serve;
 mod signals;
 mod status;
 pub mod stderr;
+mod switches;
 mod tools;
 mod validate;
 
@@ -94,6 +95,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(requests::Requests),
+    /// Switch servers and tools off for one client, or show what is off
+    Switches(switches::Switches),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -151,6 +154,7 @@ impl Command {
             Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
             Self::Requests(command) => Some(&command.daemon),
+            Self::Switches(command) => Some(&command.daemon),
             Self::Tools(command) => Some(&command.daemon),
             Self::Call(command) => Some(&command.daemon),
             Self::Resources(command) => Some(&command.daemon),
@@ -188,6 +192,7 @@ impl Command {
             Self::Reconnect(command) => command.run().await,
             Self::Reload(command) => command.run().await,
             Self::Requests(command) => command.run().await,
+            Self::Switches(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -129,6 +129,7 @@ impl Serve {
             Setting {
                 state: Some(state.path().to_owned()),
                 catalogs: Some(state.catalogs()),
+                switches: Some(state.switches()),
                 session_key: Some(state.session_key.clone()),
                 origin: (!self.demo).then_some(origin),
                 lineage,

@@ -13,4 +13,5 @@ mod operate;
 mod reload;
 mod serve;
 mod shutdown;
+mod switches;
 mod world;

@@ -41,6 +41,14 @@ impl Rest {
         self.send(Method::POST, path, body.to_string()).await
     }
 
+    pub async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.send(Method::PUT, path, body.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::DELETE, path, String::new()).await
+    }
+
     /// Has `start`, `stop`, `restart` or `reconnect` done, and returns what came of it.
     pub async fn operate(&self, server: &str, operation: &str) -> (StatusCode, Value) {
         let path = format!("/api/servers/{server}/{operation}");

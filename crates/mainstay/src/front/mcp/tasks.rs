@@ -131,9 +131,8 @@ impl Asked<'_> {
         };
         let known = hub.tasks.open(&name);
         let owner = known.and_then(|(server, task)| {
-            let mut servers = hub.registry.servers().into_iter();
-            let server = servers.find(|known| known.name.as_str() == server)?;
-            Some(Target {
+            let server = hub.registry.server(server).ok()?;
+            self.view.has_server(&server.name).then(|| Target {
                 server: server.name.clone(),
                 original: task.into(),
             })

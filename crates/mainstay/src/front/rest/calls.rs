@@ -111,7 +111,7 @@ async fn read_from(hub: &Arc<Hub>, server: &str, uri: &str) -> Result<api::Whole
 /// configuration until one has it (design section 12).
 async fn read_anywhere(hub: &Arc<Hub>, uri: &str) -> Result<api::WholeRead, Failure> {
     hub.registry.settled().await;
-    if let Some(target) = hub.owner(uri) {
+    if let Some(target) = hub.owner_of_all(uri) {
         return read_from(hub, target.server.as_str(), &target.original).await;
     }
     for server in hub.registry.servers() {
@@ -121,6 +121,7 @@ async fn read_anywhere(hub: &Arc<Hub>, uri: &str) -> Result<api::WholeRead, Fail
             .is_some_and(|session| session.greeting.capabilities.resources);
         if asked && let Ok(whole) = read_from(hub, server.name.as_str(), uri).await {
             hub.remember_owner(
+                None,
                 uri,
                 Target {
                     server: server.name.clone(),

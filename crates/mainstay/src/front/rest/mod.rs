@@ -10,6 +10,7 @@ mod refusal;
 mod reload;
 mod requests;
 mod servers;
+mod switches;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, get, post},
+    routing::{any, get, post, put},
 };
 use http::StatusCode;
 use mainstay_core::{
@@ -57,6 +58,11 @@ pub fn router(door: Door) -> Router {
         .route(api::RELOAD, post(reload::reload))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
+        .route(
+            api::SWITCHES,
+            get(switches::list).delete(switches::clear_all),
+        )
+        .route(api::SWITCH, put(switches::set).delete(switches::clear))
         .route(api::LOGS, get(logs::logs))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))

@@ -30,6 +30,8 @@ pub enum Refusal {
     TooManyStreams(usize),
     #[error("the log cannot be read: {0}")]
     Unreadable(io::Error),
+    #[error("the change could not be kept, and was not made: {0}")]
+    Unwritable(io::Error),
     #[error("this configuration is not from a file that could be read again")]
     NotReloadable,
     /// Each finding on a line of its own.
@@ -53,7 +55,7 @@ impl Refusal {
             | Self::NotReloadable
             | Self::InvalidConfig(_) => StatusCode::BAD_REQUEST,
             Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unreadable(_) | Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
         }
@@ -69,6 +71,7 @@ impl Refusal {
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
             Self::TooManyStreams(_) => "too_many_streams",
             Self::Unreadable(_) => "log_unreadable",
+            Self::Unwritable(_) => "state_unwritable",
             Self::MissingParameter(parameter) => {
                 return json!({
                     "error": "missing_parameter",

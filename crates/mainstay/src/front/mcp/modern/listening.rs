@@ -16,10 +16,12 @@ use crate::{
     calls::{Calls, Outlet},
     front::mcp::{
         hub::Hub,
-        listens::Listen,
+        listens::{Audience, Listen},
         pool::Lease,
         reply::Reply,
+        session::client_key,
         subscriptions::{Resource, subscribe},
+        view::View,
     },
     transport::{Frame, Session},
 };
@@ -73,8 +75,8 @@ impl Asked<'_> {
     }
 }
 
-/// Of all servers.
-pub async fn of_all(asked: Asked<'_>) -> Reply {
+/// Of the servers of a profile.
+pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
@@ -91,14 +93,16 @@ pub async fn of_all(asked: Asked<'_>) -> Reply {
         name: &name,
     };
     let subscribed = wanted.uris.iter().map(async |uri| {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(&name, uri)).await;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(view, &name, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let uris = join_all(subscribed).await.into_iter().flatten().collect();
-    let Some(listen) = hub
-        .listens
-        .add(&name, asked.id(), Filter { uris, ..wanted })
-    else {
+    let audience = Audience {
+        profile: Arc::clone(&view.profile),
+        client: client_key(&asked.outlet.client.caller),
+    };
+    let filter = Filter { uris, ..wanted };
+    let Some(listen) = hub.listens.add(&name, asked.id(), filter, Some(audience)) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());
@@ -146,7 +150,7 @@ pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
         uris: uris.clone(),
         ..wanted
     };
-    let Some(listen) = audience.listens.add(&name, asked.id(), filter) else {
+    let Some(listen) = audience.listens.add(&name, asked.id(), filter, None) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());

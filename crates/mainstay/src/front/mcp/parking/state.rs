@@ -29,10 +29,7 @@ pub struct CallDigest([u8; 32]);
 impl CallDigest {
     pub fn of(scope: &Scope, frame: &Frame) -> Self {
         let mut hash = Sha256::new();
-        part(
-            &mut hash,
-            scope.server_name().unwrap_or_default().as_bytes(),
-        );
+        part(&mut hash, scope.endpoint().as_bytes());
         part(&mut hash, frame.method_name().as_bytes());
         let params = frame.params().unwrap_or("{}");
         let mut params: Value = serde_json::from_str(params).unwrap_or_default();
@@ -136,7 +133,7 @@ mod tests {
 
     fn digest(request: &str) -> CallDigest {
         let frame = Frame::read(request.to_owned().into()).expect("a request");
-        CallDigest::of(&Scope::All, &frame)
+        CallDigest::of(&Scope::Profile(std::sync::Arc::default()), &frame)
     }
 
     fn call(params: &str) -> CallDigest {
