@@ -29,6 +29,14 @@ pub enum FailureKind {
     Cancelled,
     ShuttingDown,
     InvalidRequest,
+    /// The name of a new server is another's (A26).
+    DuplicateName,
+    /// A configuration, or an entry of one, that is refused (A24).
+    InvalidConfig,
+    /// A file cannot be written.
+    NotSaved,
+    /// There is neither a configuration nor a server (B7).
+    NotConfigured,
 }
 
 /// One row of the table.
@@ -66,6 +74,10 @@ impl FailureKind {
             Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
+            Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
+            Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),
+            Self::NotSaved => ("not_saved", 500, 1, INTERNAL_ERROR),
+            Self::NotConfigured => ("mcp_client_not_configured", 503, 1, INTERNAL_ERROR),
         };
         Row {
             code,

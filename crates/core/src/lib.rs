@@ -15,4 +15,5 @@ pub mod lifecycle;
 pub mod message;
 pub mod names;
 pub mod own;
+pub mod principal;
 pub mod switches;

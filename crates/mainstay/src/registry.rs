@@ -2,6 +2,8 @@
 
 mod profiles;
 
+mod roster;
+
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
@@ -9,8 +11,7 @@ use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
-    config::{self, Config, ServerConfig},
-    event::EventKind,
+    config::{self, Config, Overlay, ServerConfig, Standing},
     failure::{Failure, FailureKind},
     ids::{ProfileName, ServerName},
 };
@@ -20,10 +21,13 @@ use tokio::{
     time::Instant,
 };
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::profiles::{Change, Profiles};
 pub use self::profiles::{Profile, Shown};
+use self::roster::Roster;
+pub(crate) use self::roster::duplicate;
+pub use self::roster::{Known, NewServer};
 use crate::{
     clock::SleepClock,
     events::Events,
@@ -31,6 +35,7 @@ use crate::{
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Queue, Report, Server},
+    surroundings::Origin,
     transport::{self, Notice},
 };
 
@@ -61,22 +66,28 @@ pub enum Announcement {
     Notice(ServerName, Notice),
 }
 
-/// All servers; a snapshot, replaced as a whole by a reload.
+/// All servers; a snapshot, replaced as a whole by every change.
 #[derive(Debug, Default)]
 struct Servers {
     /// In configuration order.
     list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
+    /// Of those that are not of the file.
+    standings: HashMap<ServerName, Standing>,
 }
 
 impl Servers {
-    fn new(list: Vec<Arc<Server>>) -> Self {
+    fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, Standing>) -> Self {
         let by_name = list
             .iter()
             .enumerate()
             .map(|(index, server)| (server.name.clone(), index))
             .collect();
-        Self { list, by_name }
+        Self {
+            list,
+            by_name,
+            standings,
+        }
     }
 
     fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
@@ -95,8 +106,12 @@ pub struct Registry {
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
-    /// One reload at a time.
-    supervisors: Mutex<JoinSet<()>>,
+    /// Where the configuration comes from, if it can be read again.
+    origin: Option<Origin>,
+    /// One change at a time: held through it.
+    roster: Mutex<Roster>,
+    /// Changes under way.
+    operations: TaskTracker,
     /// The tasks that merge and that watch the clock, until `stop`.
     own: Mutex<JoinSet<()>>,
     stop: CancellationToken,
@@ -130,7 +145,10 @@ impl Registry {
             .iter()
             .map(|server| supervise(server, &fleet, &mut supervisors))
             .collect();
-        let servers = Arc::new(ArcSwap::from_pointee(Servers::new(list)));
+        let servers = Arc::new(ArcSwap::from_pointee(Servers::new(
+            list,
+            HashMap::default(),
+        )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let (remerge, asked) = mpsc::channel(1);
         let merger = Merger {
@@ -152,7 +170,15 @@ impl Registry {
             announcements,
             fleet,
             startup_wait: config.startup_wait,
-            supervisors: Mutex::new(supervisors),
+            origin: setting.origin,
+            roster: Mutex::new(Roster {
+                supervisors,
+                file: config.servers.clone(),
+                overlay: Overlay::default(),
+                leaving: HashMap::default(),
+                closed: false,
+            }),
+            operations: TaskTracker::new(),
             own: Mutex::new(own),
             stop,
         })
@@ -260,68 +286,10 @@ impl Registry {
         &self.fleet.events
     }
 
-    /// Takes the servers of another configuration into force: what did not change keeps its sessions
-    /// and calls. Returns when the servers that are gone have ended.
-    pub async fn reload(&self, config: &Config) {
-        // Held while others may reload, so that one comes after the other.
-        let mut supervisors = self.supervisors.lock().await;
-        let before = self.servers.load_full();
-        let mut list = Vec::with_capacity(config.servers.len());
-        let (mut added, mut changed) = (Vec::new(), Vec::new());
-        for new in &config.servers {
-            match before.named(&new.name) {
-                Some(server) => list.push(Arc::clone(server)),
-                None => {
-                    self.events()
-                        .publish(Some(&new.name), EventKind::ServerAdded {});
-                    added.push(new.name.clone());
-                    list.push(supervise(new, &self.fleet, &mut supervisors));
-                }
-            }
-        }
-        let after = Arc::new(Servers::new(list));
-        self.servers.store(Arc::clone(&after));
-        // An error means that nobody listens.
-        self.announcements.send(Announcement::ServersChanged).ok();
-        let gone = before
-            .list
-            .iter()
-            .filter(|server| after.named(&server.name).is_none());
-        let removed = join_all(gone.map(async |server| {
-            server.end().await;
-            let mut views = server.changes();
-            // The channel closes when nothing of the server is left.
-            while views.changed().await.is_ok() {}
-            self.events()
-                .publish(Some(&server.name), EventKind::ServerRemoved {});
-            server.name.clone()
-        }))
-        .await;
-        for new in &config.servers {
-            if let Some(server) = before.named(&new.name)
-                && **server.config() != *new
-            {
-                changed.push(new.name.clone());
-                server.configure(Arc::new(new.clone())).await;
-            }
-        }
-        self.profiles.set(config);
-        // Someone may have gone or come without a session of its own to tell of it.
-        self.merge().await;
-        self.events().publish(
-            None,
-            EventKind::ConfigReloaded {
-                added,
-                removed,
-                changed,
-            },
-        );
-    }
-
     /// Has the catalogs merged anew; returns when they are published.
     async fn merge(&self) {
         let (merged, done) = oneshot::channel();
-        // Both end with the registry.
+        // The merging task ends after the last change.
         self.remerge.send(merged).await.ok();
         done.await.ok();
     }
@@ -333,19 +301,22 @@ impl Registry {
 
     /// Stops every server, all at once, and returns when nothing of them is left.
     pub async fn stop(&self) {
+        self.roster.lock().await.closed = true;
         let servers = self.servers();
         join_all(servers.iter().map(|server| server.end())).await;
-        join(&self.supervisors).await;
+        let supervisors = std::mem::take(&mut self.roster.lock().await.supervisors);
+        join(supervisors).await;
+        self.operations.close();
+        self.operations.wait().await;
         self.stop.cancel();
-        join(&self.own).await;
+        join(std::mem::take(&mut *self.own.lock().await)).await;
         // After the last words of the servers.
         self.fleet.logs.close().await;
     }
 }
 
 /// Waits for all of these tasks.
-async fn join(tasks: &Mutex<JoinSet<()>>) {
-    let mut tasks = std::mem::take(&mut *tasks.lock().await);
+async fn join(mut tasks: JoinSet<()>) {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a task of the registry failed");

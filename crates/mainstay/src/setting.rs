@@ -18,6 +18,8 @@ pub struct Setting {
     pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
+    /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
+    pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
     /// The Mainstays above this one, and the marks of its servers' processes.
@@ -32,6 +34,7 @@ impl Default for Setting {
             catalogs: None,
             switches: None,
             origin: None,
+            insecure: false,
             clock: SleepClock::system(),
             lineage: Lineage::default(),
         }

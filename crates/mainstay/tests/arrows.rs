@@ -20,20 +20,21 @@ const ROOMS: &str = "
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
+    cli/token     -> cli/connect api state surroundings tokens  // without a daemon: its directory
     cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
     cli/mcp       -> cli/serve daemon lineage setting state surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo lineage reload setting state surroundings
+    cli/serve     -> cli/status daemon demo lineage reload setting state surroundings tokens
     cli/status    -> registry supervisor              // what `serve` tells of its servers
-    cli/error     -> api lineage state surroundings  // why any command failed
+    cli/error     -> api lineage state surroundings tokens  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
-    front         -> front/mcp
-    front/rest    -> front/mcp calls events reload supervisor transport logs api utc
+    front         -> front/mcp tokens
+    front/rest    -> front/mcp calls events reload supervisor transport logs api tokens utc
     front/mcp     -> calls lineage registry supervisor switches transport
     calls         -> supervisor transport
     reload        -> alerts registry surroundings
@@ -43,6 +44,7 @@ const ROOMS: &str = "
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
 
+    tokens        -> api state utc
     api           -> event_stream
     event_stream  ->
     guardian      -> processes

@@ -270,6 +270,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_body_bytes,
         allowed_hosts,
         allowed_origins,
+        require_token,
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
@@ -292,6 +293,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             "http.allowedOrigins",
             old.allowed_origins != *allowed_origins,
         ),
+        ("http.requireToken", old.require_token != *require_token),
     ]);
     let now = those([
         ("alerts", old.alerts != *alerts),

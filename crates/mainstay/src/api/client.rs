@@ -20,10 +20,12 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, Cleared, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE,
-    Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded,
-    Replied, Reply, Resources, SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerRequests, Servers,
-    SetSwitch, Switched, Switches, TEMPLATES, TOOLS, Templates, Tools, WholeRead,
+    AddToken, AddedToken, Answer, CALL, Call, Cleared, ClientTokens, GET_PROMPT, GetPrompt, HEALTH,
+    HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
+    REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
+    Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerDetails,
+    ServerRequests, Servers, SetSwitch, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS,
+    Templates, Tools, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -157,6 +159,34 @@ impl Client {
         self.post(&path, &Map::new()).await
     }
 
+    /// Adds a server: `body` has its name, its entry, and what [`Keeping`](super::Keeping) has.
+    pub async fn add(&self, body: &Map<String, Value>) -> Result<Operated, ClientError> {
+        self.post(SERVERS, body).await
+    }
+
+    pub async fn server(&self, name: &str) -> Result<ServerDetails, ClientError> {
+        self.get(&SERVER.replace("{name}", &escaped(name))).await
+    }
+
+    pub async fn remove(&self, name: &str, persist: bool) -> Result<Removed, ClientError> {
+        let path = SERVER.replace("{name}", &escaped(name));
+        let path = format!("{path}?persist={persist}");
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// `enable`, `disable` or `approve`.
+    pub async fn switch(
+        &self,
+        server: &str,
+        switch: &str,
+        keeping: Keeping,
+    ) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", switch);
+        self.post(&path, &keeping).await
+    }
+
     /// The last lines of a server's log.
     pub async fn logs(&self, server: &str, tail: usize) -> Result<Logs, ClientError> {
         let path = LOGS.replace("{name}", server);
@@ -173,7 +203,7 @@ impl Client {
         self.get(SWITCHES).await
     }
 
-    pub async fn switch(&self, client: &str, set: &SetSwitch) -> Result<Switched, ClientError> {
+    pub async fn set_switch(&self, client: &str, set: &SetSwitch) -> Result<Switched, ClientError> {
         let path = SWITCH.replace("{client}", &escaped(client));
         self.send(Method::PUT, &path, set).await
     }
@@ -195,6 +225,24 @@ impl Client {
     pub async fn reply(&self, id: u64, reply: &Reply) -> Result<Replied, ClientError> {
         let path = REPLY.replace("{id}", &id.to_string());
         self.post(&path, reply).await
+    }
+
+    pub async fn client_tokens(&self) -> Result<ClientTokens, ClientError> {
+        self.get(TOKENS).await
+    }
+
+    pub async fn add_token(&self, wanted: &AddToken) -> Result<AddedToken, ClientError> {
+        self.post(TOKENS, wanted).await
+    }
+
+    pub async fn remove_token(&self, name: &str) -> Result<RemovedToken, ClientError> {
+        let path = TOKEN.replace("{name}", &escaped(name));
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// The token that this client bears opens nothing afterwards.
+    pub async fn rotate_token(&self) -> Result<RotatedToken, ClientError> {
+        self.post(ROTATE, &Map::new()).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {

@@ -5,6 +5,7 @@
 
 mod client;
 mod stream;
+mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,25 @@ use serde_json::{Map, Value, value::RawValue};
 
 pub use self::client::{Client, ClientError};
 pub use self::stream::{EventStream, LogEvents, Told};
+pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
+/// One server: [`ServerDetails`]; PUT takes its entry, DELETE forgets it.
+pub const SERVER: &str = "/api/servers/{name}";
 pub const OPERATE: &str = "/api/servers/{name}/{operation}";
+pub const ENABLE: &str = "/api/servers/{name}/enable";
+pub const DISABLE: &str = "/api/servers/{name}/disable";
+pub const APPROVE: &str = "/api/servers/{name}/approve";
+/// Takes an [`Execute`], answers [`Executed`].
+pub const EXECUTE: &str = "/api/servers/{name}/tools/{tool}/call";
+/// The configuration as its file has it.
+pub const CONFIG: &str = "/api/config";
+/// Takes a server's name beside its entry (M6).
+pub const CONNECT_CLIENT: &str = "/api/mcp-clients/connect";
+pub const CLIENT: &str = "/api/mcp-clients/{name}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
@@ -76,7 +90,7 @@ pub struct ClientEntry {
 /// `GET /api/switches` (A36): clients with everything on are not named.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Switches {
-    /// By the name that the client gives itself.
+    /// By the name of the client's token, or else the name that it gives itself.
     pub clients: BTreeMap<String, SwitchedOff>,
 }
 
@@ -131,6 +145,12 @@ pub struct Server {
     pub url: Option<String>,
     pub enabled: bool,
     pub auto_start: bool,
+    /// Whether it is gone after a restart (A33).
+    #[serde(default)]
+    pub ephemeral: bool,
+    /// What somebody wants started; nothing is before a person approves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
     /// Whether its operator wants it up.
     pub wanted: bool,
     /// The canonical word (Y3).
@@ -180,15 +200,82 @@ pub struct Server {
     pub stderr: Vec<String>,
 }
 
-/// `POST /api/servers/{name}/{start,stop,restart,reconnect}` (M12, O3)
+/// What a person approves, or does not: the command to the letter, references unexpanded.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Pending {
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The names of the variables that are set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// `GET /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServerDetails {
+    pub server: Server,
+    /// As the file has it, or as it was given; secrets are placeholders. `None` where there is none,
+    /// such as of a server from the command line.
+    pub entry: Option<Map<String, Value>>,
+}
+
+/// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
+/// M6; of `enable`, `disable` and `approve` it is the whole body.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Keeping {
+    /// Whether it is written into the file, and outlives a restart (Y10).
+    #[serde(default)]
+    pub persist: bool,
+    /// Whether a server of that name gets this entry (Y18).
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
+/// `POST /api/servers` (M12, O3)
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Operated {
     pub success: bool,
     pub name: String,
     /// The canonical word (Y3).
     pub status: String,
+    /// Why it is not connected, although it is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// `server/tool`
     pub tools: Vec<String>,
+    /// What is odd about its entry without being wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// `DELETE /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Removed {
+    pub success: bool,
+    pub name: String,
+}
+
+/// `POST /api/servers/{name}/tools/{tool}/call` (M11)
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Execute {
+    #[serde(default, alias = "args", skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Raw>,
+}
+
+/// [003]'s result of a tool: either of the two (K8).
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Executed {
+    pub success: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Raw>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// `POST /api/mcp-clients/{name}/reconnect` (M8, Y19)
@@ -214,6 +301,16 @@ pub struct ClientOperated {
 pub struct Reload {
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// `PUT /api/config` (A28, M11)
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ConfigUpdated {
+    pub success: bool,
+    /// For people, of several lines.
+    pub summary: String,
+    /// `mainstay_core::config::Plan`
+    pub plan: serde_json::Value,
 }
 
 /// What differs, and whether it is in force now.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::era::Caller;
+use mainstay_core::{era::Caller, principal::Principal};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::transport::{Asker, Frame, Question};
@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub struct Client {
     pub caller: Caller,
+    /// Who it is, by the token that it brought.
+    pub principal: Principal,
     /// By which a server's questions are told to be this client's.
     pub asker: Asker,
     asks: Asks,
@@ -40,33 +42,40 @@ enum Asks {
 }
 
 impl Client {
-    /// One that cannot be asked: REST, and what we do by ourselves.
+    /// One that cannot be asked: what we do by ourselves.
     pub fn nobody() -> Arc<Self> {
-        Arc::new(Self::unasked(Caller::default()))
+        Arc::new(Self::unasked(Caller::default(), Principal::Anonymous))
     }
 
     /// One that takes no questions with what it asks now.
-    pub fn unasked(caller: Caller) -> Self {
+    pub fn unasked(caller: Caller, principal: Principal) -> Self {
         Self {
             caller,
+            principal,
             asker: Asker::new(),
             asks: Asks::Nobody,
         }
     }
 
     /// One with a session, by which it answers.
-    pub fn of_session(caller: Caller, questions: Arc<Questions>) -> Self {
+    pub fn of_session(caller: Caller, principal: Principal, questions: Arc<Questions>) -> Self {
         Self {
             caller,
+            principal,
             asker: Asker::new(),
             asks: Asks::Session(questions),
         }
     }
 
     /// One that is asked by the result of its request, and answers by the next.
-    pub fn in_rounds(caller: Caller, questions: mpsc::Sender<Question>) -> Self {
+    pub fn in_rounds(
+        caller: Caller,
+        principal: Principal,
+        questions: mpsc::Sender<Question>,
+    ) -> Self {
         Self {
             caller,
+            principal,
             asker: Asker::new(),
             asks: Asks::Rounds(questions),
         }

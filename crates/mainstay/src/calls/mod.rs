@@ -10,6 +10,7 @@ mod outlet;
 mod repeat;
 mod rounds;
 mod subscribe;
+mod tasks;
 
 use std::{
     pin::{Pin, pin},
@@ -21,7 +22,7 @@ use std::{
 use mainstay_core::{
     era::{Caller, Era, LogLevel, request},
     failure::Failure,
-    message::{self, Kind, Method, Span},
+    message::{self, Kind, Method, Span, Text},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
@@ -44,9 +45,13 @@ const FOREVER: Duration = Duration::from_hours(24 * 365);
 pub struct Request {
     pub frame: Frame,
     id: Span,
-    /// The exposed name or URI, and the server's own as JSON text.
+    /// The server's own name, where it is known already.
+    original: Option<Arc<str>>,
+    /// The exposed name or URI, and what comes in its place, as JSON text.
     rename: Option<(Span, String)>,
     progress_token: Option<Span>,
+    /// Its client takes no tasks: a server that makes one of it is waited for.
+    to_its_end: bool,
 }
 
 impl Request {
@@ -58,15 +63,28 @@ impl Request {
         Some(Self {
             frame,
             id,
+            original: None,
             rename: None,
             progress_token,
+            to_its_end: false,
         })
     }
 
-    /// Replaces the text at `span` by `original`, quoted.
+    /// Waits for a server that makes a task of it, on behalf of a client that speaks the server's
+    /// revision. Who speaks another never sees a task.
     #[must_use]
-    pub fn renamed(mut self, span: Span, original: &str) -> Self {
-        self.rename = Some((span, message::quote(original)));
+    pub fn to_its_end(mut self) -> Self {
+        self.to_its_end = true;
+        self
+    }
+
+    /// Of that which the server knows as `original`, and the client as `exposed`.
+    #[must_use]
+    pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
+        if *exposed.value != **original {
+            self.rename = Some((exposed.span, message::quote(original)));
+        }
+        self.original = Some(Arc::clone(original));
         self
     }
 
@@ -80,21 +98,17 @@ impl Request {
         self.frame.method() == Some(Method::Listen)
     }
 
-    /// What the server itself calls that which is asked of it: a tool or a prompt.
-    fn original_name(&self) -> Option<String> {
-        match &self.rename {
-            // Quoted by us.
-            Some((_, original)) => serde_json::from_str(original).ok(),
-            None => self.frame.text_param("name"),
+    /// What the server itself calls that which is asked of it: a tool, a prompt, or a resource by its URI.
+    fn subject(&self) -> Option<Arc<str>> {
+        if let Some(original) = &self.original {
+            return Some(Arc::clone(original));
         }
-    }
-
-    /// What the server itself calls the resource that is asked of it.
-    fn original_uri(&self) -> Option<String> {
-        match &self.rename {
-            Some((_, original)) => serde_json::from_str(original).ok(),
-            None => self.frame.text_param("uri"),
-        }
+        let of_resource = matches!(
+            self.frame.method()?,
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
+        );
+        let member = if of_resource { "uri" } else { "name" };
+        self.frame.text_param(member).map(Arc::from)
     }
 
     /// The request under our id, which is also its progress token: only where the client asked for
@@ -204,6 +218,7 @@ impl Calls {
             deadline: started + limit,
             limit,
             hard_deadline: started + hard_limit,
+            progressed: false,
         };
         let mut cancel = pin!(async {
             match cancel.await {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_core::ids::ProfileName;
 
-use super::{CommandError, Exit, serve, signals::Signals};
+use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
 use crate::{
     daemon::Daemon,
     lineage::Lineage,
@@ -30,13 +30,18 @@ pub struct Mcp {
     #[arg(long, value_name = "NAME", default_value = ProfileName::DEFAULT)]
     profile: String,
     #[command(flatten)]
+    clients: ClientsArgs,
+    #[command(flatten)]
     health: serve::HealthInterval,
 }
 
 impl Mcp {
     /// Ends when the client closes its end. Only the protocol is written to stdout.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let loaded = self.health.origin(self.config).load()?;
+        let loaded = self
+            .health
+            .origin(self.config, self.clients.into())
+            .load()?;
         serve::tell_findings(&loaded);
         let profiles = loaded.config.profiles.iter();
         let known: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();

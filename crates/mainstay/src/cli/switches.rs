@@ -43,7 +43,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct One {
-    /// The client, as it calls itself when it connects
+    /// The client: the name of its token, or else what it calls itself when it connects
     client: String,
     /// A server, or one of its tools
     #[arg(value_name = "SERVER[/TOOL]")]
@@ -73,7 +73,7 @@ impl Switches {
         };
         let switched = self
             .daemon
-            .with(async |client| Ok(client.switch(&one.client, &set).await?))
+            .with(async |client| Ok(client.set_switch(&one.client, &set).await?))
             .await?;
         if self.daemon.json {
             return output::json(&switched);

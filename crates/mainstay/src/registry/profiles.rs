@@ -166,8 +166,8 @@ impl Profiles {
     }
 
     /// Other rules, for the next merge.
-    pub fn set(&self, config: &Config) {
-        self.rules.store(Arc::new(Rules::of(config)));
+    pub fn set(&self, rules: Rules) {
+        self.rules.store(Arc::new(rules));
     }
 
     pub fn rules(&self) -> Arc<Rules> {

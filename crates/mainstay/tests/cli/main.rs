@@ -14,4 +14,5 @@ mod reload;
 mod serve;
 mod shutdown;
 mod switches;
+mod token;
 mod world;

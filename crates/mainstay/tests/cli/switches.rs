@@ -79,7 +79,6 @@ async fn one_client_on_stdio_has_its_profile() {
     ] {
         assert!(!tools.contains(hidden), "{hidden}: {tools}");
     }
-    drop(ask);
     drop(input);
     assert!(within(child.wait()).await.expect("it ends").success());
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, setting::Setting};
+use mainstay::{daemon::Daemon, setting::Setting, tokens::Tokens};
 use mainstay_core::{
     config::{self, Config, Secret, Source, Surroundings, Syntax},
     ids::ProfileName,
@@ -38,6 +38,8 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// Waits for a condition that nobody announces.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let mut glance = tokio::time::interval(GLANCE);
+    // Whoever shares the task gets its turn, however long a look takes.
+    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     soon(what, async {
         while !condition() {
             glance.tick().await;
@@ -97,12 +99,22 @@ impl Gateway {
 
     /// With what a daemon is told beside its configuration.
     pub async fn set(config: &Value, setting: Setting) -> Self {
+        Self::guarded(config, setting, Secret::new(TOKEN), |address| address).await
+    }
+
+    /// With these tokens, as if it listened where `seen` says.
+    pub async fn guarded(
+        config: &Value,
+        setting: Setting,
+        tokens: impl Into<Tokens>,
+        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Self {
         let daemon = Daemon::start(&parse(&config.to_string()), setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, address, Secret::new(TOKEN));
+        let door = daemon.serve_http(listener, seen(address), tokens);
         Self {
             daemon: Arc::new(daemon),
             door,

@@ -72,4 +72,6 @@ mod start;
 mod subscriptions;
 mod switches;
 mod tasks;
+mod tasks_awaited;
+mod tokens;
 mod twice;

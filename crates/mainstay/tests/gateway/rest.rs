@@ -73,6 +73,7 @@ impl Rest {
     /// How a server is once it is as it should be.
     pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let mut glance = tokio::time::interval(GLANCE);
+        glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let found = async {
             loop {
                 let server = self.server(name).await;

@@ -158,10 +158,13 @@ impl<'a> Asked<'a> {
             Err(failure) => return Reply::failure(id, &failure),
         };
         let hub = self.hub;
-        let takes_tasks = self.outlet.client.caller.capabilities.tasks;
+        let client = Arc::clone(&self.outlet.client);
+        let takes_tasks = client.caller.capabilities.tasks;
         match self.forward(&target, name).await {
             Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
-                Reply::answer(id, &hub.tasks.renamed(target.server.as_str(), answer))
+                let server = target.server.as_str();
+                let answer = hub.tasks.renamed(&client.principal, server, answer);
+                Reply::answer(id, &answer)
             }
             Ok(answer) => Reply::answer(id, &answer),
             Err(failure) => Reply::tool_failure(id, &failure, era),
@@ -293,7 +296,10 @@ impl<'a> Asked<'a> {
         if self.foreign_state && !speaks_modern(&server) {
             return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
         }
-        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let mut request = request(self.frame, self.address, exposed, &target.original)?;
+        if !self.outlet.client.caller.capabilities.tasks {
+            request = request.to_its_end();
+        }
         self.hub
             .calls
             .call(
@@ -335,7 +341,7 @@ impl<'a> Asked<'a> {
         if !session.greeting.capabilities.resources {
             return None;
         }
-        let request = request(self.frame, self.address, uri, &uri.value).ok()?;
+        let request = request(self.frame, self.address, uri, &Arc::from(&*uri.value)).ok()?;
         // The client's cancellation is heard by the owner's own call only; a search is short.
         let (_keep, cancel) = oneshot::channel();
         let upstream = Upstream::Shared(Arc::clone(server));
@@ -404,15 +410,11 @@ fn request(
     frame: &Frame,
     address: &Address<'_>,
     exposed: &Text<'_>,
-    original: &str,
+    original: &Arc<str>,
 ) -> Result<Request, Failure> {
-    let request = Request::new(frame.clone(), address.progress_token)
-        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))?;
-    Ok(if *exposed.value == *original {
-        request
-    } else {
-        request.renamed(exposed.span, original)
-    })
+    Request::new(frame.clone(), address.progress_token)
+        .map(|request| request.renamed(exposed, original))
+        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
 fn speaks_modern(server: &Server) -> bool {

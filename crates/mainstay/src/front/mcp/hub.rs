@@ -15,6 +15,7 @@ use mainstay_core::{
     era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     message,
+    principal::Principal,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -145,7 +146,12 @@ impl Hub {
     }
 
     /// Opens a session for a client that sent `initialize` with these params (JSON text).
-    pub async fn open(&self, scope: Scope, params: &str) -> Result<Opened, NoSession> {
+    pub async fn open(
+        &self,
+        scope: Scope,
+        principal: Principal,
+        params: &str,
+    ) -> Result<Opened, NoSession> {
         if self
             .sessions
             .read()
@@ -161,7 +167,7 @@ impl Hub {
             Scope::Profile(profile) => {
                 // Whose instructions are to be joined must have been heard first.
                 self.registry.profile_settled(profile).await;
-                let view = self.view(profile, || client_key(&caller));
+                let view = self.view(profile, || client_key(&principal, &caller));
                 let greeting = self.greeting(&view, caller.revision);
                 (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
@@ -179,12 +185,13 @@ impl Hub {
                 (backend, result)
             }
         };
-        let key = client_key(&caller);
+        let key = client_key(&principal, &caller);
         let id = self
             .seal
-            .id(&scope.endpoint(), key, &caller)
+            .id(&scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = Arc::new(ClientSession::new(id, key, caller, scope, backend, ears));
+        let session = ClientSession::new(id, key, caller, principal, scope, backend, ears);
+        let session = Arc::new(session);
         let mut sessions = self
             .sessions
             .write()
@@ -296,8 +303,13 @@ impl Hub {
 
     /// A session of an earlier run of ours: its client need not learn of the restart (mcphub#405). What
     /// it subscribed to is forgotten, and its lists may have changed.
-    pub fn revive(&self, id: &str, scope: &Scope) -> Option<Arc<ClientSession>> {
-        let unsealed = self.seal.open(id)?;
+    pub fn revive(
+        &self,
+        id: &str,
+        scope: &Scope,
+        principal: &Principal,
+    ) -> Option<Arc<ClientSession>> {
+        let unsealed = self.seal.open(id, principal)?;
         let ended = || {
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             ended.contains(id)
@@ -327,14 +339,8 @@ impl Hub {
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let revived = ClientSession::new(
-            id.into(),
-            unsealed.client,
-            caller,
-            scope.clone(),
-            backend,
-            ears,
-        );
+        let (key, principal, scope) = (unsealed.client, principal.clone(), scope.clone());
+        let revived = ClientSession::new(id.into(), key, caller, principal, scope, backend, ears);
         let mut sessions = self
             .sessions
             .write()
@@ -374,7 +380,7 @@ impl Hub {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(id);
         let Some(session) = session else { return false };
-        if self.seal.open(id).is_some() {
+        if self.seal.open(id, &session.client.principal).is_some() {
             let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             // Full: one that is revived once more does no harm.
             if ended.len() >= MAX_SESSIONS {

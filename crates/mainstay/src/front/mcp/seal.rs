@@ -11,6 +11,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use mainstay_core::{
     config::Secret,
     era::{Caller, ClientCapabilities, Revision},
+    principal::Principal,
     switches::ClientKey,
 };
 use sha2::Sha256;
@@ -68,6 +69,7 @@ impl Seal {
         endpoint: &str,
         client: ClientKey,
         caller: &Caller,
+        principal: &Principal,
     ) -> Result<Box<str>, getrandom::Error> {
         let number = random()?;
         let index = Revision::ALL
@@ -81,7 +83,7 @@ impl Seal {
             client.bits(),
         );
         let seal = match &self.key {
-            Some(key) => mac(key, &head, endpoint).finalize().into_bytes()[..SEAL]
+            Some(key) => mac(key, &head, endpoint, principal).finalize().into_bytes()[..SEAL]
                 .iter()
                 .fold(0, |seal, byte| seal << 8 | u64::from(*byte)),
             None => random()?,
@@ -93,8 +95,8 @@ impl Seal {
         .into())
     }
 
-    /// What an id of an earlier run says; `None` for one of this run, or of nobody.
-    pub fn open<'i>(&self, id: &'i str) -> Option<Unsealed<'i>> {
+    /// What an id of an earlier run says; `None` for one of this run, of somebody else, or of nobody.
+    pub fn open<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
         let endpoint = match rest {
@@ -103,7 +105,9 @@ impl Seal {
         };
         let seal = u64::from_str_radix(seal, 16).ok()?.to_be_bytes();
         let key = self.key.as_ref()?;
-        mac(key, head, endpoint).verify_truncated_left(&seal).ok()?;
+        mac(key, head, endpoint, principal)
+            .verify_truncated_left(&seal)
+            .ok()?;
         let (run, rest) = head.split_at(RUN_DIGITS);
         if u64::from_str_radix(run, 16).ok()? >= self.run {
             return None;
@@ -122,12 +126,15 @@ impl Seal {
     }
 }
 
-fn mac(key: &Secret, head: &str, endpoint: &str) -> Hmac<Sha256> {
+fn mac(key: &Secret, head: &str, endpoint: &str, principal: &Principal) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
     mac.update(head.as_bytes());
     mac.update(b"-");
     mac.update(endpoint.as_bytes());
+    // No name has a space in it.
+    mac.update(b" ");
+    mac.update(principal.to_string().as_bytes());
     mac
 }
 
@@ -140,6 +147,8 @@ fn random() -> Result<u64, getrandom::Error> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use mainstay_core::principal::ClientName;
 
     use super::*;
 
@@ -161,7 +170,7 @@ mod tests {
                     ..Caller::at(revision)
                 };
                 let id = run(1, 1_795_000_000_000)
-                    .id(endpoint, client, &caller)
+                    .id(endpoint, client, &caller, &Principal::Operator)
                     .expect("random");
                 let unsealed = Unsealed {
                     endpoint,
@@ -170,7 +179,11 @@ mod tests {
                     client,
                 };
                 let known = run(1, 1_795_000_000_001);
-                assert_eq!(known.open(&id), Some(unsealed), "{id}");
+                assert_eq!(
+                    known.open(&id, &Principal::Operator),
+                    Some(unsealed),
+                    "{id}"
+                );
             }
         }
     }
@@ -179,17 +192,27 @@ mod tests {
     fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
-            .id("files", ClientKey::of(""), &Caller::default())
+            .id(
+                "files",
+                ClientKey::of(""),
+                &Caller::default(),
+                &Principal::Anonymous,
+            )
             .expect("random");
-        assert!(seal.open(&id).is_some());
-        assert_eq!(run(2, 2_000_000_000_000).open(&id), None, "another key");
-        assert_eq!(run(1, 1).open(&id), None, "this run's own have ended");
-        assert_eq!(Seal::new(None).open(&id), None, "without a key");
+        let open = |seal: &Seal, id: &str| seal.open(id, &Principal::Anonymous).is_some();
+        assert!(open(&seal, &id));
+        assert!(!open(&run(2, 2_000_000_000_000), &id), "another key");
+        assert!(!open(&run(1, 1), &id), "this run's own have ended");
+        assert!(!open(&Seal::new(None), &id), "without a key");
+        let other = ClientName::new("laptop").expect("a name");
+        for other in [Principal::Operator, Principal::Client(other)] {
+            assert_eq!(seal.open(&id, &other), None, "somebody else's: {other}");
+        }
         for index in 0..id.len() {
             let mut changed = id.to_string().into_bytes();
             changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
             let changed = String::from_utf8(changed).expect("ASCII");
-            assert_eq!(seal.open(&changed), None, "{changed}");
+            assert!(!open(&seal, &changed), "{changed}");
         }
         for other in [
             "",
@@ -198,7 +221,7 @@ mod tests {
             &id[..HEAD_DIGITS + 14],
             "é".repeat(30).as_str(),
         ] {
-            assert_eq!(seal.open(other), None, "{other}");
+            assert!(!open(&seal, other), "{other}");
         }
     }
 }

@@ -13,6 +13,7 @@ use foldhash::HashMap;
 use mainstay_core::{
     era::{Caller, LogLevel, Revision},
     message,
+    principal::Principal,
     switches::ClientKey,
 };
 use tokio::{sync::oneshot, time::Instant};
@@ -54,8 +55,11 @@ impl Scope {
     }
 }
 
-/// How a client is known to the switches (A36): by what it calls itself.
-pub fn client_key(caller: &Caller) -> ClientKey {
+/// How a client is known to the switches (A36): by the name of its token, else by what it calls itself.
+pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
+    if let Principal::Client(name) = principal {
+        return ClientKey::of(name.as_str());
+    }
     let info = caller.client_info.as_deref().unwrap_or("{}");
     ClientKey::of(&message::text_member(info, "name").unwrap_or_default())
 }
@@ -105,6 +109,7 @@ impl ClientSession {
         id: Box<str>,
         key: ClientKey,
         caller: Caller,
+        principal: Principal,
         scope: Scope,
         backend: Backend,
         ears: Ears,
@@ -118,7 +123,11 @@ impl ClientSession {
             backend,
             outbox: ears.outbox,
             replay: Replay::default(),
-            client: Arc::new(Client::of_session(caller, Arc::clone(&questions))),
+            client: Arc::new(Client::of_session(
+                caller,
+                principal,
+                Arc::clone(&questions),
+            )),
             questions,
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
@@ -128,8 +137,8 @@ impl ClientSession {
         }
     }
 
-    pub fn serves(&self, scope: &Scope) -> bool {
-        self.scope.is_same(scope)
+    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+        self.scope.is_same(scope) && self.client.principal == *principal
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mainstay_core::message;
+use mainstay_core::{message, principal::Principal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -34,6 +34,8 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         hub,
         Scope::Profile(profile),
+        // Whoever started us: he may use everything, and steers it by other means.
+        Principal::Anonymous,
         Output::Lines(Arc::clone(&writer)),
         tasks.clone(),
     ));

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
+    era::Caller,
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
     message::{self, Method},
     names::Unresolved,
+    principal::Principal,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -175,7 +177,7 @@ fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> 
 }
 
 /// The arguments as JSON text; `null` counts as none.
-fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
+pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
         return Ok(None);
     };
@@ -260,14 +262,17 @@ fn not_found(hub: &Hub, kind: ListKind, name: &str, unresolved: Unresolved) -> R
 }
 
 /// One request on the server's shared session. A caller that goes away lets it go on.
-async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
+pub async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
     let server = hub.registry.server(server)?;
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
     let text = message::request(Some(1), method.name(), Some(params));
     let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
     let request =
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (outlet, _) = Outlet::new(Client::nobody(), None);
+    let (outlet, _) = Outlet::new(
+        Arc::new(Client::unasked(Caller::default(), Principal::Operator)),
+        None,
+    );
     let (_, never) = oneshot::channel();
     let (calls, upstream) = (hub.calls.clone(), Upstream::Shared(Arc::clone(&server)));
     let call = async move { calls.call(upstream, request, outlet, never).await };

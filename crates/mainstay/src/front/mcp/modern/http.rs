@@ -10,6 +10,7 @@ use mainstay_core::{
         modern::{self, Refused},
     },
     message::{self, Kind},
+    principal::Principal,
 };
 
 use super::{Call, admit, answer, id, refusal};
@@ -46,6 +47,7 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
 pub async fn post(
     hub: &Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     headers: &HeaderMap,
     frame: Frame,
     accepts: Accepts,
@@ -80,7 +82,7 @@ pub async fn post(
     if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
         return Ok(refuse(&frame, &mismatch.into()));
     }
-    Ok(respond(answer(hub, scope, frame, caller), accepts).await)
+    Ok(respond(answer(hub, scope, principal, frame, caller), accepts).await)
 }
 
 fn refuse(frame: &Frame, refused: &Refused) -> Answer {

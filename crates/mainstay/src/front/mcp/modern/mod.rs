@@ -6,6 +6,7 @@ mod discovery;
 pub mod http;
 mod listening;
 pub mod pipe;
+mod task_news;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use mainstay_core::{
         questions::{self, Answers},
     },
     message::{self, InvalidParams, Kind, Method},
+    principal::Principal,
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -66,7 +68,13 @@ pub fn id(frame: &Frame) -> &str {
 }
 
 /// Begins to answer a request that was let in.
-pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Call {
+pub fn answer(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    principal: Principal,
+    frame: Frame,
+    caller: Caller,
+) -> Call {
     let level = caller.log_level;
     let answers = match answers(&frame) {
         Ok(answers) => answers,
@@ -81,7 +89,7 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
     let is_ours = state.is_some_and(|state| hub.parking.knows(state));
     let foreign_state = state.is_some() && !is_ours;
     if let Some(answers) = answers.filter(|_| is_ours) {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller, principal)), level);
         return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
     }
     let may_ask = frame.method().is_some_and(questions::may_ask);
@@ -94,12 +102,12 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
         foreign_state,
     };
     if !may_ask || !caller.capabilities.can_be_asked() {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller, principal)), level);
         let reply = request(outlet).reply(cancelled, Arc::default());
         return Call::new(&hub.calls, reply, messages, cancel);
     }
     let (asks, questions) = parking::questions();
-    let client = Arc::new(Client::in_rounds(caller, asks));
+    let client = Arc::new(Client::in_rounds(caller, principal.clone(), asks));
     let (inner, said) = Outlet::new(Arc::clone(&client), level);
     let (outlet, messages) = Outlet::new(client, level);
     let (end, ended) = oneshot::channel();
@@ -112,6 +120,7 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
             questions,
             cancel: end,
             scope,
+            principal,
             frame,
             seat,
         },
@@ -206,8 +215,9 @@ impl Request {
     }
 
     fn view(&self, profile: &Arc<Profile>) -> View {
-        let caller = &self.outlet.client.caller;
-        self.hub.view(profile, || client_key(caller))
+        let client = &self.outlet.client;
+        let key = || client_key(&client.principal, &client.caller);
+        self.hub.view(profile, key)
     }
 
     /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
@@ -229,7 +239,7 @@ impl Request {
         if is_modern {
             return Ok(Place::Server);
         }
-        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
+        let lease = self.hub.pool.lease(server, &self.outlet.client);
         if method == Method::Discover {
             let session = match session {
                 Some(session) => session,

@@ -1,6 +1,6 @@
 //! A call of a server that asks once, and what becomes of it and its attempts.
 
-use mainstay_core::message;
+use mainstay_core::{message, principal::Principal};
 
 use super::*;
 use crate::{calls::Client, transport::Question};
@@ -59,6 +59,7 @@ impl Lot {
             questions,
             cancel,
             scope: Scope::Profile(Arc::default()),
+            principal: Principal::Anonymous,
             frame: request(1),
             seat: Arc::default(),
         };
