@@ -47,6 +47,18 @@ impl Scope {
         }
     }
 
+    /// What records say of who calls here.
+    pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
+        let profile = match self {
+            Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
+            Self::Profile(_) | Self::One(_) => None,
+        };
+        Origin {
+            profile,
+            ..origin(door, caller, principal)
+        }
+    }
+
     /// Whether a session of this scope may be used at an endpoint of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -129,7 +141,7 @@ impl ClientSession {
         let questions = ears.questions;
         let origin = Origin {
             session: Some(name_of(&id)),
-            ..origin(door, &caller, &principal)
+            ..scope.origin(door, &caller, &principal)
         };
         Self {
             id,

@@ -36,7 +36,7 @@ use super::{
     view::View,
 };
 use crate::{
-    calls::{Client, Outlet, Upstream, origin},
+    calls::{Client, Outlet, Upstream},
     registry::Profile,
     supervisor::Server,
     transport::Frame,
@@ -78,7 +78,7 @@ pub fn answer(
     caller: Caller,
 ) -> Call {
     let level = caller.log_level;
-    let origin = origin(door, &caller, &principal);
+    let origin = scope.origin(door, &caller, &principal);
     let answers = match answers(&frame) {
         Ok(answers) => answers,
         Err(error) => {
