@@ -16,3 +16,4 @@ pub mod message;
 pub mod names;
 pub mod own;
 pub mod principal;
+pub mod record;

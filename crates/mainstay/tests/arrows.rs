@@ -48,6 +48,7 @@ const ROOMS: &str = "
     supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
+    journal       -> state
 
     tokens        -> api state utc
     api           -> event_stream
@@ -77,7 +78,7 @@ const PACKAGES: &str = "
 
 /// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    normal  -> base64 foldhash jsonc-parser memchr serde serde_json sha2 thiserror
+    normal  -> base64 cid foldhash jsonc-parser memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 

@@ -16,6 +16,7 @@ mod expand;
 mod fields;
 mod http;
 mod inline;
+mod journal;
 mod location;
 pub mod masking;
 mod node;
@@ -39,6 +40,7 @@ pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webho
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use inline::{Inline, InvalidInline};
+pub use journal::{Durability, Journal, Payloads, Redact};
 pub use location::{Location, locate, locate_clients};
 pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
@@ -73,6 +75,8 @@ pub struct Config {
     pub max_concurrent_starts: Option<usize>,
     /// Whom to tell of trouble (`alerts`).
     pub alerts: Vec<Alert>,
+    /// How calls are recorded (`journal`).
+    pub journal: Journal,
 }
 
 impl Config {
@@ -129,6 +133,7 @@ impl Default for Config {
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),
+            journal: Journal::default(),
         }
     }
 }

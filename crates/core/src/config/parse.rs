@@ -12,6 +12,7 @@ use super::{
     Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
+    journal,
     node::Node,
     policies::Policies,
     report::{Lines, Place, Report},
@@ -52,7 +53,6 @@ const LATER: &[&str] = &[
     "auth",
     "bridge",
     "discovery",
-    "journal",
     "listChanged",
     "logs",
     "metrics",
@@ -177,6 +177,9 @@ fn read_root<'a>(
     };
     if let Some(node) = fields.take("alerts") {
         config.alerts = alerts::read(&node, &context, report);
+    }
+    if let Some(node) = fields.take("journal") {
+        config.journal = journal::read(&node, report);
     }
     let entries = entries(&mut fields, report);
     let mut taken = HashSet::new();

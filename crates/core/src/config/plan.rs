@@ -275,6 +275,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
+        journal,
     } = new;
     let at_restart = those([
         ("naming", old.naming != *naming),
@@ -295,6 +296,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             "http.allowedOrigins",
             old.allowed_origins != *allowed_origins,
         ),
+        ("journal", old.journal != *journal),
         ("http.requireToken", old.require_token != *require_token),
     ]);
     let now = those([("alerts", old.alerts != *alerts)]);

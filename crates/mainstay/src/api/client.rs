@@ -24,7 +24,7 @@ use super::{
     HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
     REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
     Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails, ServerRequests,
-    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, WholeRead,
+    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -322,7 +322,8 @@ impl Client {
             .method(method)
             .uri(path)
             .header(header::HOST, &self.authority)
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, USER_AGENT);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }

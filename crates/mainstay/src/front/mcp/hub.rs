@@ -16,6 +16,7 @@ use mainstay_core::{
     failure::Failure,
     message,
     principal::Principal,
+    record::Door,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -143,6 +144,7 @@ impl Hub {
     pub async fn open(
         &self,
         scope: Scope,
+        door: Door,
         principal: Principal,
         params: &str,
     ) -> Result<Opened, NoSession> {
@@ -181,7 +183,7 @@ impl Hub {
             .seal
             .id(scope.server_name(), &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = ClientSession::new(id, caller, principal, scope, backend, ears);
+        let session = ClientSession::new(id, caller, door, principal, scope, backend, ears);
         let session = Arc::new(session);
         let mut sessions = self
             .sessions
@@ -328,7 +330,8 @@ impl Hub {
             }
         };
         let (principal, scope) = (principal.clone(), scope.clone());
-        let revived = ClientSession::new(id.into(), caller, principal, scope, backend, ears);
+        let door = Door::McpHttp;
+        let revived = ClientSession::new(id.into(), caller, door, principal, scope, backend, ears);
         let mut sessions = self
             .sessions
             .write()

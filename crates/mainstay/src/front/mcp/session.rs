@@ -12,12 +12,14 @@ use foldhash::HashMap;
 use mainstay_core::{
     era::{Caller, LogLevel, Revision},
     principal::Principal,
+    record::{Door, Origin},
 };
+use sha2::{Digest as _, Sha256};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{ears::Ears, outbox::Outbox, replay::Replay};
 use crate::{
-    calls::{Cancel, Client, Messages, Outlet, Questions},
+    calls::{Cancel, Client, Messages, Outlet, Questions, origin},
     supervisor::{Private, Server},
 };
 
@@ -87,16 +89,30 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
+/// What records call a session: its id would let whoever reads them use it.
+fn name_of(id: &str) -> String {
+    let digest = Sha256::digest(id.as_bytes());
+    digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 impl ClientSession {
     pub fn new(
         id: Box<str>,
         caller: Caller,
+        door: Door,
         principal: Principal,
         scope: Scope,
         backend: Backend,
         ears: Ears,
     ) -> Self {
         let questions = ears.questions;
+        let origin = Origin {
+            session: Some(name_of(&id)),
+            ..origin(door, &caller, &principal)
+        };
         Self {
             id,
             revision: caller.revision,
@@ -107,6 +123,7 @@ impl ClientSession {
             client: Arc::new(Client::of_session(
                 caller,
                 principal,
+                origin,
                 Arc::clone(&questions),
             )),
             questions,

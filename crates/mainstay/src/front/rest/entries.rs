@@ -4,17 +4,20 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, Query, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     config::{Approval, Runtime, Standing, edit::Entry, masking},
     failure::{Failure, FailureKind},
 };
 use serde_json::{Map, Value};
 
-use super::{Door, body::Body, refusal::Refusal, servers};
+use super::{
+    Door,
+    address::{Path, Query},
+    body::Body,
+    refusal::Refusal,
+    servers,
+};
 use crate::{
     api::{self, Keeping},
     registry::{Known, NewServer},
