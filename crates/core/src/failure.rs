@@ -38,6 +38,8 @@ pub enum FailureKind {
     InvalidRequest,
     /// The name of a new server is another's (A26).
     DuplicateName,
+    /// A server that waits for nobody is approved.
+    NotPending,
     /// A configuration, or an entry of one, that is refused (A24).
     InvalidConfig,
     /// A file cannot be written.
@@ -86,6 +88,7 @@ impl FailureKind {
             Self::NotRecorded => ("not_recorded", 500, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
             Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
+            Self::NotPending => ("not_pending", 409, 1, INVALID_PARAMS),
             Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),
             Self::NotSaved => ("not_saved", 500, 1, INTERNAL_ERROR),
             Self::NotConfigured => ("mcp_client_not_configured", 503, 1, INTERNAL_ERROR),

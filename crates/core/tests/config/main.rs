@@ -6,6 +6,7 @@ mod alerts;
 mod entry;
 mod expand;
 mod file;
+mod journal;
 mod location;
 mod plan;
 mod policies;

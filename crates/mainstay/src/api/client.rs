@@ -20,11 +20,12 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    AddToken, AddedToken, Answer, CALL, Call, ClientTokens, GET_PROMPT, GetPrompt, HEALTH,
-    HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
-    REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
-    Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails, ServerRequests,
-    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT, WholeRead,
+    AddToken, AddedToken, Answer, CALL, CALL_RECORD, CALL_RECORDS, Call, CallRecords, ClientTokens,
+    GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OBJECT, OPERATE, Operated,
+    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read, Reload, Reloaded,
+    Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER, SERVER_REQUESTS,
+    SERVERS, ServerDetails, ServerRequests, Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates,
+    Tools, USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -195,6 +196,25 @@ impl Client {
     /// Has the configuration read again, or only compared.
     pub async fn reload(&self, dry_run: bool) -> Result<Reloaded, ClientError> {
         self.post(RELOAD, &Reload { dry_run }).await
+    }
+
+    /// Records that fit the query: its parameters and their values.
+    pub async fn call_records(&self, query: &[(&str, String)]) -> Result<CallRecords, ClientError> {
+        let query = query
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escaped(value)));
+        let query: Vec<String> = query.collect();
+        self.get(&format!("{CALL_RECORDS}?{}", query.join("&")))
+            .await
+    }
+
+    pub async fn call_record(&self, id: &str) -> Result<WholeCallRecord, ClientError> {
+        self.get(&CALL_RECORD.replace("{id}", &escaped(id))).await
+    }
+
+    /// Arguments or a result, by its content identifier.
+    pub async fn object(&self, cid: &str) -> Result<Raw, ClientError> {
+        self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
     }
 
     /// What servers ask and no client could be asked.

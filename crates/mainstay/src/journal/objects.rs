@@ -10,7 +10,7 @@ use std::{collections::HashMap, io, mem};
 use mainstay_core::record::Cid;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{JournalError, files::Files};
+use super::{JournalError, files::Files, schema::integer};
 
 /// Objects in a run, at most. The digests of two are held, 5 MB when they are full; and a lookup by
 /// content asks every run that is kept, each for a microsecond.
@@ -61,6 +61,8 @@ pub enum Failed {
     File(#[from] io::Error),
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
+    #[error("what was written before cannot be read again")]
+    Memory(#[from] Box<JournalError>),
 }
 
 impl Objects {
@@ -74,7 +76,8 @@ impl Objects {
         let (mut run, mut bytes) = (Numbers::default(), 0);
         let mut objects =
             connection.prepare("SELECT digest, id, size FROM objects WHERE id >= ?")?;
-        let mut objects = objects.query([next - next % RUN])?;
+        // A run that is full is complete when the next begins.
+        let mut objects = objects.query([(next - 1) / RUN * RUN])?;
         while let Some(row) = objects.next()? {
             run.insert(Cid::from_digest(row.get(0)?), row.get(1)?);
             bytes += row.get::<_, i64>(2)?.unsigned_abs();
@@ -107,7 +110,7 @@ impl Objects {
         }
         if self.bytes >= self.max_bytes {
             // Numbers that are left out do no harm.
-            self.next += RUN - self.next % RUN;
+            self.next = (self.next + RUN - 1) / RUN * RUN;
         }
         let id = self.next;
         if id % RUN == 0 {
@@ -191,7 +194,7 @@ impl<'c> Insert<'c> {
             Content::Hashed(size) => (size, Place::Nowhere, None),
         };
         self.statement
-            .execute(params![id, cid.digest(), size as i64, place as i64, data])?;
+            .execute(params![id, cid.digest(), integer(size), place as i64, data])?;
         Ok(size as u64)
     }
 }

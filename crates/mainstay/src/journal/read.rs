@@ -24,6 +24,8 @@ use super::{
 
 /// Connections that are kept open for the next question.
 const MAX_KEPT: usize = 4;
+/// Bytes of arguments that are shown with their record, so that a page of them stays a page.
+const ARGUMENTS_SHOWN: i64 = 4 * 1024;
 
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,10 +121,11 @@ const RECORDS: &str = "
     SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
            c.arguments_size, a.digest, c.result_size, r.digest, c.error_kind, c.error, c.trace,
            t.server, t.method, t.tool,
-           o.door, o.profile, o.client, o.version, o.principal, o.session
+           o.door, o.profile, o.client, o.version, o.principal, o.session,
+           CASE WHEN a.size <= ?2 THEN a.data END
     FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
          LEFT JOIN objects a ON a.id = c.arguments LEFT JOIN objects r ON r.id = c.result
-    WHERE c.id = ?";
+    WHERE c.id = ?1";
 
 impl Reader {
     /// The newest records that the filter lets through.
@@ -168,7 +171,7 @@ impl Reader {
 
     pub fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
         let mut calls = self.connection.prepare_cached(RECORDS)?;
-        let mut calls = calls.query([id.0])?;
+        let mut calls = calls.query([id.0, ARGUMENTS_SHOWN])?;
         calls.next()?.map(record).transpose()
     }
 
@@ -326,6 +329,7 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         target: target(row, 15)?,
         attempts: row.get(1)?,
         arguments: payload(row, 8)?,
+        arguments_text: arguments_text(row, 24)?,
         result: payload(row, 10)?,
         started_at: time(row.get(2)?),
         queue: duration(row.get(3)?),
@@ -339,6 +343,13 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         }),
         trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
     })
+}
+
+/// Redacted or not, it was text.
+fn arguments_text(row: &Row<'_>, at: usize) -> Result<Option<String>, JournalError> {
+    let bytes: Option<Vec<u8>> = row.get(at)?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
 }
 
 /// A size and a digest from column `at` on.

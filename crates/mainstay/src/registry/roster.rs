@@ -218,7 +218,7 @@ impl Registry {
                 }
                 _ => {
                     let message = format!("Server '{}' waits for no approval", server.name);
-                    let failure = Failure::new(FailureKind::InvalidRequest, message);
+                    let failure = Failure::new(FailureKind::NotPending, message);
                     return Err(failure.of_server(&server.name));
                 }
             };

@@ -42,7 +42,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// `?tail=N&follow=true`
 #[derive(Debug, Deserialize)]
 pub struct Wanted {
-    tail: Option<usize>,
+    tail: Option<u32>,
     #[serde(default)]
     follow: bool,
 }
@@ -54,7 +54,9 @@ pub async fn logs(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let log = Arc::clone(&door.hub.registry.server(&name)?.log);
-    let tail = wanted.tail.unwrap_or(DEFAULT_TAIL).min(MAX_TAIL);
+    let tail = wanted
+        .tail
+        .map_or(DEFAULT_TAIL, |tail| MAX_TAIL.min(tail as usize));
     let after = headers
         .get(LAST_EVENT_ID)
         .filter(|_| wanted.follow)

@@ -12,6 +12,7 @@ mod health;
 mod lists;
 mod logs;
 mod openapi;
+mod operation;
 mod records;
 mod refusal;
 mod reload;

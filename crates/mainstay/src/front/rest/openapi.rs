@@ -8,11 +8,8 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 use mainstay_core::record::{Door, Status};
 use serde_json::{Map, Value, json};
-use utoipa::{
-    ToSchema,
-    openapi::{RefOr, Schema},
-};
 
+use super::operation::{JSON, Operation};
 use crate::api;
 
 /// `GET /api/openapi.json`
@@ -22,9 +19,6 @@ pub async fn document() -> Response {
 }
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", describe(operations())));
-
-const JSON: &str = "application/json";
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// Every operation under `/api`.
 fn operations() -> Vec<Operation> {
@@ -175,7 +169,7 @@ fn operations() -> Vec<Operation> {
         .query(
             "tail",
             "How many lines",
-            json!({"type": "integer", "minimum": 0}),
+            json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
         )
         .query("follow", "As server-sent events, without an end", boolean())
         .answers::<api::Logs>()
@@ -262,128 +256,15 @@ fn entry(required: &[&str]) -> Value {
             "name": {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"},
             "persist": boolean(),
             "replace": boolean(),
-            "command": {"type": "string", "minLength": 1},
+            "command": text(),
             "args": {"type": "array", "items": scalars},
             "env": texts,
-            "url": {"type": "string", "format": "uri", "pattern": "^https?://"},
+            "url": {"type": "string", "pattern": "^(https?://.*)?$"},
             "headers": texts,
         },
         "anyOf": [{"required": ["command"]}, {"required": ["url"]}],
         "additionalProperties": true,
     })
-}
-
-/// One method of one path.
-struct Operation {
-    method: &'static str,
-    path: &'static str,
-    what: &'static str,
-    query: Vec<Value>,
-    body: Option<Value>,
-    /// By media type.
-    answer: Map<String, Value>,
-    /// What it refers to.
-    schemas: Vec<(String, RefOr<Schema>)>,
-}
-
-impl Operation {
-    fn new(method: &'static str, path: &'static str, what: &'static str) -> Self {
-        Self {
-            method,
-            path,
-            what,
-            query: Vec::new(),
-            body: None,
-            answer: Map::new(),
-            schemas: Vec::new(),
-        }
-    }
-
-    fn query(mut self, name: &str, what: &str, schema: Value) -> Self {
-        self.query
-            .push(json!({"name": name, "in": "query", "description": what, "schema": schema}));
-        self
-    }
-
-    fn takes<T: ToSchema>(mut self) -> Self {
-        let schema = self.refer::<T>();
-        self.takes_with(schema)
-    }
-
-    fn takes_with(mut self, schema: Value) -> Self {
-        self.body = Some(json!({"required": true, "content": {JSON: {"schema": schema}}}));
-        self
-    }
-
-    /// Does without a body, too.
-    fn may_take<T: ToSchema>(mut self) -> Self {
-        let schema = self.refer::<T>();
-        self.body = Some(json!({"content": {JSON: {"schema": schema}}}));
-        self
-    }
-
-    /// What holds of the body beside its type.
-    fn needing(mut self, more: &Value) -> Self {
-        if let Some(schema) = self
-            .body
-            .as_mut()
-            .map(|body| &mut body["content"][JSON]["schema"])
-        {
-            *schema = json!({"allOf": [schema.take(), more]});
-        }
-        self
-    }
-
-    fn answers<T: ToSchema>(mut self) -> Self {
-        let schema = self.refer::<T>();
-        self.answers_with(schema)
-    }
-
-    fn answers_with(mut self, schema: Value) -> Self {
-        self.answer
-            .insert(JSON.to_owned(), json!({"schema": schema}));
-        self
-    }
-
-    fn streams(mut self) -> Self {
-        self.answer.insert(EVENT_STREAM.to_owned(), json!({}));
-        self
-    }
-
-    fn refer<T: ToSchema>(&mut self) -> Value {
-        self.schemas.push((T::name().into_owned(), T::schema()));
-        T::schemas(&mut self.schemas);
-        json!({"$ref": format!("#/components/schemas/{}", T::name())})
-    }
-
-    /// In the words of the specification.
-    fn describe(&self) -> Value {
-        let names = self.path.split('{').skip(1);
-        let names = names.filter_map(|rest| rest.split('}').next());
-        let in_path = names.map(|name| {
-            let schema = match name {
-                "id" => json!({"type": "integer", "minimum": 0}),
-                "operation" => json!({"enum": ["start", "stop", "restart", "reconnect"]}),
-                _ => json!({"type": "string", "minLength": 1}),
-            };
-            json!({"name": name, "in": "path", "required": true, "schema": schema})
-        });
-        let parameters: Vec<Value> = in_path.chain(self.query.iter().cloned()).collect();
-        let mut operation = json!({
-            "summary": self.what,
-            "parameters": parameters,
-            "responses": {
-                "200": {"description": "Done", "content": self.answer},
-                "401": {"$ref": "#/components/responses/Unauthorized"},
-                "403": {"$ref": "#/components/responses/Forbidden"},
-                "default": {"$ref": "#/components/responses/Refused"},
-            },
-        });
-        if let Some(body) = &self.body {
-            operation["requestBody"] = body.clone();
-        }
-        operation
-    }
 }
 
 fn describe(operations: Vec<Operation>) -> Value {
