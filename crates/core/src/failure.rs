@@ -9,6 +9,7 @@ use crate::ids::ServerName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     ServerNotFound,
+    ProfileNotFound,
     ServerNotConnected,
     ToolNotFound,
     PromptNotFound,
@@ -68,6 +69,7 @@ impl FailureKind {
     const fn row(self) -> Row {
         let (code, status, exit, rpc) = match self {
             Self::ServerNotFound => ("server_not_found", 404, 4, INVALID_PARAMS),
+            Self::ProfileNotFound => ("profile_not_found", 404, 4, INVALID_PARAMS),
             Self::ServerNotConnected => ("server_not_connected", 503, 1, INTERNAL_ERROR),
             Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
             Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),

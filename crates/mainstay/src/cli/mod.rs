@@ -31,6 +31,7 @@ mod signals;
 mod status;
 pub mod stderr;
 mod switch;
+mod switches;
 mod token;
 mod tools;
 mod validate;
@@ -119,6 +120,8 @@ pub enum Command {
     Object(object::Object),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(requests::Requests),
+    /// Switch servers and tools off for one client, or show what is off
+    Switches(switches::Switches),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -190,6 +193,7 @@ impl Command {
             Self::Records(command) => Some(&command.daemon),
             Self::Object(command) => Some(&command.daemon),
             Self::Requests(command) => Some(&command.daemon),
+            Self::Switches(command) => Some(&command.daemon),
             Self::Tools(command) => Some(&command.daemon),
             Self::Call(command) => Some(&command.daemon),
             Self::Resources(command) => Some(&command.daemon),
@@ -237,6 +241,7 @@ impl Command {
             Self::Records(command) => command.run().await,
             Self::Object(command) => command.run().await,
             Self::Requests(command) => command.run().await,
+            Self::Switches(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -17,9 +17,9 @@ use mainstay_core::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Announcement, Registry, Servers, supervise};
+use super::{Announcement, Registry, Servers, profiles::Rules, supervise};
 use crate::{
-    supervisor::{Operation, Report, Server},
+    supervisor::{Operation, Server},
     surroundings::{self, Origin},
 };
 
@@ -243,6 +243,7 @@ impl Registry {
         settled: Option<&ServerName>,
     ) {
         let (this, file) = (Arc::clone(self), config.servers.clone());
+        let rules = Rules::of(config);
         let settled = settled.cloned();
         self.to_the_end(async move {
             let mut roster = this.roster.lock().await;
@@ -251,6 +252,7 @@ impl Registry {
             }
             roster.file = file;
             this.note_text(text);
+            this.profiles.set(rules);
             if let Some(name) = &settled {
                 roster.overlay.forget(name);
             }
@@ -359,7 +361,8 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        self.merge_anew(&before, &after).await;
+        // Someone may have gone or come without a session of its own to tell of it.
+        self.merge().await;
         changes
     }
 
@@ -380,25 +383,6 @@ impl Registry {
             end.cancel();
         });
         gone
-    }
-
-    /// Someone may have gone or come without a session of its own to tell of it.
-    async fn merge_anew(&self, before: &Servers, after: &Servers) {
-        let (merged, done) = tokio::sync::oneshot::channel();
-        let Some(any) = before.list.first().or(after.list.first()) else {
-            return;
-        };
-        let report = Report::CatalogChanged {
-            announced: Vec::new(),
-            merged,
-        };
-        // The merging task ends after the last change.
-        self.fleet
-            .reports
-            .send((any.name.clone(), report))
-            .await
-            .ok();
-        done.await.ok();
     }
 }
 

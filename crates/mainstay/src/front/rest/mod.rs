@@ -18,6 +18,7 @@ mod refusal;
 mod reload;
 mod requests;
 mod servers;
+mod switches;
 mod tokens;
 mod via;
 
@@ -29,7 +30,7 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, delete, get, post},
+    routing::{any, delete, get, post, put},
 };
 use http::StatusCode;
 use http_body::Body as _;
@@ -95,6 +96,11 @@ pub fn router(door: Door) -> Router {
         .route(api::RELOAD, post(reload::reload))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
+        .route(
+            api::SWITCHES,
+            get(switches::list).delete(switches::clear_all),
+        )
+        .route(api::SWITCH, put(switches::set).delete(switches::clear))
         .route(api::LOGS, get(logs::logs))
         .route(api::TEMPLATES, get(lists::templates))
         .route(api::READ_WHOLE, post(calls::read_whole))
