@@ -129,6 +129,7 @@ impl Registry {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut roster = this.open_roster().await?;
             let before = roster.overlay.word(&name).cloned();
+            let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
                 .say(&mut roster, &name, Word::Entry(Arc::clone(&new)), known)
                 .await?;
@@ -140,6 +141,10 @@ impl Registry {
             // Somebody may have said something else of it meanwhile.
             let still = roster.overlay.word(&name);
             if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+                if !was_wanted {
+                    // It is down, and is not to be tried again with the entry that it gets back.
+                    server.operate(Operation::Stop).await.ok();
+                }
                 let Roster { overlay, file, .. } = &mut *roster;
                 match before {
                     Some(word) => overlay.say(&name, word, file),
@@ -148,6 +153,10 @@ impl Registry {
                 let changes = this.take_effect(&mut roster).await;
                 drop(roster);
                 changes.complete().await;
+                if was_wanted {
+                    // As far as it can be.
+                    server.operate(Operation::Start).await.ok();
+                }
             }
             Err(failure.with("name", name.as_str()))
         })
