@@ -297,7 +297,7 @@ async fn strict(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Called> {
     })
 }
 
-/// The time of each question a page of records asks; the second of two, as a page is looked at twice.
+/// The time of each question a page of records asks: the best of five, for others disturb.
 async fn filters(journal: &Journal) -> anyhow::Result<Value> {
     let now = SystemTime::now();
     let text = |text: &str| Some(text.to_owned());
@@ -379,13 +379,17 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
             },
         ),
     ] {
-        journal.records(filter.clone(), 100).await?;
-        let began = Instant::now();
-        let page = journal.records(filter, 100).await?;
-        let time = began.elapsed().as_secs_f64() * 1e3;
+        let (mut best, mut least, mut total) = (Duration::MAX, Duration::MAX, 0);
+        for _ in 0..5 {
+            let (began, before) = (Instant::now(), cpu(ProcessCPUTime));
+            total = journal.records(filter.clone(), 100).await?.total_count;
+            best = best.min(began.elapsed());
+            least = least.min(cpu(ProcessCPUTime) - before);
+        }
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         report.insert(
             name.to_owned(),
-            json!({"ms": time, "total": page.total_count}),
+            json!({"ms": milliseconds(best), "cpu_ms": milliseconds(least), "total": total}),
         );
     }
     let began = Instant::now();

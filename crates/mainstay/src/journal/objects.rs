@@ -5,7 +5,11 @@
 //! the calls have gone that came while it or the next was filled: nobody counts who names an object,
 //! and nothing is looked up on the disk for a call.
 
-use std::{collections::HashMap, io, mem};
+use std::{
+    collections::HashMap,
+    io, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use mainstay_core::record::Cid;
 use rusqlite::{CachedStatement, Connection, params};
@@ -43,12 +47,33 @@ impl Place {
 
 type Numbers = HashMap<Cid, i64, foldhash::fast::RandomState>;
 
-/// The objects of the last runs, by content.
+/// The objects of the run that is not complete, and of the one before, by content. Readers have no
+/// other way to find the former; they may see some that are not committed yet.
+#[derive(Debug, Default)]
+pub struct Recent {
+    run: Numbers,
+    run_before: Numbers,
+}
+
+impl Recent {
+    pub fn get(&self, cid: &Cid) -> Option<i64> {
+        let known = self.run.get(cid).or_else(|| self.run_before.get(cid));
+        known.copied()
+    }
+}
+
+pub type Shared = Arc<Mutex<Recent>>;
+
+/// Held for an operation on its maps, but for a sort when a run is complete.
+pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How objects get their numbers.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,
-    run: Numbers,
-    run_before: Numbers,
+    recent: Shared,
     /// Of the run.
     bytes: u64,
     max_bytes: u64,
@@ -67,7 +92,12 @@ pub enum Failed {
 
 impl Objects {
     /// Those of a journal in which `next` is the number of the next object, at least.
-    pub fn load(connection: &Connection, next: i64, max_bytes: u64) -> rusqlite::Result<Self> {
+    pub fn load(
+        connection: &Connection,
+        next: i64,
+        max_bytes: u64,
+        recent: &Shared,
+    ) -> rusqlite::Result<Self> {
         let last: i64 =
             connection.query_row("SELECT coalesce(max(id), 0) FROM objects", [], |row| {
                 row.get(0)
@@ -82,10 +112,13 @@ impl Objects {
             run.insert(Cid::from_digest(row.get(0)?), row.get(1)?);
             bytes += row.get::<_, i64>(2)?.unsigned_abs();
         }
-        Ok(Self {
-            next,
+        *lock(recent) = Recent {
             run,
             run_before: Numbers::default(),
+        };
+        Ok(Self {
+            next,
+            recent: Arc::clone(recent),
             bytes,
             max_bytes: max_bytes / RUNS_IN_JOURNAL,
         })
@@ -104,9 +137,9 @@ impl Objects {
         content: Content<'_>,
         next_call: i64,
     ) -> Result<i64, Failed> {
-        let known = self.run.get(&cid).or_else(|| self.run_before.get(&cid));
+        let known = lock(&self.recent).get(&cid);
         if let Some(id) = known {
-            return Ok(*id);
+            return Ok(id);
         }
         if self.bytes >= self.max_bytes {
             // Numbers that are left out do no harm.
@@ -118,13 +151,14 @@ impl Objects {
         }
         self.bytes += insert.object(id, &cid, content)?;
         self.next += 1;
-        self.run.insert(cid, id);
+        lock(&self.recent).run.insert(cid, id);
         Ok(id)
     }
 
     /// The run before `run` is complete.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
-        let mut complete: Vec<(i64, i64)> = self
+        let mut recent = lock(&self.recent);
+        let mut complete: Vec<(i64, i64)> = recent
             .run
             .iter()
             .map(|(cid, id)| (prefix(cid), *id))
@@ -137,15 +171,10 @@ impl Objects {
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
-        self.run_before = mem::take(&mut self.run);
+        recent.run_before = mem::take(&mut recent.run);
         self.bytes = 0;
         Ok(())
     }
-}
-
-/// The number of the first object of a run.
-pub const fn first_of(run: i64) -> i64 {
-    run * RUN
 }
 
 /// By which a digest is found in a run; what is found is compared in full.

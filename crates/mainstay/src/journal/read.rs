@@ -16,9 +16,10 @@ use super::{
     facets::{self, Chunk, Facet},
     files::Files,
     intern::{origin, target},
-    objects::{Place, prefix},
+    objects::{self, Place, prefix},
     retention::first_call,
     schema,
+    store::Store,
     time::{duration, micros, time},
 };
 
@@ -64,14 +65,16 @@ pub struct Page {
 pub struct Readers {
     state: PathBuf,
     published: Arc<Mutex<Chunk>>,
+    recent: objects::Shared,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub fn new(state: &Path, published: Arc<Mutex<Chunk>>) -> Self {
+    pub fn new(state: &Path, store: &Store) -> Self {
         Self {
             state: state.to_owned(),
-            published,
+            published: Arc::clone(&store.published),
+            recent: Arc::clone(&store.recent),
             idle: Mutex::default(),
         }
     }
@@ -97,6 +100,7 @@ impl Readers {
             connection,
             files: Files::new(&self.state),
             last,
+            recent: Arc::clone(&self.recent),
         };
         let answer = ask(&mut reader);
         let Reader { connection, .. } = reader;
@@ -115,6 +119,7 @@ pub struct Reader {
     pub(super) connection: Connection,
     files: Files,
     last: Chunk,
+    recent: objects::Shared,
 }
 
 const RECORDS: &str = "
@@ -216,17 +221,14 @@ impl Reader {
     /// The number of the newest object with this content.
     fn find(&self, cid: &Cid) -> Result<Option<i64>, JournalError> {
         let connection = &self.connection;
-        let complete = "SELECT coalesce(max(run), -1) FROM digests";
-        let complete: i64 = connection.query_row(complete, [], |row| row.get(0))?;
-        // Those of the run that is not complete, whose digests are nowhere else.
-        let found = connection
-            .prepare_cached("SELECT max(id) FROM objects WHERE id >= ? AND digest = ?")?
-            .query_row(
-                (super::objects::first_of(complete + 1), cid.digest()),
-                |row| row.get::<_, Option<i64>>(0),
-            )?;
-        if found.is_some() {
-            return Ok(found);
+        let recent = objects::lock(&self.recent).get(cid);
+        // It may not have been committed when this view began.
+        if let Some(id) = recent
+            && connection
+                .prepare_cached("SELECT 1 FROM objects WHERE id = ?")?
+                .exists([id])?
+        {
+            return Ok(Some(id));
         }
         let mut candidates = connection.prepare_cached(
             "SELECT d.object FROM runs r CROSS JOIN digests d ON d.run = r.run - 1 AND d.prefix = ?1

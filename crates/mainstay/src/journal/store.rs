@@ -20,7 +20,7 @@ use super::{
     facets::{Chunk, Facet, Facets},
     files::Files,
     intern::{self, Interner},
-    objects::{Content, Failed, Insert, Objects},
+    objects::{Content, Failed, Insert, Objects, Shared},
     redact::Redactor,
     retention::is_in_file,
     rollup::{Ended, Rollups},
@@ -44,6 +44,7 @@ pub struct Store {
     stale: bool,
     /// What readers see of the chunk that is not complete.
     pub published: Arc<Mutex<Chunk>>,
+    pub recent: Shared,
 }
 
 /// What is held of the database, and read from it again when a transaction has failed.
@@ -64,7 +65,11 @@ const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
 
 impl Memory {
-    fn load(connection: &Connection, max_bytes: u64) -> Result<Self, JournalError> {
+    fn load(
+        connection: &Connection,
+        max_bytes: u64,
+        recent: &Shared,
+    ) -> Result<Self, JournalError> {
         let last: i64 =
             connection.query_row("SELECT coalesce(max(id), 0) FROM calls", [], |row| {
                 row.get(0)
@@ -74,7 +79,12 @@ impl Memory {
             next_call,
             origins: Interner::load(connection)?,
             targets: Interner::load(connection)?,
-            objects: Objects::load(connection, counter(connection, NEXT_OBJECT)?, max_bytes)?,
+            objects: Objects::load(
+                connection,
+                counter(connection, NEXT_OBJECT)?,
+                max_bytes,
+                recent,
+            )?,
             facets: Facets::load(connection, next_call)?,
             rollups: Rollups::default(),
         };
@@ -148,7 +158,8 @@ impl Store {
         let redactor = Redactor::new(&settings.redact)?;
         let connection = schema::open(state, settings.durability)?;
         let files = Files::new(state);
-        let mut memory = Memory::load(&connection, settings.max_bytes)?;
+        let recent = Shared::default();
+        let mut memory = Memory::load(&connection, settings.max_bytes, &recent)?;
         close_open_calls(&connection, &mut memory)?;
         files.sweep(|cid| is_in_file(&connection, cid))?;
         let store = Self {
@@ -159,6 +170,7 @@ impl Store {
             settings: settings.clone(),
             redactor,
             stale: false,
+            recent,
         };
         store.publish();
         Ok(store)
@@ -186,7 +198,7 @@ impl Store {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
-            let loaded = Memory::load(&self.connection, self.settings.max_bytes);
+            let loaded = Memory::load(&self.connection, self.settings.max_bytes, &self.recent);
             self.memory = loaded.map_err(Box::new)?;
             self.stale = false;
         }
@@ -270,6 +282,7 @@ impl<'s> Batch<'s> {
             redactor,
             stale: _,
             published: _,
+            recent: _,
         } = store;
         let connection: &Connection = connection;
         Ok(Self {
