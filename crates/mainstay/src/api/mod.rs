@@ -96,13 +96,13 @@ pub struct ClientEntry {
 }
 
 /// `GET /api/switches` (A36): clients with everything on are not named.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Switches {
     /// By the name of the client's token, or else the name that it gives itself.
     pub clients: BTreeMap<String, SwitchedOff>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SwitchedOff {
     pub servers: Vec<String>,
     /// `server/tool`
@@ -110,7 +110,7 @@ pub struct SwitchedOff {
 }
 
 /// `PUT /api/switches/{client}`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SetSwitch {
     pub server: String,
     /// As the server calls it; without one the switch is the server's.
@@ -119,7 +119,7 @@ pub struct SetSwitch {
     pub enabled: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Switched {
     pub success: bool,
     pub client: String,
@@ -128,7 +128,7 @@ pub struct Switched {
 }
 
 /// `DELETE /api/switches`, and of one client.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Cleared {
     pub success: bool,
 }

@@ -219,6 +219,15 @@ fn operations() -> Vec<Operation> {
         delete(api::TOKEN, "Have a client's token open nothing any more")
             .answers::<api::RemovedToken>(),
         post(api::ROTATE, "Replace the control token").answers::<api::RotatedToken>(),
+        get(api::SWITCHES, "What is switched off for which client").answers::<api::Switches>(),
+        delete(api::SWITCHES, "Switch everything on for every client").answers::<api::Cleared>(),
+        put(
+            api::SWITCH,
+            "Switch a server or a tool on or off for a client",
+        )
+        .takes::<api::SetSwitch>()
+        .answers::<api::Switched>(),
+        delete(api::SWITCH, "Switch everything on for a client").answers::<api::Cleared>(),
     ]
 }
 
@@ -358,7 +367,8 @@ mod tests {
 
     /// The routes of the router, read from its source: `.route(api::NAME, get(…).put(…))`.
     fn routed() -> BTreeSet<String> {
-        let constants = source("src/api/mod.rs") + &source("src/api/tokens.rs");
+        let files = ["src/api/mod.rs", "src/api/records.rs", "src/api/tokens.rs"];
+        let constants: String = files.into_iter().map(source).collect();
         let router = source("src/front/rest/mod.rs");
         let mut found = BTreeSet::new();
         for route in router.split(".route(").skip(1) {
