@@ -449,7 +449,7 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     assert_eq!(answer["status"], "connected", "{answer}");
     assert_eq!(world.value()["mcpServers"]["p"]["env"]["KEY"], SECRET);
     let answer = rest.post("/api/servers/p/approve", json!({})).await;
-    refused(StatusCode::BAD_REQUEST, "invalid_request", answer);
+    refused(StatusCode::CONFLICT, "not_pending", answer);
 }
 
 /// M11, A29: secrets leave as placeholders, and one that comes back unchanged keeps its secret.
