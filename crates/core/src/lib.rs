@@ -17,3 +17,4 @@ pub mod names;
 pub mod own;
 pub mod principal;
 pub mod record;
+pub mod switches;

@@ -170,6 +170,8 @@ pub struct Record {
     /// How often it was tried; a call is tried again only where it was not sent, or only reads.
     pub attempts: u32,
     pub arguments: Option<Payload>,
+    /// As they are kept, unless they are long: then they are to be found by their identifier.
+    pub arguments_text: Option<String>,
     pub result: Option<Payload>,
     /// In microseconds.
     pub started_at: SystemTime,

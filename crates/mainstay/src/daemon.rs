@@ -20,10 +20,11 @@ use crate::{
         mcp::{self, Hub, Seal},
         rest,
     },
-    registry::Registry,
+    registry::{Profile, Registry},
     reload::Reloader,
     setting::Setting,
     surroundings::LoadError,
+    switches::SwitchBoard,
     tokens::Tokens,
 };
 
@@ -52,6 +53,7 @@ impl Daemon {
         let lineage = setting.lineage.clone();
         let session_key = setting.session_key.clone();
         let journal = setting.journal.clone();
+        let switches = SwitchBoard::open(setting.switches.clone());
         let insecure = setting.insecure.then_some(false);
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
@@ -65,6 +67,7 @@ impl Daemon {
             config.page_size,
             lineage,
             Seal::new(session_key),
+            switches,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -136,14 +139,16 @@ impl Daemon {
         }
     }
 
-    /// Serves one client on stdio; returns when it has gone.
+    /// Serves one client of a profile on stdio; returns when it has gone.
     pub async fn serve_stdio(
         &self,
+        profile: Arc<Profile>,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) {
         mcp::stdio::serve(
             Arc::clone(&self.hub),
+            profile,
             input,
             output,
             self.max_body,

@@ -1,4 +1,6 @@
-//! Owns the supervisors, and publishes what all servers offer as one catalog.
+//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as each profile has it.
+
+mod profiles;
 
 mod roster;
 
@@ -9,18 +11,20 @@ use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
-    config::{Config, Naming, Overlay, ServerConfig, Standing},
+    config::{self, Config, Overlay, ServerConfig, Standing},
     failure::{Failure, FailureKind},
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
 };
 use tokio::{
-    sync::{Mutex, broadcast, mpsc},
+    sync::{Mutex, broadcast, mpsc, oneshot},
     task::JoinSet,
     time::Instant,
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::profiles::{Change, Profiles};
+pub use self::profiles::{Profile, Shown};
 use self::roster::Roster;
 pub(crate) use self::roster::duplicate;
 pub use self::roster::{Known, NewServer};
@@ -48,8 +52,10 @@ const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 /// What the registry tells everyone who listens.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of the merged catalog has changed; the new one had been published at that time.
-    ListChanged(ListKind, Instant),
+    /// A list of a profile has changed; the new one had been published at that time.
+    ListChanged(ProfileName, ListKind, Instant),
+    /// There is no such profile any more.
+    ProfileGone(ProfileName),
     /// A server says that a list of its own has changed.
     ServerListChanged(ServerName, ListKind),
     /// A server has a new shared session, which knows nothing of log levels and subscriptions.
@@ -94,6 +100,9 @@ impl Servers {
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
     catalog: Arc<ArcSwap<Catalog>>,
+    profiles: Arc<Profiles>,
+    /// Asks for a merge that no server asks for; answered when it is done.
+    remerge: mpsc::Sender<oneshot::Sender<()>>,
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
@@ -143,21 +152,23 @@ impl Registry {
             HashMap::default(),
         )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
+        let (remerge, asked) = mpsc::channel(1);
         let merger = Merger {
             servers: Arc::clone(&servers),
             catalog: Arc::default(),
+            profiles: Arc::new(Profiles::new(config)),
             announcements: announcements.clone(),
-            naming: config.naming,
-            max_name_length: config.max_name_length,
         };
-        let catalog = Arc::clone(&merger.catalog);
+        let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
         let stop = CancellationToken::new();
         let mut own = JoinSet::new();
-        own.spawn(merger.run(inbox, stop.clone()));
+        own.spawn(merger.run(inbox, asked, stop.clone()));
         own.spawn(wake(Arc::clone(&servers), setting.clock, stop.clone()));
         Arc::new(Self {
             servers,
             catalog,
+            profiles,
+            remerge,
             announcements,
             fleet,
             startup_wait: config.startup_wait,
@@ -221,16 +232,48 @@ impl Registry {
         self.catalog.load_full()
     }
 
+    /// The profile at `/mcp`.
+    pub fn default_profile(&self) -> Arc<Profile> {
+        Arc::clone(&self.profiles.default)
+    }
+
+    pub fn profile(&self, name: &str) -> Result<Arc<Profile>, Failure> {
+        self.profiles.named(name).ok_or_else(|| {
+            let known: Vec<String> = self
+                .profiles
+                .names()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let message = format!("Profile '{name}' not found; there are {}", known.join(", "));
+            Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
+        })
+    }
+
+    /// The servers of a profile, in configuration order.
+    pub fn servers_of(&self, profile: &Profile) -> Vec<Arc<Server>> {
+        let shown = profile.shown();
+        let servers = self.servers.load();
+        let list = servers.list.iter();
+        list.filter(|server| shown.config.has_server(&server.name))
+            .cloned()
+            .collect()
+    }
+
     /// Resolves when every server has had its first attempt, or its time for it (design section 12:
     /// each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
-        let servers = self.servers();
-        join_all(
-            servers
-                .iter()
-                .map(|server| server.settled(self.startup_wait)),
-        )
-        .await;
+        self.all_settled(&self.servers()).await;
+    }
+
+    /// The same for the servers of a profile.
+    pub async fn profile_settled(&self, profile: &Profile) {
+        self.all_settled(&self.servers_of(profile)).await;
+    }
+
+    async fn all_settled(&self, servers: &[Arc<Server>]) {
+        let settled = servers.iter();
+        join_all(settled.map(|server| server.settled(self.startup_wait))).await;
     }
 
     /// Resolves when a server has had its first attempt, or its time for it.
@@ -261,6 +304,14 @@ impl Registry {
 
     pub fn events(&self) -> &Events {
         &self.fleet.events
+    }
+
+    /// Has the catalogs merged anew; returns when they are published.
+    async fn merge(&self) {
+        let (merged, done) = oneshot::channel();
+        // The merging task ends after the last change.
+        self.remerge.send(merged).await.ok();
+        done.await.ok();
     }
 
     /// Ends every process of every server, when [`Registry::stop`] is not to be waited for any longer.
@@ -323,39 +374,49 @@ async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: Cancellat
     }
 }
 
-/// The task that turns the servers' catalogs into the published one.
+/// The task that turns the servers' catalogs into the published ones.
 struct Merger {
     servers: Arc<ArcSwap<Servers>>,
     catalog: Arc<ArcSwap<Catalog>>,
+    profiles: Arc<Profiles>,
     announcements: broadcast::Sender<Announcement>,
-    naming: Naming,
-    max_name_length: usize,
 }
 
 impl Merger {
-    async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>, stop: CancellationToken) {
+    async fn run(
+        self,
+        mut reports: mpsc::Receiver<(ServerName, Report)>,
+        mut asked: mpsc::Receiver<oneshot::Sender<()>>,
+        stop: CancellationToken,
+    ) {
         let mut waiting = Vec::new();
         loop {
+            let mut told = Vec::new();
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The registry holds a sender, too.
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
+                Some(merged) = asked.recv() => told.push(merged),
             }
-            self.handle(waiting.drain(..));
+            self.handle(waiting.drain(..), told);
         }
     }
 
     /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
     /// for each of them many servers that start at once would take quadratic time.
-    fn handle(&self, reports: impl Iterator<Item = (ServerName, Report)>) {
-        let (mut kinds, mut told) = (Vec::new(), Vec::new());
+    fn handle(
+        &self,
+        reports: impl Iterator<Item = (ServerName, Report)>,
+        mut told: Vec<oneshot::Sender<()>>,
+    ) {
+        let mut said = Vec::new();
         for (server, report) in reports {
             match report {
                 Report::CatalogChanged { announced, merged } => {
-                    for kind in &announced {
-                        self.announce(Announcement::ServerListChanged(server.clone(), *kind));
+                    for kind in announced {
+                        self.announce(Announcement::ServerListChanged(server.clone(), kind));
+                        said.push((server.clone(), kind));
                     }
-                    kinds.extend(announced);
                     told.push(merged);
                 }
                 Report::Opened => self.announce(Announcement::Opened(server)),
@@ -365,14 +426,14 @@ impl Merger {
         if told.is_empty() {
             return;
         }
-        self.merge(&kinds);
+        self.merge(&said);
         for merged in told {
             // The supervisor may have been stopped meanwhile.
             merged.send(()).ok();
         }
     }
 
-    fn merge(&self, announced: &[ListKind]) {
+    fn merge(&self, said: &[(ServerName, ListKind)]) {
         let servers = self.servers.load();
         let parts: Vec<Part> = servers
             .list
@@ -386,17 +447,30 @@ impl Merger {
                 })
             })
             .collect();
-        let before = self.catalog.load_full();
+        let rules = self.profiles.rules();
+        let mut changed = Vec::new();
         // A server that came back as it was costs nothing; the digests of its list are the same.
-        if before.parts() != parts {
-            let merged = Catalog::merge(parts, self.naming, self.max_name_length);
-            self.catalog.store(Arc::new(merged));
-        }
-        let (after, now) = (self.catalog.load(), Instant::now());
-        for kind in ListKind::ALL {
-            if announced.contains(&kind) || before.digest(kind) != after.digest(kind) {
-                self.announce(Announcement::ListChanged(kind, now));
+        if !self.profiles.is_merged_by(&rules) || self.catalog.load().parts() != parts {
+            let everything = config::Profile::everything(ProfileName::default());
+            let whole = Arc::new(rules.merge(parts, &everything));
+            self.catalog.store(Arc::clone(&whole));
+            for change in self.profiles.merge(&rules, &whole) {
+                match change {
+                    Change::Listed(profile, kind) => changed.push((profile, kind)),
+                    Change::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
+                }
             }
+        }
+        for (server, kind) in said {
+            for profile in self.profiles.concerned(server, *kind) {
+                if !changed.contains(&(profile.clone(), *kind)) {
+                    changed.push((profile, *kind));
+                }
+            }
+        }
+        let now = Instant::now();
+        for (profile, kind) in changed {
+            self.announce(Announcement::ListChanged(profile, kind, now));
         }
     }
 

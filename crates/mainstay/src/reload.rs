@@ -101,6 +101,9 @@ impl Reloader {
         // The other settings wait for a restart, and every plan until then says so.
         current.servers = new.servers;
         current.alerts = new.alerts;
+        current.naming = new.naming;
+        current.max_name_length = new.max_name_length;
+        current.profiles = new.profiles;
     }
 
     /// Reloads whenever the file changes, until told to stop; `tell` hears what came of it.

@@ -16,6 +16,8 @@ pub struct Setting {
     pub catalogs: Option<PathBuf>,
     /// Where calls are recorded; without one they are not.
     pub journal: Option<Arc<Journal>>,
+    /// Where clients' switches are kept between runs; without a place, for this run only.
+    pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
     /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
@@ -33,6 +35,7 @@ impl Default for Setting {
             session_key: None,
             catalogs: None,
             journal: None,
+            switches: None,
             origin: None,
             insecure: false,
             clock: SleepClock::system(),

@@ -18,6 +18,7 @@ const LOCK: &str = "lock";
 const TOKEN: &str = "token";
 const CLIENT_TOKENS: &str = "tokens.json";
 const SESSION_KEY: &str = "session.key";
+const SWITCHES: &str = "switches.json";
 const DAEMON: &str = "daemon.json";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
@@ -100,6 +101,11 @@ impl StateDir {
     /// Where catalogs are kept between runs. Files are replaced whole, so that nobody needs the lock.
     pub fn catalogs(&self) -> PathBuf {
         self.0.join("catalogs")
+    }
+
+    /// What is switched off for which client; see [`StateDir::catalogs`].
+    pub fn switches(&self) -> PathBuf {
+        self.0.join(SWITCHES)
     }
 
     /// Where clients' tokens are kept, hashed.
@@ -255,6 +261,11 @@ impl Ownership {
     /// See [`StateDir::catalogs`].
     pub fn catalogs(&self) -> PathBuf {
         self.dir.catalogs()
+    }
+
+    /// See [`StateDir::switches`].
+    pub fn switches(&self) -> PathBuf {
+        self.dir.switches()
     }
 
     /// Tells the commands where we are.

@@ -34,13 +34,13 @@ const ROOMS: &str = "
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api lineage state surroundings tokens  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings tokens
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp tokens
-    front/rest    -> front/mcp calls events reload registry supervisor transport logs api tokens utc
-    front/mcp     -> calls lineage registry supervisor transport
+    front/rest    -> front/mcp calls events journal reload registry supervisor transport logs api tokens utc
+    front/mcp     -> calls journal lineage registry supervisor switches transport
     calls         -> supervisor transport
     reload        -> alerts registry state surroundings
     alerts        -> events transport utc
@@ -59,6 +59,7 @@ const ROOMS: &str = "
     clock         ->
     lineage       ->
     processes     ->
+    switches      -> state
     state         ->
     surroundings  ->
     utc           ->

@@ -14,6 +14,7 @@ mod entry;
 mod error;
 mod expand;
 mod fields;
+mod glob;
 mod http;
 mod inline;
 mod journal;
@@ -26,6 +27,7 @@ mod overlay;
 mod parse;
 pub mod plan;
 mod policies;
+mod profiles;
 mod reach;
 mod report;
 mod secret;
@@ -36,15 +38,17 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
-pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
+pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
+pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
 pub use journal::{Durability, Journal, Payloads, Redact};
 pub use location::{Location, locate, locate_clients};
 pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;
+pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
 
@@ -77,6 +81,8 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
+    /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
+    pub profiles: Vec<Profile>,
 }
 
 impl Config {
@@ -134,11 +140,12 @@ impl Default for Config {
             max_concurrent_starts: None,
             alerts: Vec::new(),
             journal: Journal::default(),
+            profiles: Profile::built_in(),
         }
     }
 }
 
-/// How tools and prompts are named on `/mcp` (design section 7).
+/// How tools and prompts are named on `/mcp` (design section 7), where a profile does not say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
     /// `server__tool`

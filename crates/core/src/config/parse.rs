@@ -15,6 +15,7 @@ use super::{
     journal,
     node::Node,
     policies::Policies,
+    profiles,
     report::{Lines, Place, Report},
     server_name, syntax,
 };
@@ -57,7 +58,6 @@ const LATER: &[&str] = &[
     "logs",
     "metrics",
     "perChatMCP",
-    "profiles",
     "strictToolNames",
     "telemetry",
     "tokens",
@@ -191,19 +191,26 @@ fn read_root<'a>(
             .servers
             .push(entry::read(name, label, &node, &context, report));
     }
+    profiles::read(&mut fields, config, report);
     fields.finish(report, &[], LATER);
 }
 
-fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
-    let naming = fields.take("naming").and_then(|node| {
+impl Naming {
+    pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
         let words = [
-            ("double_underscore", Naming::DoubleUnderscore),
-            ("slash", Naming::Slash),
-            ("none", Naming::None),
-            ("mcp_prefix", Naming::McpPrefix),
+            ("double_underscore", Self::DoubleUnderscore),
+            ("slash", Self::Slash),
+            ("none", Self::None),
+            ("mcp_prefix", Self::McpPrefix),
         ];
         node.word(report, &words)
-    });
+    }
+}
+
+fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
+    let naming = fields
+        .take("naming")
+        .and_then(|node| Naming::read(&node, report));
     config.naming = naming.unwrap_or_default();
     if let Some(length) = fields
         .take("maxNameLength")

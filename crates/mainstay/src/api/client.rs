@@ -20,11 +20,13 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    AddToken, AddedToken, Answer, CALL, Call, ClientTokens, GET_PROMPT, GetPrompt, HEALTH,
-    HealthReport, Keeping, LOGS, Logs, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD,
-    REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
-    Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, ServerDetails, ServerRequests,
-    Servers, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT, WholeRead,
+    AddToken, AddedToken, Answer, CALL, CALL_RECORD, CALL_RECORDS, Call, CallRecords, Cleared,
+    ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OBJECT,
+    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
+    Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
+    SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
+    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT,
+    WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -197,6 +199,44 @@ impl Client {
         self.post(RELOAD, &Reload { dry_run }).await
     }
 
+    /// Records that fit the query: its parameters and their values.
+    pub async fn call_records(&self, query: &[(&str, String)]) -> Result<CallRecords, ClientError> {
+        let query = query
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escaped(value)));
+        let query: Vec<String> = query.collect();
+        self.get(&format!("{CALL_RECORDS}?{}", query.join("&")))
+            .await
+    }
+
+    pub async fn call_record(&self, id: &str) -> Result<WholeCallRecord, ClientError> {
+        self.get(&CALL_RECORD.replace("{id}", &escaped(id))).await
+    }
+
+    /// Arguments or a result, by its content identifier.
+    pub async fn object(&self, cid: &str) -> Result<Raw, ClientError> {
+        self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
+    }
+
+    /// What is switched off for whom.
+    pub async fn switches(&self) -> Result<Switches, ClientError> {
+        self.get(SWITCHES).await
+    }
+
+    pub async fn set_switch(&self, client: &str, set: &SetSwitch) -> Result<Switched, ClientError> {
+        let path = SWITCH.replace("{client}", &escaped(client));
+        self.send(Method::PUT, &path, set).await
+    }
+
+    /// Switches everything on, for a client or for all.
+    pub async fn clear_switches(&self, client: Option<&str>) -> Result<Cleared, ClientError> {
+        let path = match client {
+            Some(client) => SWITCH.replace("{client}", &escaped(client)),
+            None => SWITCHES.to_owned(),
+        };
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
     /// What servers ask and no client could be asked.
     pub async fn server_requests(&self) -> Result<ServerRequests, ClientError> {
         self.get(SERVER_REQUESTS).await
@@ -262,8 +302,17 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        self.send(Method::POST, path, body).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
-        self.ask(Method::POST, path, body.into()).await
+        self.ask(method, path, body.into()).await
     }
 
     async fn ask<T: DeserializeOwned>(

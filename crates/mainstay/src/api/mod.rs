@@ -4,6 +4,7 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod records;
 mod stream;
 mod tokens;
 
@@ -14,6 +15,7 @@ use serde_json::{Map, Value, value::RawValue};
 use utoipa::ToSchema;
 
 pub use self::client::{Client, ClientError};
+pub use self::records::*;
 pub use self::stream::{EventStream, LogEvents, Told};
 pub use self::tokens::*;
 
@@ -47,6 +49,10 @@ pub const RELOAD: &str = "/api/reload";
 pub const SERVER_REQUESTS: &str = "/api/server-requests";
 /// Takes a [`Reply`].
 pub const REPLY: &str = "/api/server-requests/{id}";
+/// [`Switches`]; DELETE clears them all.
+pub const SWITCHES: &str = "/api/switches";
+/// PUT takes a [`SetSwitch`], DELETE switches everything on for this client.
+pub const SWITCH: &str = "/api/switches/{client}";
 /// With the server's name in its place.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
@@ -87,6 +93,44 @@ pub struct ClientEntry {
     pub connected_at: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// `GET /api/switches` (A36): clients with everything on are not named.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Switches {
+    /// By the name of the client's token, or else the name that it gives itself.
+    pub clients: BTreeMap<String, SwitchedOff>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SwitchedOff {
+    pub servers: Vec<String>,
+    /// `server/tool`
+    pub tools: Vec<String>,
+}
+
+/// `PUT /api/switches/{client}`
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SetSwitch {
+    pub server: String,
+    /// As the server calls it; without one the switch is the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    pub enabled: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Switched {
+    pub success: bool,
+    pub client: String,
+    #[serde(flatten)]
+    pub set: SetSwitch,
+}
+
+/// `DELETE /api/switches`, and of one client.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Cleared {
+    pub success: bool,
 }
 
 /// `GET /api/servers`, in the order of the configuration.

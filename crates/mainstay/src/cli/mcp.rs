@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 use mainstay_core::config::{self, Durability};
+use mainstay_core::ids::ProfileName;
 
 use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
 use crate::{
@@ -18,7 +19,8 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   claude mcp add mainstay -- mainstay mcp
-  mainstay mcp --config servers.json";
+  mainstay mcp --config servers.json
+  mainstay mcp --profile meta";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -26,6 +28,9 @@ pub struct Mcp {
     /// The configuration [default: $MAINSTAY_CONFIG, or config.json in $MAINSTAY_HOME or ~/.config/mainstay]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The profile of the configuration that the client sees
+    #[arg(long, value_name = "NAME", default_value = ProfileName::DEFAULT)]
+    profile: String,
     #[command(flatten)]
     clients: ClientsArgs,
     #[command(flatten)]
@@ -40,6 +45,17 @@ impl Mcp {
             .origin(self.config, self.clients.into())
             .load()?;
         serve::tell_findings(&loaded);
+        let profiles = loaded.config.profiles.iter();
+        let known: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();
+        if !known.contains(&self.profile.as_str()) {
+            return Err(CommandError::Usage {
+                message: format!(
+                    "there is no profile {:?} in the configuration",
+                    self.profile
+                ),
+                hint: Some(format!("it has {}", known.join(", "))),
+            });
+        }
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let (state, instance) = keep(&loaded, &lineage);
@@ -53,12 +69,16 @@ impl Mcp {
                 state: instance.as_ref().map(|instance| instance.path().to_owned()),
                 catalogs: state.as_ref().map(StateDir::catalogs),
                 journal,
+                switches: state.as_ref().map(StateDir::switches),
                 lineage,
                 ..Setting::default()
             },
         );
+        let registry = &daemon.hub.registry;
+        let profile = registry.profile(&self.profile);
+        let profile = profile.expect("the configuration has it, and is not read again");
         tokio::select! {
-            () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
+            () = daemon.serve_stdio(profile, tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await

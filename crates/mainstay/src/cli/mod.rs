@@ -14,11 +14,13 @@ mod health;
 mod list;
 mod logs;
 mod mcp;
+mod object;
 mod operate;
 mod output;
 mod pairs;
 mod prompts;
 mod read;
+mod records;
 mod reload;
 mod remove;
 mod requests;
@@ -29,6 +31,7 @@ mod signals;
 mod status;
 pub mod stderr;
 mod switch;
+mod switches;
 mod token;
 mod tools;
 mod validate;
@@ -111,8 +114,14 @@ pub enum Command {
     Reconnect(operate::Reconnect),
     /// Read the configuration again; what did not change keeps its sessions
     Reload(reload::Reload),
+    /// Show which calls there were, or what is known of one
+    Records(records::Records),
+    /// Print arguments or a result by its content identifier
+    Object(object::Object),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(requests::Requests),
+    /// Switch servers and tools off for one client, or show what is off
+    Switches(switches::Switches),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -181,7 +190,10 @@ impl Command {
             }
             Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
+            Self::Records(command) => Some(&command.daemon),
+            Self::Object(command) => Some(&command.daemon),
             Self::Requests(command) => Some(&command.daemon),
+            Self::Switches(command) => Some(&command.daemon),
             Self::Tools(command) => Some(&command.daemon),
             Self::Call(command) => Some(&command.daemon),
             Self::Resources(command) => Some(&command.daemon),
@@ -226,7 +238,10 @@ impl Command {
             Self::Restart(command) => command.run("restart").await,
             Self::Reconnect(command) => command.run().await,
             Self::Reload(command) => command.run().await,
+            Self::Records(command) => command.run().await,
+            Self::Object(command) => command.run().await,
             Self::Requests(command) => command.run().await,
+            Self::Switches(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,

@@ -130,6 +130,7 @@ impl Serve {
             Setting {
                 state: Some(state.path().to_owned()),
                 catalogs: Some(state.catalogs()),
+                switches: Some(state.switches()),
                 session_key: Some(state.session_key.clone()),
                 journal,
                 origin: (!self.demo).then_some(origin),

@@ -243,18 +243,26 @@ impl Door {
                 .map(|(name, path)| (Some(name), path))?,
             None => (None, path),
         };
+        let (profile, endpoint) = match (server, endpoint.split_once('/')) {
+            (None, Some(("mcp", name))) if !name.is_empty() && !name.contains('/') => {
+                (Some(name), "mcp")
+            }
+            _ => (None, endpoint),
+        };
         let endpoint = match endpoint {
             "mcp" => Endpoint::Streamable,
             "sse" => Endpoint::Sse(sse::Endpoint::Stream),
             "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
             _ => return None,
         };
-        let scope = match server.map(|name| self.hub.registry.server(name)) {
-            None => Scope::All,
-            Some(Ok(server)) => Scope::One(server),
-            Some(Err(failure)) => return Some(Err(failure.message)),
+        let registry = &self.hub.registry;
+        let scope = match (server, profile) {
+            (Some(name), _) => registry.server(name).map(Scope::One),
+            (None, Some(name)) => registry.profile(name).map(Scope::Profile),
+            (None, None) => Ok(Scope::Profile(registry.default_profile())),
         };
-        Some(Ok((scope, endpoint)))
+        let scope = scope.map_err(|failure| failure.message);
+        Some(scope.map(|scope| (scope, endpoint)))
     }
 }
 

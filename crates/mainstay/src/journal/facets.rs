@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use mainstay_core::record::Status;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::JournalError;
+use super::{JournalError, schema::integer};
 
 /// Calls in a chunk: large enough that the chunks of a million calls are read in milliseconds, small
 /// enough that one can be written again when a call of it ends late.
 pub const CHUNK: i64 = 2048;
+const CALLS: usize = CHUNK.unsigned_abs() as usize;
 
 /// The bytes of a call: its start, target, origin and status.
 const ROW: usize = 8 + 4 + 4 + 1;
@@ -81,7 +82,8 @@ impl Facets {
     /// Those of a journal in which `next` is the number of the next call.
     pub fn load(connection: &Connection, next: i64) -> rusqlite::Result<Self> {
         let mut facets = Self {
-            last: Chunk::starting(next - next % CHUNK),
+            // One that is full is complete when the next begins.
+            last: Chunk::starting((next - 1) / CHUNK * CHUNK),
             late: BTreeMap::new(),
         };
         let mut calls = connection.prepare(
@@ -127,7 +129,7 @@ impl Facets {
             let rest = late.split_off(&((chunk + 1) * CHUNK));
             if let Some(mut rows) = rows(connection, chunk)? {
                 for (id, status) in late {
-                    rows[(id % CHUNK) as usize * ROW + ROW - 1] = status;
+                    rows[within(id, chunk * CHUNK) * ROW + ROW - 1] = status;
                 }
                 connection
                     .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
@@ -137,6 +139,11 @@ impl Facets {
         }
         Ok(())
     }
+}
+
+/// The place of a call among those from `first` on; no call is before them.
+fn within(id: i64, first: i64) -> usize {
+    usize::try_from(id - first).unwrap_or_default()
 }
 
 fn rows(connection: &Connection, chunk: i64) -> rusqlite::Result<Option<Vec<u8>>> {
@@ -150,13 +157,13 @@ impl Chunk {
     fn starting(first: i64) -> Self {
         Self {
             first,
-            rows: Vec::with_capacity(CHUNK as usize),
+            rows: Vec::with_capacity(CALLS),
         }
     }
 
     /// Numbers that are left out belong to no call.
     fn put(&mut self, id: i64, facet: Facet) {
-        self.rows.resize((id - self.first) as usize, Facet::NONE);
+        self.rows.resize(within(id, self.first), Facet::NONE);
         self.rows.push(facet);
     }
 
@@ -168,8 +175,8 @@ impl Chunk {
         let (Some(since), Some(until)) = (times().min(), times().max()) else {
             return Ok(());
         };
-        let mut rows = Vec::with_capacity(CHUNK as usize * ROW);
-        for index in 0..CHUNK as usize {
+        let mut rows = Vec::with_capacity(CALLS * ROW);
+        for index in 0..CALLS {
             let row = self.rows.get(index).unwrap_or(&Facet::NONE);
             rows.extend_from_slice(&row.encode());
         }
@@ -202,7 +209,7 @@ pub fn scan(
     let complete: Option<i64> = connection.query_row(complete, [], |row| row.get(0))?;
     if complete.is_none_or(|complete| last.first / CHUNK > complete) {
         for (index, facet) in last.rows.iter().enumerate().rev() {
-            see(last.first + index as i64, facet);
+            see(last.first + integer(index), facet);
         }
     }
     let mut chunks = chunks.query([since, until])?;
@@ -210,11 +217,11 @@ pub fn scan(
         let first = row.get::<_, i64>(0)? * CHUNK;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let (rows, rest) = bytes.as_chunks::<ROW>();
-        if rows.len() != CHUNK as usize || !rest.is_empty() {
+        if rows.len() != CALLS || !rest.is_empty() {
             return Err(JournalError::Corrupt("a chunk of another size"));
         }
         for (index, row) in rows.iter().enumerate().rev() {
-            see(first + index as i64, &Facet::decode(row));
+            see(first + integer(index), &Facet::decode(row));
         }
     }
     Ok(())

@@ -94,7 +94,7 @@ impl Journal {
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
         let store = Store::open(state, settings)?;
         let queue = Arc::new(Queue::new(settings.durability));
-        let readers = Arc::new(Readers::new(state, Arc::clone(&store.published)));
+        let readers = Arc::new(Readers::new(state, &store));
         let writer = Writer::start(state, store, Arc::clone(&queue))?;
         Ok(Self {
             queue,

@@ -5,12 +5,16 @@
 //! the calls have gone that came while it or the next was filled: nobody counts who names an object,
 //! and nothing is looked up on the disk for a call.
 
-use std::{collections::HashMap, io, mem};
+use std::{
+    collections::HashMap,
+    io, mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use mainstay_core::record::Cid;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::{JournalError, files::Files};
+use super::{JournalError, files::Files, schema::integer};
 
 /// Objects in a run, at most. The digests of two are held, 5 MB when they are full; and a lookup by
 /// content asks every run that is kept, each for a microsecond.
@@ -43,12 +47,33 @@ impl Place {
 
 type Numbers = HashMap<Cid, i64, foldhash::fast::RandomState>;
 
-/// The objects of the last runs, by content.
+/// The objects of the run that is not complete, and of the one before, by content. Readers have no
+/// other way to find the former; they may see some that are not committed yet.
+#[derive(Debug, Default)]
+pub struct Recent {
+    run: Numbers,
+    run_before: Numbers,
+}
+
+impl Recent {
+    pub fn get(&self, cid: &Cid) -> Option<i64> {
+        let known = self.run.get(cid).or_else(|| self.run_before.get(cid));
+        known.copied()
+    }
+}
+
+pub type Shared = Arc<Mutex<Recent>>;
+
+/// Held for an operation on its maps, but for a sort when a run is complete.
+pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How objects get their numbers.
 #[derive(Debug)]
 pub struct Objects {
     next: i64,
-    run: Numbers,
-    run_before: Numbers,
+    recent: Shared,
     /// Of the run.
     bytes: u64,
     max_bytes: u64,
@@ -61,11 +86,18 @@ pub enum Failed {
     File(#[from] io::Error),
     #[error(transparent)]
     Database(#[from] rusqlite::Error),
+    #[error("what was written before cannot be read again")]
+    Memory(#[from] Box<JournalError>),
 }
 
 impl Objects {
     /// Those of a journal in which `next` is the number of the next object, at least.
-    pub fn load(connection: &Connection, next: i64, max_bytes: u64) -> rusqlite::Result<Self> {
+    pub fn load(
+        connection: &Connection,
+        next: i64,
+        max_bytes: u64,
+        recent: &Shared,
+    ) -> rusqlite::Result<Self> {
         let last: i64 =
             connection.query_row("SELECT coalesce(max(id), 0) FROM objects", [], |row| {
                 row.get(0)
@@ -74,15 +106,19 @@ impl Objects {
         let (mut run, mut bytes) = (Numbers::default(), 0);
         let mut objects =
             connection.prepare("SELECT digest, id, size FROM objects WHERE id >= ?")?;
-        let mut objects = objects.query([next - next % RUN])?;
+        // A run that is full is complete when the next begins.
+        let mut objects = objects.query([(next - 1) / RUN * RUN])?;
         while let Some(row) = objects.next()? {
             run.insert(Cid::from_digest(row.get(0)?), row.get(1)?);
             bytes += row.get::<_, i64>(2)?.unsigned_abs();
         }
-        Ok(Self {
-            next,
+        *lock(recent) = Recent {
             run,
             run_before: Numbers::default(),
+        };
+        Ok(Self {
+            next,
+            recent: Arc::clone(recent),
             bytes,
             max_bytes: max_bytes / RUNS_IN_JOURNAL,
         })
@@ -101,13 +137,13 @@ impl Objects {
         content: Content<'_>,
         next_call: i64,
     ) -> Result<i64, Failed> {
-        let known = self.run.get(&cid).or_else(|| self.run_before.get(&cid));
+        let known = lock(&self.recent).get(&cid);
         if let Some(id) = known {
-            return Ok(*id);
+            return Ok(id);
         }
         if self.bytes >= self.max_bytes {
             // Numbers that are left out do no harm.
-            self.next += RUN - self.next % RUN;
+            self.next = (self.next + RUN - 1) / RUN * RUN;
         }
         let id = self.next;
         if id % RUN == 0 {
@@ -115,13 +151,14 @@ impl Objects {
         }
         self.bytes += insert.object(id, &cid, content)?;
         self.next += 1;
-        self.run.insert(cid, id);
+        lock(&self.recent).run.insert(cid, id);
         Ok(id)
     }
 
     /// The run before `run` is complete.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
-        let mut complete: Vec<(i64, i64)> = self
+        let mut recent = lock(&self.recent);
+        let mut complete: Vec<(i64, i64)> = recent
             .run
             .iter()
             .map(|(cid, id)| (prefix(cid), *id))
@@ -134,15 +171,10 @@ impl Objects {
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
-        self.run_before = mem::take(&mut self.run);
+        recent.run_before = mem::take(&mut recent.run);
         self.bytes = 0;
         Ok(())
     }
-}
-
-/// The number of the first object of a run.
-pub const fn first_of(run: i64) -> i64 {
-    run * RUN
 }
 
 /// By which a digest is found in a run; what is found is compared in full.
@@ -191,7 +223,7 @@ impl<'c> Insert<'c> {
             Content::Hashed(size) => (size, Place::Nowhere, None),
         };
         self.statement
-            .execute(params![id, cid.digest(), size as i64, place as i64, data])?;
+            .execute(params![id, cid.digest(), integer(size), place as i64, data])?;
         Ok(size as u64)
     }
 }

@@ -16,14 +16,17 @@ use super::{
     facets::{self, Chunk, Facet},
     files::Files,
     intern::{origin, target},
-    objects::{Place, prefix},
+    objects::{self, Place, prefix},
     retention::first_call,
     schema,
+    store::Store,
     time::{duration, micros, time},
 };
 
 /// Connections that are kept open for the next question.
 const MAX_KEPT: usize = 4;
+/// Bytes of arguments that are shown with their record, so that a page of them stays a page.
+const ARGUMENTS_SHOWN: i64 = 4 * 1024;
 
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,14 +65,16 @@ pub struct Page {
 pub struct Readers {
     state: PathBuf,
     published: Arc<Mutex<Chunk>>,
+    recent: objects::Shared,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub fn new(state: &Path, published: Arc<Mutex<Chunk>>) -> Self {
+    pub fn new(state: &Path, store: &Store) -> Self {
         Self {
             state: state.to_owned(),
-            published,
+            published: Arc::clone(&store.published),
+            recent: Arc::clone(&store.recent),
             idle: Mutex::default(),
         }
     }
@@ -95,6 +100,7 @@ impl Readers {
             connection,
             files: Files::new(&self.state),
             last,
+            recent: Arc::clone(&self.recent),
         };
         let answer = ask(&mut reader);
         let Reader { connection, .. } = reader;
@@ -113,16 +119,18 @@ pub struct Reader {
     pub(super) connection: Connection,
     files: Files,
     last: Chunk,
+    recent: objects::Shared,
 }
 
 const RECORDS: &str = "
     SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
            c.arguments_size, a.digest, c.result_size, r.digest, c.error_kind, c.error, c.trace,
            t.server, t.method, t.tool,
-           o.door, o.profile, o.client, o.version, o.principal, o.session
+           o.door, o.profile, o.client, o.version, o.principal, o.session,
+           CASE WHEN a.size <= ?2 THEN a.data END
     FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
          LEFT JOIN objects a ON a.id = c.arguments LEFT JOIN objects r ON r.id = c.result
-    WHERE c.id = ?";
+    WHERE c.id = ?1";
 
 impl Reader {
     /// The newest records that the filter lets through.
@@ -168,7 +176,7 @@ impl Reader {
 
     pub fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
         let mut calls = self.connection.prepare_cached(RECORDS)?;
-        let mut calls = calls.query([id.0])?;
+        let mut calls = calls.query([id.0, ARGUMENTS_SHOWN])?;
         calls.next()?.map(record).transpose()
     }
 
@@ -213,17 +221,14 @@ impl Reader {
     /// The number of the newest object with this content.
     fn find(&self, cid: &Cid) -> Result<Option<i64>, JournalError> {
         let connection = &self.connection;
-        let complete = "SELECT coalesce(max(run), -1) FROM digests";
-        let complete: i64 = connection.query_row(complete, [], |row| row.get(0))?;
-        // Those of the run that is not complete, whose digests are nowhere else.
-        let found = connection
-            .prepare_cached("SELECT max(id) FROM objects WHERE id >= ? AND digest = ?")?
-            .query_row(
-                (super::objects::first_of(complete + 1), cid.digest()),
-                |row| row.get::<_, Option<i64>>(0),
-            )?;
-        if found.is_some() {
-            return Ok(found);
+        let recent = objects::lock(&self.recent).get(cid);
+        // It may not have been committed when this view began.
+        if let Some(id) = recent
+            && connection
+                .prepare_cached("SELECT 1 FROM objects WHERE id = ?")?
+                .exists([id])?
+        {
+            return Ok(Some(id));
         }
         let mut candidates = connection.prepare_cached(
             "SELECT d.object FROM runs r CROSS JOIN digests d ON d.run = r.run - 1 AND d.prefix = ?1
@@ -326,6 +331,7 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         target: target(row, 15)?,
         attempts: row.get(1)?,
         arguments: payload(row, 8)?,
+        arguments_text: arguments_text(row, 24)?,
         result: payload(row, 10)?,
         started_at: time(row.get(2)?),
         queue: duration(row.get(3)?),
@@ -339,6 +345,13 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         }),
         trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
     })
+}
+
+/// Redacted or not, it was text.
+fn arguments_text(row: &Row<'_>, at: usize) -> Result<Option<String>, JournalError> {
+    let bytes: Option<Vec<u8>> = row.get(at)?;
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
 }
 
 /// A size and a digest from column `at` on.

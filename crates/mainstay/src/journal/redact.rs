@@ -178,3 +178,87 @@ impl<'de> Deserialize<'de> for Members<'de> {
         deserializer.deserialize_map(All)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redactor(keys: &[&str], patterns: &[&str]) -> Redactor {
+        let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let rules = config::Redact {
+            keys: own(keys),
+            patterns: own(patterns),
+        };
+        Redactor::new(&rules).expect("valid").expect("rules")
+    }
+
+    #[test]
+    fn what_is_named_goes_and_the_rest_keeps_its_bytes() {
+        let redactor = redactor(&["password", "apiKey"], &["ghp_[a-z]+", r"\d{3}-\d{4}"]);
+        for (text, expected) in [
+            ("{}", "{}"),
+            (
+                r#"{ "n": 1.50, "Password" : "x", "z":[1e400] }"#,
+                r#"{ "n": 1.50, "Password" : "[redacted]", "z":[1e400] }"#,
+            ),
+            // Whole values, whatever they are, and at any depth.
+            (
+                r#"{"a":[{"apikey":{"b":[1,2]}}]}"#,
+                r#"{"a":[{"apikey":"[redacted]"}]}"#,
+            ),
+            (
+                r#"{"password":1,"password":2}"#,
+                r#"{"password":"[redacted]","password":"[redacted]"}"#,
+            ),
+            // However the key is spelt.
+            (
+                r#"{"pass\u0077ord":1}"#,
+                r#"{"pass\u0077ord":"[redacted]"}"#,
+            ),
+            // In strings, escapes included.
+            (
+                r#"["call 555-1234\n","ghp_ab"]"#,
+                r#"["call [redacted]\n","[redacted]"]"#,
+            ),
+            (r#""gh\u0070_abc""#, r#""[redacted]""#),
+            // Results of tools are JSON in a string.
+            (
+                r#"{"text":"{\"password\":\"x\",\"n\":1.0}"}"#,
+                r#"{"text":"{\"password\":\"[redacted]\",\"n\":1.0}"}"#,
+            ),
+            // The names of members are no values, and numbers no strings.
+            (r#"{"ghp_abc":5551234}"#, r#"{"ghp_abc":5551234}"#),
+            (
+                r#"{"passwords":1,"text":"password"}"#,
+                r#"{"passwords":1,"text":"password"}"#,
+            ),
+            // No JSON.
+            ("token ghp_abc!", "token [redacted]!"),
+        ] {
+            assert_eq!(redactor.redact(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_goes_whole() {
+        let redactor = redactor(&["k"], &[]);
+        let deep = format!("{}{{\"k\":1}}{}", "[".repeat(200), "]".repeat(200));
+        let hidden = redactor.redact(&deep);
+        assert!(hidden.contains(HIDDEN) && !hidden.contains('k'), "{hidden}");
+    }
+
+    #[test]
+    fn no_rules_no_work() {
+        assert!(
+            Redactor::new(&config::Redact::default())
+                .expect("valid")
+                .is_none()
+        );
+        let redactor = redactor(&["password"], &[]);
+        assert!(matches!(redactor.redact(r#"{"a": 1}"#), Cow::Borrowed(_)));
+        assert!(matches!(
+            redactor.redact(r#"{"password_hint": 1}"#),
+            Cow::Borrowed(_)
+        ));
+    }
+}

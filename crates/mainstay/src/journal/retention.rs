@@ -12,6 +12,7 @@ use super::{
     JournalError, facets,
     objects::RUN,
     rollup::MINUTES_KEPT,
+    schema::integer,
     store::Store,
     time::{HOUR, MINUTE, micros, span},
 };
@@ -72,10 +73,8 @@ impl Retention {
             return Ok(());
         }
         self.looked = Instant::now();
-        let calls = self.calls(store)?;
-        let objects = self.objects(store)?;
-        let pages = vacuum(&store.connection)?;
-        self.busy = calls || objects || pages;
+        // Calls go for the sake of their objects: while some still can go, no more calls need to.
+        self.busy = self.objects(store)? || self.calls(store)? || vacuum(&store.connection)?;
         if !self.busy {
             rollups(store)?;
             if self.gone >= SWEEP_AFTER {
@@ -92,19 +91,16 @@ impl Retention {
         let Some(first) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_much = self.bytes(connection)? > store.settings.max_bytes;
-        let oldest = if too_much {
-            i64::MAX
-        } else {
-            oldest_kept(store)
-        };
+        let too_many = self.too_many(connection, store.settings.max_bytes, first)?;
+        let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
+        let oldest = too_many.map_or_else(|| oldest_kept(store), |_| i64::MAX);
         let gone = connection
             .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
-            .execute([first + CALLS, oldest])?;
+            .execute([end, oldest])?;
         if gone == 0 {
             return Ok(false);
         }
-        self.gone += gone as i64;
+        self.gone += integer(gone);
         let first = first_call(connection)?.unwrap_or(store.memory.next_call);
         connection
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
@@ -164,11 +160,28 @@ impl Retention {
         Ok(true)
     }
 
-    /// What the journal holds.
-    fn bytes(&self, connection: &Connection) -> rusqlite::Result<u64> {
+    /// The first call that may stay, if the journal is too large: the oldest run of objects can go
+    /// with those before it.
+    fn too_many(
+        &self,
+        connection: &Connection,
+        max_bytes: u64,
+        first: i64,
+    ) -> rusqlite::Result<Option<i64>> {
         let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-        let size = used * pragma(connection, "page_size")?;
-        Ok(size.unsigned_abs() + self.file_bytes)
+        let database = (used * pragma(connection, "page_size")?).unsigned_abs();
+        if database + self.file_bytes <= max_bytes {
+            return Ok(None);
+        }
+        let last: Option<i64> = connection
+            .prepare_cached("SELECT min(last_call) FROM runs WHERE last_call >= ?")?
+            .query_row([first], |row| row.get(0))?;
+        Ok(match last {
+            Some(last) => Some(last + 1),
+            // The records themselves are too many. Files are those of the newest calls now.
+            None if database > max_bytes => Some(i64::MAX),
+            None => None,
+        })
     }
 }
 

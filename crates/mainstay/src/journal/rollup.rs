@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     histogram::Histogram,
+    schema::integer,
     time::{HOUR, MINUTE},
 };
 
@@ -43,8 +44,8 @@ pub struct Ended {
     pub started_at: i64,
     pub duration: i64,
     pub status: Status,
-    pub argument_bytes: usize,
-    pub result_bytes: usize,
+    pub argument_bytes: i64,
+    pub result_bytes: i64,
 }
 
 /// What was not written yet, by minute and target.
@@ -69,8 +70,8 @@ impl Rollups {
         let sum = self.0.entry((minute, target)).or_default();
         sum.calls += 1;
         sum.errors += u64::from(ended.status != Status::Ok);
-        sum.argument_bytes += ended.argument_bytes as u64;
-        sum.result_bytes += ended.result_bytes as u64;
+        sum.argument_bytes += ended.argument_bytes.unsigned_abs();
+        sum.result_bytes += ended.result_bytes.unsigned_abs();
         sum.latencies.add(ended.duration.unsigned_abs());
     }
 
@@ -112,10 +113,10 @@ fn write(
             span,
             start,
             target,
-            total.calls as i64,
-            total.errors as i64,
-            total.argument_bytes as i64,
-            total.result_bytes as i64,
+            integer(total.calls),
+            integer(total.errors),
+            integer(total.argument_bytes),
+            integer(total.result_bytes),
             total.latencies.encode()
         ])?;
     Ok(())

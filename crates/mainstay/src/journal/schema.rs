@@ -107,8 +107,13 @@ pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
     Ok(connection)
 }
 
+/// SQLite's integers have a sign, and nothing here is as large as that leaves room for.
+pub fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
-    let known = MIGRATIONS.len() as i64;
+    let known = integer(MIGRATIONS.len());
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
         return Err(JournalError::Newer {
@@ -117,7 +122,10 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError>
             known,
         });
     }
-    for (version, step) in (1..).zip(MIGRATIONS).skip(found as usize) {
+    for (version, step) in (1..)
+        .zip(MIGRATIONS)
+        .filter(|(version, _)| *version > found)
+    {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "user_version", version)?;

@@ -104,7 +104,9 @@ impl Reader {
             .into_iter()
             .map(|((server, method, tool), buckets)| {
                 let mut total = Sum::default();
-                buckets.values().for_each(|sum| total.merge(sum));
+                for sum in buckets.values() {
+                    total.merge(sum);
+                }
                 Series {
                     server,
                     method,

@@ -19,12 +19,12 @@ use super::{
     entry::{Call, Ending, Finished, Outcome, Rest},
     facets::{Chunk, Facet, Facets},
     files::Files,
-    intern::Interner,
-    objects::{Content, Failed, Insert, Objects},
+    intern::{self, Interner},
+    objects::{Content, Failed, Insert, Objects, Shared},
     redact::Redactor,
     retention::is_in_file,
     rollup::{Ended, Rollups},
-    schema,
+    schema::{self, integer},
     time::{micros, span},
 };
 
@@ -40,8 +40,11 @@ pub struct Store {
     pub memory: Memory,
     pub settings: config::Journal,
     redactor: Option<Redactor>,
+    /// What is held is to be read again.
+    stale: bool,
     /// What readers see of the chunk that is not complete.
     pub published: Arc<Mutex<Chunk>>,
+    pub recent: Shared,
 }
 
 /// What is held of the database, and read from it again when a transaction has failed.
@@ -62,7 +65,11 @@ const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
 
 impl Memory {
-    fn load(connection: &Connection, max_bytes: u64) -> rusqlite::Result<Self> {
+    fn load(
+        connection: &Connection,
+        max_bytes: u64,
+        recent: &Shared,
+    ) -> Result<Self, JournalError> {
         let last: i64 =
             connection.query_row("SELECT coalesce(max(id), 0) FROM calls", [], |row| {
                 row.get(0)
@@ -72,7 +79,12 @@ impl Memory {
             next_call,
             origins: Interner::load(connection)?,
             targets: Interner::load(connection)?,
-            objects: Objects::load(connection, counter(connection, NEXT_OBJECT)?, max_bytes)?,
+            objects: Objects::load(
+                connection,
+                counter(connection, NEXT_OBJECT)?,
+                max_bytes,
+                recent,
+            )?,
             facets: Facets::load(connection, next_call)?,
             rollups: Rollups::default(),
         };
@@ -82,29 +94,30 @@ impl Memory {
 
     /// Adds up what had ended, and was not in the statistics when they were last written. A call
     /// that was written as open before that, and ended after it, is missing there if we were killed.
-    fn roll_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    fn roll_up(&mut self, connection: &Connection) -> Result<(), JournalError> {
         let mut calls = connection.prepare(
-            "SELECT target, started_at, duration, status, arguments_size, result_size
-             FROM calls WHERE id >= ? AND duration IS NOT NULL",
+            "SELECT t.server, t.method, t.tool, started_at, duration, status, arguments_size,
+                    result_size
+             FROM calls c JOIN targets t ON t.id = c.target
+             WHERE c.id >= ? AND duration IS NOT NULL",
         )?;
         let mut calls = calls.query([counter(connection, ROLLED_UP)?])?;
         while let Some(row) = calls.next()? {
-            let size = |index| Ok::<_, rusqlite::Error>(row.get::<_, Option<u32>>(index)?);
             let ended = Ended {
-                started_at: row.get(1)?,
-                duration: row.get(2)?,
-                status: Status::from_code(row.get(3)?).unwrap_or(Status::Unknown),
-                argument_bytes: size(4)?.unwrap_or(0) as usize,
-                result_bytes: size(5)?.unwrap_or(0) as usize,
+                started_at: row.get(3)?,
+                duration: row.get(4)?,
+                status: Status::from_code(row.get(5)?).unwrap_or(Status::Unknown),
+                argument_bytes: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
+                result_bytes: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
             };
-            self.rollups.add(row.get(0)?, ended);
+            let series = self.series(connection, &intern::target(row, 0)?)?;
+            self.rollups.add(series, ended);
         }
         Ok(())
     }
 
     /// The target under which statistics are kept: URIs are too many to have their own.
-    fn series(&mut self, connection: &Connection, call: &Call) -> rusqlite::Result<u32> {
-        let target = &call.target;
+    fn series(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let counted = matches!(&*target.method, "tools/call" | "prompts/get");
         if counted && self.rollups.len() < MAX_SERIES {
             return self.targets.id(connection, target);
@@ -145,7 +158,8 @@ impl Store {
         let redactor = Redactor::new(&settings.redact)?;
         let connection = schema::open(state, settings.durability)?;
         let files = Files::new(state);
-        let mut memory = Memory::load(&connection, settings.max_bytes)?;
+        let recent = Shared::default();
+        let mut memory = Memory::load(&connection, settings.max_bytes, &recent)?;
         close_open_calls(&connection, &mut memory)?;
         files.sweep(|cid| is_in_file(&connection, cid))?;
         let store = Self {
@@ -155,6 +169,8 @@ impl Store {
             memory,
             settings: settings.clone(),
             redactor,
+            stale: false,
+            recent,
         };
         store.publish();
         Ok(store)
@@ -170,12 +186,23 @@ impl Store {
         published.clone_from(&self.memory.facets.last);
     }
 
-    /// After a transaction that failed: what is held is what the database says.
+    /// After a transaction that failed: what is held is more than the database says.
     pub fn roll_back(&mut self) -> rusqlite::Result<()> {
-        if !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
+        self.stale = true;
+        if self.connection.is_autocommit() {
+            return Ok(());
         }
-        self.memory = Memory::load(&self.connection, self.settings.max_bytes)?;
+        self.connection.execute_batch("ROLLBACK")
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self) -> Result<(), Failed> {
+        if self.stale {
+            let loaded = Memory::load(&self.connection, self.settings.max_bytes, &self.recent);
+            self.memory = loaded.map_err(Box::new)?;
+            self.stale = false;
+        }
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
         Ok(())
     }
 }
@@ -253,7 +280,9 @@ impl<'s> Batch<'s> {
             memory,
             settings,
             redactor,
+            stale: _,
             published: _,
+            recent: _,
         } = store;
         let connection: &Connection = connection;
         Ok(Self {
@@ -272,7 +301,7 @@ impl<'s> Batch<'s> {
         let connection = self.connection;
         let target = self.memory.targets.id(connection, &call.target)?;
         let origin = self.memory.origins.id(connection, &call.origin)?;
-        let series = self.memory.series(connection, call)?;
+        let series = self.memory.series(connection, &call.target)?;
         let arguments = self.object(rest.arguments.as_ref())?;
         let ended = self.ended(state, rest.ending.as_ref())?;
         let id = self.memory.next_call;
@@ -289,7 +318,7 @@ impl<'s> Batch<'s> {
             ended.upstream,
             ended.duration,
             arguments,
-            call.arguments_size as i64,
+            integer(call.arguments_size),
             ended.result,
             ended.result_size,
             ended.error.map(|error| &*error.kind),
@@ -350,7 +379,7 @@ impl<'s> Batch<'s> {
         };
         let end = End {
             duration: Some(span(ending.duration)),
-            result_size: ending.result_size.map(|size| size as i64),
+            result_size: ending.result_size.map(integer),
             ..End::OPEN
         };
         let Some(finished) = &ending.finished else {
@@ -412,8 +441,8 @@ impl<'s> Batch<'s> {
             started_at: micros(call.started_at),
             duration,
             status: end.status,
-            argument_bytes: call.arguments_size,
-            result_bytes: end.result_size.unwrap_or(0) as usize,
+            argument_bytes: integer(call.arguments_size),
+            result_bytes: end.result_size.unwrap_or(0),
         };
         self.memory.rollups.add(row.series, ended);
     }

@@ -123,10 +123,6 @@ impl Work {
                 tracing::warn!(%error, "the journal could not be looked after");
             }
         }
-        for Tracked { call, .. } in &self.tracked {
-            call.close();
-            answer(call.take().waiters, &Err(NotWritten(None)));
-        }
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
@@ -178,7 +174,7 @@ impl Work {
 
     /// Returns where each call is written now.
     fn transact(&mut self, steps: &[Step], roll_up: bool) -> Result<Vec<Row>, Failed> {
-        self.store.connection.execute_batch("BEGIN IMMEDIATE")?;
+        self.store.begin()?;
         let mut batch = Batch::new(&mut self.store)?;
         let mut rows = Vec::with_capacity(steps.len());
         for Step { index, state, rest } in steps {
@@ -251,6 +247,23 @@ impl Work {
             frames(mode)?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Work {
+    /// However it ends, nobody is left waiting: waiters that are dropped have their answer.
+    fn drop(&mut self) {
+        self.queue.stop();
+        let rest = self.queue.gather(&mut 0, false).begun;
+        for call in self
+            .tracked
+            .iter()
+            .map(|tracked| &tracked.call)
+            .chain(&rest)
+        {
+            call.close();
+            drop(call.take());
+        }
     }
 }
 

@@ -17,9 +17,9 @@ use mainstay_core::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Announcement, Registry, Servers, supervise};
+use super::{Announcement, Registry, Servers, profiles::Rules, supervise};
 use crate::{
-    supervisor::{Operation, Report, Server},
+    supervisor::{Operation, Server},
     surroundings::{self, Origin},
 };
 
@@ -129,6 +129,7 @@ impl Registry {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
             let mut roster = this.open_roster().await?;
             let before = roster.overlay.word(&name).cloned();
+            let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
                 .say(&mut roster, &name, Word::Entry(Arc::clone(&new)), known)
                 .await?;
@@ -140,6 +141,10 @@ impl Registry {
             // Somebody may have said something else of it meanwhile.
             let still = roster.overlay.word(&name);
             if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+                if !was_wanted {
+                    // It is down, and is not to be tried again with the entry that it gets back.
+                    server.operate(Operation::Stop).await.ok();
+                }
                 let Roster { overlay, file, .. } = &mut *roster;
                 match before {
                     Some(word) => overlay.say(&name, word, file),
@@ -148,6 +153,10 @@ impl Registry {
                 let changes = this.take_effect(&mut roster).await;
                 drop(roster);
                 changes.complete().await;
+                if was_wanted {
+                    // As far as it can be.
+                    server.operate(Operation::Start).await.ok();
+                }
             }
             Err(failure.with("name", name.as_str()))
         })
@@ -234,6 +243,7 @@ impl Registry {
         settled: Option<&ServerName>,
     ) {
         let (this, file) = (Arc::clone(self), config.servers.clone());
+        let rules = Rules::of(config);
         let settled = settled.cloned();
         self.to_the_end(async move {
             let mut roster = this.roster.lock().await;
@@ -242,6 +252,7 @@ impl Registry {
             }
             roster.file = file;
             this.note_text(text);
+            this.profiles.set(rules);
             if let Some(name) = &settled {
                 roster.overlay.forget(name);
             }
@@ -350,7 +361,8 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        self.merge_anew(&before, &after).await;
+        // Someone may have gone or come without a session of its own to tell of it.
+        self.merge().await;
         changes
     }
 
@@ -371,25 +383,6 @@ impl Registry {
             end.cancel();
         });
         gone
-    }
-
-    /// Someone may have gone or come without a session of its own to tell of it.
-    async fn merge_anew(&self, before: &Servers, after: &Servers) {
-        let (merged, done) = tokio::sync::oneshot::channel();
-        let Some(any) = before.list.first().or(after.list.first()) else {
-            return;
-        };
-        let report = Report::CatalogChanged {
-            announced: Vec::new(),
-            merged,
-        };
-        // The merging task ends after the last change.
-        self.fleet
-            .reports
-            .send((any.name.clone(), report))
-            .await
-            .ok();
-        done.await.ok();
     }
 }
 

@@ -14,5 +14,6 @@ mod operate;
 mod reload;
 mod serve;
 mod shutdown;
+mod switches;
 mod token;
 mod world;

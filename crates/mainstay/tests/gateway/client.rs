@@ -180,7 +180,8 @@ impl Http {
         self.greet(&text.replace(empty, &declared)).await
     }
 
-    async fn greet(&mut self, initialize: &str) -> Value {
+    /// The same with this `initialize`.
+    pub async fn greet(&mut self, initialize: &str) -> Value {
         let response = self.post(initialize.to_owned()).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
         let session = response

@@ -129,6 +129,12 @@ over_every_transport! {
         assert!(answer["message"].as_str().is_some_and(|words| words.contains("no-such-program")), "{answer}");
         let client = gateway.client().await;
         client.hears("one__echo").await;
+        ok(rest.post("/api/mcp-clients/one/disconnect", json!({})).await);
+        let begun = first.count("initialize");
+        let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
+        refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
+        assert_eq!(rest.server("one").await["status"], "disconnected");
+        assert_eq!(first.count("initialize"), begun, "it was not to be up");
         ok(connect(&rest, with(&second, json!({"name": "one", "replace": true}))).await);
         client.hears("one__echo").await;
         assert_eq!(second.runs("echo"), 1);

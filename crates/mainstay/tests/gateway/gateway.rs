@@ -9,7 +9,10 @@ use std::{
 };
 
 use mainstay::{daemon::Daemon, registry::Registry, setting::Setting, tokens::Tokens};
-use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
+use mainstay_core::{
+    config::{self, Config, Secret, Source, Surroundings, Syntax},
+    ids::ProfileName,
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -163,14 +166,19 @@ impl Gateway {
 
     /// A client on stdio that has greeted.
     pub async fn pipe(&self) -> Pipe {
-        let mut pipe = self.silent_pipe();
+        self.pipe_of(ProfileName::DEFAULT).await
+    }
+
+    /// The same of a profile.
+    pub async fn pipe_of(&self, profile: &str) -> Pipe {
+        let mut pipe = Pipe::open(Arc::clone(&self.daemon), profile);
         pipe.initialize(LATEST).await;
         pipe
     }
 
     /// A client on stdio that has not greeted.
     pub fn silent_pipe(&self) -> Pipe {
-        Pipe::open(Arc::clone(&self.daemon))
+        Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
     }
 
     /// The servers, for what no door offers.

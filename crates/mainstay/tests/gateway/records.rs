@@ -37,6 +37,11 @@ impl Recorded {
     }
 
     async fn with(backend: &Backend, settings: config::Journal) -> Self {
+        Self::set(backend, json!({}), settings).await
+    }
+
+    /// With settings at the top of the configuration.
+    async fn set(backend: &Backend, top: Value, settings: config::Journal) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = Journal::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
@@ -44,7 +49,7 @@ impl Recorded {
             journal: Some(Arc::clone(&journal)),
             ..Setting::default()
         };
-        let gateway = Gateway::set(&config(&[("x", backend)], json!({})), setting).await;
+        let gateway = Gateway::set(&config(&[("x", backend)], top), setting).await;
         Self {
             gateway,
             journal,
@@ -109,6 +114,21 @@ async fn of_a_session() {
         assert_eq!(session.len(), 12, "not the id itself: {session}");
         assert!(origin.client.is_some(), "{origin:?}");
     }
+}
+
+/// A profile is part of where a call came from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_profile() {
+    let backend = echo().await;
+    let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
+    let recorded = Recorded::set(&backend, settings, config::Journal::default()).await;
+    let client = recorded.gateway.client_at("/mcp/some").await;
+    client
+        .ask("tools/call", &ECHO.replace("NAME", "x__echo"))
+        .await;
+    recorded.check(Door::McpHttp, "/mcp/some").await;
+    let profile = recorded.one().await.origin.profile;
+    assert_eq!(profile.as_deref(), Some("some"));
 }
 
 /// MCP over HTTP, without a session.

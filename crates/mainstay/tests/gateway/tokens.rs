@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     backend::{Backend, Kind},
-    client::{Http, Stream, initialize},
+    client::{Http, LATEST, Stream, initialize},
     gateway::{Gateway, config, soon},
     modern::Modern,
     rest::TOKEN,
@@ -21,8 +21,10 @@ use crate::{
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// Every MCP path, one that names no server among them: nobody learns which there are.
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 9] = [
     "/mcp",
+    "/mcp/meta",
+    "/mcp/none",
     "/servers/x/mcp",
     "/servers/none/mcp",
     "/sse",
@@ -437,4 +439,21 @@ async fn a_rotated_control_token_takes_over_at_once() {
         assert_eq!(client.send(Method::GET, headers, "").await.status, expected);
     }
     ends(events).await;
+}
+
+/// A36: the name of its token says whose switches are a client's, whatever it calls itself.
+#[tokio::test]
+async fn a_client_with_a_token_has_the_switches_of_its_name() {
+    let world = World::new().await;
+    world.gateway.client().await.hears("x__echo").await;
+    let (laptop, other) = (world.token("laptop"), world.token("other"));
+    let off = json!({"server": "x", "enabled": false});
+    let rest = world.gateway.rest();
+    let (status, _) = rest.put("/api/switches/laptop", off).await;
+    assert_eq!(status, StatusCode::OK);
+    for (token, is_off) in [(&laptop, true), (&other, false)] {
+        let mut client = world.client("/mcp", token);
+        client.initialize(LATEST).await;
+        assert_eq!(client.tools().await.is_empty(), is_off);
+    }
 }

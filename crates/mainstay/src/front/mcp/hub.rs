@@ -28,17 +28,19 @@ use super::{
     pool::Pool,
     reply::Reply,
     seal::Seal,
-    session::{Backend, ClientSession, Scope},
+    session::{Backend, ClientSession, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
     tasks::TaskIds,
     transparent,
+    view::View,
 };
 use crate::{
     calls::Calls,
     lineage::Lineage,
     registry::Registry,
     supervisor::{Private, Server},
+    switches::SwitchBoard,
     transport::{self, Listener, Session},
 };
 
@@ -56,7 +58,7 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Arc<Subscriptions>,
-    /// Clients without a session that listen to all servers.
+    /// Clients without a session that listen to the servers of a profile.
     pub listens: Listens,
     /// The clients on HTTP+SSE.
     pub streams: Streams,
@@ -69,11 +71,13 @@ pub struct Hub {
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Names for the tasks of servers.
     pub tasks: TaskIds,
+    /// What is switched off for which client.
+    pub switches: SwitchBoard,
     seal: Seal,
     /// Sessions of earlier runs that have ended in this one: they are not revived again.
     ended: Mutex<HashSet<Box<str>>>,
     /// Owners of resources that nobody lists, as far as they have been found.
-    found: Mutex<HashMap<Box<str>, Target>>,
+    found: Mutex<HashMap<errands::FoundKey, Target>>,
     sessions: RwLock<foldhash::HashMap<Box<str>, Arc<ClientSession>>>,
 }
 
@@ -100,7 +104,7 @@ impl NoSession {
     }
 }
 
-/// What the aggregate says of itself.
+/// What a profile says of itself.
 pub struct Offer {
     pub capabilities: Value,
     pub server_info: Value,
@@ -120,8 +124,10 @@ impl Hub {
         page_size: Option<usize>,
         lineage: Lineage,
         seal: Seal,
+        switches: SwitchBoard,
     ) -> Self {
         Self {
+            switches,
             tasks: seal.task_ids(),
             seal,
             ended: Mutex::default(),
@@ -160,10 +166,12 @@ impl Hub {
         let ears = Ears::default();
         let mut caller = Caller::of_initialize(params);
         let (backend, result) = match &scope {
-            Scope::All => {
+            Scope::Profile(profile) => {
                 // Whose instructions are to be joined must have been heard first.
-                self.registry.settled().await;
-                (Backend::Aggregate, self.greeting(caller.revision))
+                self.registry.profile_settled(profile).await;
+                let view = self.view(profile, || client_key(&principal, &caller));
+                let greeting = self.greeting(&view, caller.revision);
+                (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
             Scope::One(server) => {
                 let (backend, upstream) =
@@ -179,11 +187,12 @@ impl Hub {
                 (backend, result)
             }
         };
+        let key = client_key(&principal, &caller);
         let id = self
             .seal
-            .id(scope.server_name(), &caller, &principal)
+            .id(&scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = ClientSession::new(id, caller, door, principal, scope, backend, ears);
+        let session = ClientSession::new(id, key, caller, door, principal, scope, backend, ears);
         let session = Arc::new(session);
         let mut sessions = self
             .sessions
@@ -238,8 +247,8 @@ impl Hub {
     }
 
     /// The aggregate's answer to `initialize`.
-    fn greeting(&self, revision: Revision) -> String {
-        let offer = self.offer();
+    fn greeting(&self, view: &View, revision: Revision) -> String {
+        let offer = self.offer(view);
         let mut greeting = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": offer.capabilities,
@@ -252,11 +261,11 @@ impl Hub {
     }
 
     /// What the gateway can relay, and the servers' instructions under their names.
-    pub fn offer(&self) -> Offer {
-        let catalog = self.registry.catalog();
-        let instructions: Vec<String> = catalog
-            .parts()
-            .iter()
+    pub fn offer(&self, view: &View) -> Offer {
+        let shown = view.shown();
+        let parts = shown.catalog.parts().iter();
+        let instructions: Vec<String> = parts
+            .filter(|part| view.has_server(&part.server))
             .filter_map(|part| {
                 let text = part.catalog.instructions.as_deref()?;
                 Some(format!("# {}\n\n{text}", part.server))
@@ -276,11 +285,14 @@ impl Hub {
     }
 
     /// Whether a call may become a task: there is a server that has them.
-    pub fn has_tasks(&self) -> bool {
-        self.registry.servers().iter().any(|server| {
-            let session = server.view().session;
-            session.is_some_and(|session| session.greeting.capabilities.tasks)
-        })
+    pub fn has_tasks(&self, view: &View) -> bool {
+        self.registry
+            .servers_of(&view.profile)
+            .iter()
+            .any(|server| {
+                let session = server.view().session;
+                session.is_some_and(|session| session.greeting.capabilities.tasks)
+            })
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -304,7 +316,7 @@ impl Hub {
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             ended.contains(id)
         };
-        if unsealed.server != scope.server_name() || ended() {
+        if unsealed.endpoint != scope.endpoint() || ended() {
             return None;
         }
         let ears = Ears::default();
@@ -313,12 +325,12 @@ impl Hub {
             ..Caller::at(unsealed.revision)
         };
         let backend = match scope {
-            Scope::All => {
+            Scope::Profile(profile) => {
                 for kind in ListKind::ALL {
                     ears.outbox
                         .push(message::request(None, kind.changed().name(), None));
                 }
-                Backend::Aggregate
+                Backend::Aggregate(Arc::clone(profile))
             }
             Scope::One(server) if server.opens_no_sessions() => {
                 Backend::Translated(Arc::clone(server))
@@ -329,9 +341,18 @@ impl Hub {
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let (principal, scope) = (principal.clone(), scope.clone());
+        let (key, principal, scope) = (unsealed.client, principal.clone(), scope.clone());
         let door = Door::McpHttp;
-        let revived = ClientSession::new(id.into(), caller, door, principal, scope, backend, ears);
+        let revived = ClientSession::new(
+            id.into(),
+            key,
+            caller,
+            door,
+            principal,
+            scope,
+            backend,
+            ears,
+        );
         let mut sessions = self
             .sessions
             .write()

@@ -235,10 +235,10 @@ impl Listener for Unattributed {
             Method::ResourceUpdated => {
                 let uri = notice.frame.text_param("uri").unwrap_or_default();
                 for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
-                    listens.tell_update(&stream, &notice.frame, &used);
+                    listens.tell_update(&self.server.name, &stream, &notice.frame, &used);
                 }
             }
-            changed => listens.tell_change(changed, Instant::now()),
+            changed => listens.tell_change(changed, Instant::now(), |_| true),
         }
     }
 

@@ -20,6 +20,7 @@ use super::{
     aggregate::{Asked, INVALID_PARAMS},
     hub::Hub,
     reply::Reply,
+    view::View,
 };
 use crate::{calls::Answer, supervisor::Server, transport::Frame};
 
@@ -117,11 +118,16 @@ pub fn is_task(frame: &Frame) -> bool {
 
 impl Hub {
     /// The server that has the task that this principal knows by this name, and its own name for it.
-    pub(super) fn task(&self, principal: &Principal, name: &str) -> Option<(Arc<Server>, String)> {
+    pub(super) fn task(
+        &self,
+        view: &View,
+        principal: &Principal,
+        name: &str,
+    ) -> Option<(Arc<Server>, String)> {
         let (server, own) = self.tasks.open(principal, name)?;
-        let mut servers = self.registry.servers().into_iter();
-        let server = servers.find(|known| known.name.as_str() == server)?;
-        Some((server, own.to_owned()))
+        let server = self.registry.server(server).ok()?;
+        let is_seen = view.has_server(&server.name);
+        is_seen.then(|| (server, own.to_owned()))
     }
 }
 
@@ -139,7 +145,7 @@ impl Asked<'_> {
             return Reply::error(id, INVALID_PARAMS, reason);
         };
         let principal = self.outlet.client.principal.clone();
-        let Some((server, own)) = hub.task(&principal, &name) else {
+        let Some((server, own)) = hub.task(&self.view, &principal, &name) else {
             return Reply::error(id, INVALID_PARAMS, "unknown task");
         };
         let owner = Target {

@@ -122,7 +122,7 @@ async fn read_from(
 /// configuration until one has it (design section 12).
 async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::WholeRead, Failure> {
     hub.registry.settled().await;
-    if let Some(target) = hub.owner(uri) {
+    if let Some(target) = hub.owner_of_all(uri) {
         return read_from(hub, via, target.server.as_str(), &target.original).await;
     }
     for server in hub.registry.servers() {
@@ -132,6 +132,7 @@ async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::Whole
             .is_some_and(|session| session.greeting.capabilities.resources);
         if asked && let Ok(whole) = read_from(hub, via, server.name.as_str(), uri).await {
             hub.remember_owner(
+                None,
                 uri,
                 Target {
                     server: server.name.clone(),

@@ -13,10 +13,12 @@ mod lists;
 mod logs;
 mod openapi;
 mod operation;
+mod records;
 mod refusal;
 mod reload;
 mod requests;
 mod servers;
+mod switches;
 mod tokens;
 mod via;
 
@@ -28,7 +30,7 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, delete, get, post},
+    routing::{any, delete, get, post, put},
 };
 use http::StatusCode;
 use http_body::Body as _;
@@ -67,6 +69,10 @@ pub fn router(door: Door) -> Router {
         .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::CALL_RECORDS, get(records::records))
+        .route(api::CALL_RECORD, get(records::record))
+        .route(api::OBJECT, get(records::object))
+        .route(api::STATISTICS, get(records::statistics))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))
@@ -90,6 +96,11 @@ pub fn router(door: Door) -> Router {
         .route(api::RELOAD, post(reload::reload))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
+        .route(
+            api::SWITCHES,
+            get(switches::list).delete(switches::clear_all),
+        )
+        .route(api::SWITCH, put(switches::set).delete(switches::clear))
         .route(api::LOGS, get(logs::logs))
         .route(api::TEMPLATES, get(lists::templates))
         .route(api::READ_WHOLE, post(calls::read_whole))

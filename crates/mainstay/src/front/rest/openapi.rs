@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
 use http::header;
+use mainstay_core::record::{Door, Status};
 use serde_json::{Map, Value, json};
 
 use super::operation::{JSON, Operation};
@@ -105,6 +106,62 @@ fn operations() -> Vec<Operation> {
         )
         .may_take::<api::Execute>()
         .answers::<api::Executed>(),
+        get(api::CALL_RECORDS, "Records of calls, the newest first")
+            .query(
+                "limit",
+                "How many at most",
+                json!({"type": "integer", "minimum": 0, "default": 100}),
+            )
+            .query("server", SERVER, text())
+            .query("tool", "A tool's own name, or server/tool", text())
+            .query(
+                "status",
+                "How the call ended",
+                one_of(Status::ALL.iter().map(|it| it.as_str())),
+            )
+            .query(
+                "door",
+                "Where it came in",
+                one_of(Door::ALL.iter().map(|it| it.as_str())),
+            )
+            .query("client", "A client's name, as it declared itself", text())
+            .query("session", "A session, as records name it", text())
+            .query("since", TIME, text())
+            .query("until", TIME, text())
+            .query("text", "A part of server/tool", text())
+            .query("before", "`next` of the page before", text())
+            .answers::<api::CallRecords>(),
+        get(
+            api::CALL_RECORD,
+            "A record, with its arguments and its result",
+        )
+        .answers::<api::WholeCallRecord>(),
+        get(api::OBJECT, "An object by its content identifier")
+            .query(
+                "offset",
+                "The first byte",
+                json!({"type": "integer", "minimum": 0}),
+            )
+            .query(
+                "length",
+                "How many bytes",
+                json!({"type": "integer", "minimum": 0}),
+            )
+            .answers_with(json!({})),
+        get(
+            api::STATISTICS,
+            "Calls, errors and latencies of each tool over time",
+        )
+        .query("server", SERVER, text())
+        .query("tool", "A tool's own name", text())
+        .query("since", TIME, text())
+        .query("until", TIME, text())
+        .query(
+            "bucketMs",
+            "The length of a bucket",
+            json!({"type": "integer", "minimum": 0}),
+        )
+        .answers::<api::Statistics>(),
         get(
             api::LOGS,
             "The end of a server's log; with follow, what comes",
@@ -170,11 +227,17 @@ fn operations() -> Vec<Operation> {
 }
 
 const SERVER: &str = "Only this server's";
+const TIME: &str = "RFC 3339, or seconds since 1970";
 const PERSIST: &str = "Out of the configuration's file, too";
 const PLACE: &str = "The id of an event to go on from";
 
 fn text() -> Value {
     json!({"type": "string"})
+}
+
+/// One of the words of a closed set.
+fn one_of(words: impl Iterator<Item = &'static str>) -> Value {
+    json!({"type": "string", "enum": words.collect::<Vec<_>>()})
 }
 
 fn boolean() -> Value {

@@ -35,6 +35,8 @@ pub enum Refusal {
     TooManyStreams(usize),
     #[error("the log cannot be read: {0}")]
     Unreadable(io::Error),
+    #[error("the change could not be kept, and was not made: {0}")]
+    Unwritable(io::Error),
     #[error("this configuration is not from a file that could be read again")]
     NotReloadable,
     /// Each finding on a line of its own.
@@ -61,7 +63,7 @@ impl Refusal {
             | Self::NotReloadable
             | Self::InvalidConfig(_) => StatusCode::BAD_REQUEST,
             Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreadable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unreadable(_) | Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Token(error) => match error {
                 TokenError::Name(_) | TokenError::Lifetime(_) => StatusCode::BAD_REQUEST,
                 TokenError::Unknown(_) => StatusCode::NOT_FOUND,
@@ -86,6 +88,7 @@ impl Refusal {
             Self::Malformed(_) => FailureKind::InvalidRequest.code(),
             Self::TooManyStreams(_) => "too_many_streams",
             Self::Unreadable(_) => "log_unreadable",
+            Self::Unwritable(_) => "state_unwritable",
             Self::MissingParameter(parameter) => {
                 return json!({
                     "error": "missing_parameter",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 use mainstay_core::{
-    catalog::{Catalog, ListKind},
+    catalog::ListKind,
     era::{
         headers::{self, HeaderMismatch, Inbound},
         modern::{self, Refused},
@@ -146,12 +146,12 @@ async fn check_params(
     };
     let (server, original) = match scope {
         Scope::One(server) => (Arc::clone(server), name),
-        Scope::All => {
-            let target = |catalog: &Catalog| catalog.tool(&name).ok().cloned();
-            let mut found = target(&hub.registry.catalog());
+        Scope::Profile(profile) => {
+            let target = || profile.shown().tool(&name).ok().cloned();
+            let mut found = target();
             if found.is_none() {
-                hub.registry.settled().await;
-                found = target(&hub.registry.catalog());
+                hub.registry.profile_settled(profile).await;
+                found = target();
             }
             let server = found
                 .as_ref()

@@ -17,10 +17,12 @@ use crate::{
     calls::{Calls, Outlet},
     front::mcp::{
         hub::Hub,
-        listens::Listen,
+        listens::{Audience, Listen},
         pool::Lease,
         reply::Reply,
+        session::client_key,
         subscriptions::{Resource, subscribe},
+        view::View,
     },
     transport::{Frame, Session},
 };
@@ -74,8 +76,8 @@ impl Asked<'_> {
     }
 }
 
-/// Of all servers.
-pub async fn of_all(asked: Asked<'_>) -> Reply {
+/// Of the servers of a profile.
+pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
@@ -92,12 +94,12 @@ pub async fn of_all(asked: Asked<'_>) -> Reply {
         name: &name,
     };
     let subscribed = wanted.uris.iter().map(async |uri| {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(&name, uri)).await;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(view, &name, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let (promise, promised) = watch::channel(false);
     let (news, honoured): (Vec<_>, Vec<_>) =
-        News::of(&hub, &wanted.tasks, asked.outlet, asked.id())
+        News::of(&hub, view, &wanted.tasks, asked.outlet, asked.id())
             .into_iter()
             .map(|news| {
                 let (honoured, told) = oneshot::channel();
@@ -123,7 +125,12 @@ pub async fn of_all(asked: Asked<'_>) -> Reply {
         tasks: tasks.into_iter().flatten().collect(),
         ..wanted
     };
-    let Some(listen) = hub.listens.add(&name, asked.id(), filter) else {
+    let client = &asked.outlet.client;
+    let audience = Audience {
+        profile: Arc::clone(&view.profile),
+        client: client_key(&client.principal, &client.caller),
+    };
+    let Some(listen) = hub.listens.add(&name, asked.id(), filter, Some(audience)) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());
@@ -172,7 +179,7 @@ pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
         uris: uris.clone(),
         ..wanted
     };
-    let Some(listen) = audience.listens.add(&name, asked.id(), filter) else {
+    let Some(listen) = audience.listens.add(&name, asked.id(), filter, None) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());

@@ -31,11 +31,13 @@ use super::{
     parking::{self, Interview, Parts},
     pool::{Lease, Seat},
     reply::Reply,
-    session::Scope,
+    session::{Scope, client_key},
     transparent,
+    view::View,
 };
 use crate::{
-    calls::{Client, Outlet, Upstream, origin},
+    calls::{Client, Outlet, Upstream},
+    registry::Profile,
     supervisor::Server,
     transport::Frame,
 };
@@ -76,7 +78,7 @@ pub fn answer(
     caller: Caller,
 ) -> Call {
     let level = caller.log_level;
-    let origin = origin(door, &caller, &principal);
+    let origin = scope.origin(door, &caller, &principal);
     let answers = match answers(&frame) {
         Ok(answers) => answers,
         Err(error) => {
@@ -159,21 +161,25 @@ impl Request {
             Ok(address) => address,
             Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let (Scope::All, Some(level)) = (&self.scope, self.outlet.client.caller.log_level) {
+        if let (Scope::Profile(_), Some(level)) = (&self.scope, self.outlet.client.caller.log_level)
+        {
             self.hub.want_logs(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
-            Scope::All if method == Method::Discover => {
-                self.hub.registry.settled().await;
-                Reply::result(id, &discovery::of_all(&self.hub))
+            Scope::Profile(profile) if method == Method::Discover => {
+                self.hub.registry.profile_settled(profile).await;
+                let view = self.view(profile);
+                Reply::result(id, &discovery::of_profile(&self.hub, &view))
             }
-            Scope::All if method == Method::Listen => {
-                listening::of_all(self.listening(cancelled)).await
+            Scope::Profile(profile) if method == Method::Listen => {
+                let view = self.view(profile);
+                listening::of_profile(self.listening(cancelled), &view).await
             }
-            Scope::All => {
+            Scope::Profile(profile) => {
                 let asked = Asked {
                     hub: &self.hub,
+                    view: self.view(profile),
                     frame: &self.frame,
                     address: &address,
                     cancelled,
@@ -211,6 +217,12 @@ impl Request {
             return Reply::result(id, &completed(id));
         }
         as_modern(id, method, reply)
+    }
+
+    fn view(&self, profile: &Arc<Profile>) -> View {
+        let client = &self.outlet.client;
+        let key = || client_key(&client.principal, &client.caller);
+        self.hub.view(profile, key)
     }
 
     /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this

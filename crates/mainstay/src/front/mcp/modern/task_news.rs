@@ -16,7 +16,7 @@ use tokio::{
 use super::call::Call;
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
-    front::mcp::{hub::Hub, reply::Reply},
+    front::mcp::{hub::Hub, reply::Reply, view::View},
     supervisor::Server,
     transport::Frame,
 };
@@ -44,10 +44,10 @@ struct Task {
 
 impl News {
     /// Of the tasks with these names, server by server; what names none of them is left out.
-    pub fn of(hub: &Hub, names: &[String], outlet: &Outlet, id: &str) -> Vec<Self> {
+    pub fn of(hub: &Hub, view: &View, names: &[String], outlet: &Outlet, id: &str) -> Vec<Self> {
         let mut news = Vec::<Self>::new();
         for name in names {
-            let Some((server, own)) = hub.task(&outlet.client.principal, name) else {
+            let Some((server, own)) = hub.task(view, &outlet.client.principal, name) else {
                 continue;
             };
             let task = Task {

@@ -27,10 +27,7 @@ pub struct CallDigest([u8; 32]);
 impl CallDigest {
     pub fn of(scope: &Scope, principal: &Principal, frame: &Frame) -> Self {
         let mut hash = Sha256::new();
-        part(
-            &mut hash,
-            scope.server_name().unwrap_or_default().as_bytes(),
-        );
+        part(&mut hash, scope.endpoint().as_bytes());
         part(&mut hash, principal.to_string().as_bytes());
         part(&mut hash, frame.method_name().as_bytes());
         let params = frame.params().unwrap_or("{}");
@@ -131,11 +128,17 @@ impl Seals {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn digest(request: &str) -> CallDigest {
         let frame = Frame::read(request.to_owned().into()).expect("a request");
-        CallDigest::of(&Scope::All, &Principal::Anonymous, &frame)
+        CallDigest::of(&scope(), &Principal::Anonymous, &frame)
+    }
+
+    fn scope() -> Scope {
+        Scope::Profile(Arc::default())
     }
 
     fn call(params: &str) -> CallDigest {
@@ -161,7 +164,7 @@ mod tests {
         let read = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
         assert_ne!(call("{}"), digest(read));
         let frame = Frame::read(read.to_owned().into()).expect("a request");
-        let operators = CallDigest::of(&Scope::All, &Principal::Operator, &frame);
+        let operators = CallDigest::of(&scope(), &Principal::Operator, &frame);
         assert_ne!(operators, digest(read));
     }
 
