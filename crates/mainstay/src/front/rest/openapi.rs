@@ -27,27 +27,27 @@ fn operations() -> Vec<Operation> {
     let put = |path, what| Operation::new("put", path, what);
     let delete = |path, what| Operation::new("delete", path, what);
     vec![
-        get(api::OPENAPI, "This document").answers_with(json!({"type": "object"})),
+        get(api::OPENAPI, "This document").answers_with(&json!({"type": "object"})),
         // [002]'s
         get(api::CLIENTS, "How the servers are, by name").answers::<api::Clients>(),
         post(api::CONNECT_CLIENT, "Add a server, if it can be connected")
-            .takes_with(entry(&["name"]))
+            .takes_with(&entry(&["name"]))
             .answers::<api::ClientOperated>(),
         delete(api::CLIENT, "Remove a server")
-            .query("persist", PERSIST, boolean())
+            .query("persist", PERSIST, &boolean())
             .answers::<api::ClientOperated>(),
         post(api::RECONNECT_CLIENT, "Connect a server that is not")
             .may_take::<api::Reconnect>()
             .answers::<api::ClientOperated>(),
         post(api::DISCONNECT_CLIENT, "Stop a server").answers::<api::ClientOperated>(),
         get(api::TOOLS, "The tools of all servers, or of one")
-            .query("server", SERVER, text())
+            .query("server", SERVER, &text())
             .answers::<api::Tools>(),
         post(api::CALL, "Call a tool")
             .takes::<api::Call>()
             .answers::<api::Answer>(),
         get(api::RESOURCES, "The resources of all servers, or of one")
-            .query("server", SERVER, text())
+            .query("server", SERVER, &text())
             .answers::<api::Resources>(),
         post(api::READ, "Read the first content of a resource")
             .takes::<api::Read>()
@@ -58,7 +58,7 @@ fn operations() -> Vec<Operation> {
             api::TEMPLATES,
             "The resource templates of all servers, or of one",
         )
-        .query("server", SERVER, text())
+        .query("server", SERVER, &text())
         .answers::<api::Templates>(),
         post(
             api::READ_WHOLE,
@@ -67,7 +67,7 @@ fn operations() -> Vec<Operation> {
         .takes::<api::Read>()
         .answers::<api::WholeRead>(),
         get(api::PROMPTS, "The prompts of all servers, or of one")
-            .query("server", SERVER, text())
+            .query("server", SERVER, &text())
             .answers::<api::Prompts>(),
         post(api::GET_PROMPT, "Get a prompt")
             .takes::<api::GetPrompt>()
@@ -78,14 +78,14 @@ fn operations() -> Vec<Operation> {
         )
         .answers::<api::Servers>(),
         post(api::SERVERS, "Add a server")
-            .takes_with(entry(&["name"]))
+            .takes_with(&entry(&["name"]))
             .answers::<api::Operated>(),
         get(api::SERVER, "How a server is, and its entry").answers::<api::ServerDetails>(),
         put(api::SERVER, "Give a server this entry, or add it")
-            .takes_with(entry(&[]))
+            .takes_with(&entry(&[]))
             .answers::<api::Operated>(),
         delete(api::SERVER, "Remove a server")
-            .query("persist", PERSIST, boolean())
+            .query("persist", PERSIST, &boolean())
             .answers::<api::Removed>(),
         post(api::OPERATE, "Start, stop, restart or reconnect a server").answers::<api::Operated>(),
         post(api::ENABLE, "Enable a server")
@@ -169,24 +169,28 @@ fn operations() -> Vec<Operation> {
         .query(
             "tail",
             "How many lines",
-            json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
+            &json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
         )
-        .query("follow", "As server-sent events, without an end", boolean())
+        .query(
+            "follow",
+            "As server-sent events, without an end",
+            &boolean(),
+        )
         .answers::<api::Logs>()
         .streams(),
         get(api::HEALTH, "Every server asked just now, or one")
-            .query("server", SERVER, text())
+            .query("server", SERVER, &text())
             .answers::<api::HealthReport>(),
         get(
             api::CONFIG,
             "The configuration as its file has it; secrets are placeholders",
         )
-        .answers_with(json!({"type": "object"})),
+        .answers_with(&json!({"type": "object"})),
         put(
             api::CONFIG,
             "Replace the configuration; placeholders keep their secrets",
         )
-        .takes_with(json!({"type": "object"}))
+        .takes_with(&json!({"type": "object"}))
         .answers::<api::ConfigUpdated>(),
         post(
             api::RELOAD,
@@ -207,10 +211,10 @@ fn operations() -> Vec<Operation> {
             api::EVENTS,
             "What happens, as server-sent events, without an end",
         )
-        .query("after", PLACE, place())
+        .query("after", PLACE, &place())
         .streams(),
         get(api::RECENT_EVENTS, "What happened lately")
-            .query("after", PLACE, place())
+            .query("after", PLACE, &place())
             .answers::<api::Events>(),
         get(api::TOKENS, "The clients that have a token").answers::<api::ClientTokens>(),
         post(api::TOKENS, "Make a client's token, which is said once")
@@ -265,13 +269,24 @@ fn entry(required: &[&str]) -> Value {
             "name": {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"},
             "persist": boolean(),
             "replace": boolean(),
-            "command": text(),
-            "args": {"type": "array", "items": scalars},
-            "env": texts,
-            "url": {"type": "string", "pattern": "^(https?://.*)?$"},
-            "headers": texts,
         },
-        "anyOf": [{"required": ["command"]}, {"required": ["url"]}],
+        "anyOf": [
+            {
+                "required": ["command"],
+                "properties": {
+                    "command": text(),
+                    "args": {"type": "array", "items": scalars},
+                    "env": texts,
+                },
+            },
+            {
+                "required": ["url"],
+                "properties": {
+                    "url": {"type": "string", "pattern": "^(https?://.*)?$"},
+                    "headers": texts,
+                },
+            },
+        ],
         "additionalProperties": true,
     })
 }

@@ -35,7 +35,7 @@ impl Operation {
         }
     }
 
-    pub fn query(mut self, name: &str, what: &str, schema: Value) -> Self {
+    pub fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.query
             .push(json!({"name": name, "in": "query", "description": what, "schema": schema}));
         self
@@ -43,10 +43,10 @@ impl Operation {
 
     pub fn takes<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
-        self.takes_with(schema)
+        self.takes_with(&schema)
     }
 
-    pub fn takes_with(mut self, schema: Value) -> Self {
+    pub fn takes_with(mut self, schema: &Value) -> Self {
         self.body = Some(json!({"required": true, "content": {JSON: {"schema": schema}}}));
         self
     }
@@ -72,10 +72,10 @@ impl Operation {
 
     pub fn answers<T: ToSchema>(mut self) -> Self {
         let schema = self.refer::<T>();
-        self.answers_with(schema)
+        self.answers_with(&schema)
     }
 
-    pub fn answers_with(mut self, schema: Value) -> Self {
+    pub fn answers_with(mut self, schema: &Value) -> Self {
         self.answer
             .insert(JSON.to_owned(), json!({"schema": schema}));
         self
