@@ -28,6 +28,14 @@ pub enum FailureKind {
     TooManySessions,
     Cancelled,
     ShuttingDown,
+    /// Calls are not recorded (`journal.enabled`).
+    NoJournal,
+    /// The journal cannot be read.
+    JournalUnreadable,
+    RecordNotFound,
+    CidNotFound,
+    /// What must be on record (`journal.durability: strict`) could not be put there.
+    NotRecorded,
     InvalidRequest,
     /// The name of a new server is another's (A26).
     DuplicateName,
@@ -73,6 +81,11 @@ impl FailureKind {
             Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
             Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
+            Self::NoJournal => ("journal_disabled", 503, 1, INTERNAL_ERROR),
+            Self::JournalUnreadable => ("journal_unreadable", 500, 1, INTERNAL_ERROR),
+            Self::RecordNotFound => ("record_not_found", 404, 4, INVALID_PARAMS),
+            Self::CidNotFound => ("cid_not_found", 404, 4, INVALID_PARAMS),
+            Self::NotRecorded => ("not_recorded", 500, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
             Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
             Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),

@@ -16,4 +16,5 @@ pub mod message;
 pub mod names;
 pub mod own;
 pub mod principal;
+pub mod record;
 pub mod switches;

@@ -53,6 +53,7 @@ impl Daemon {
         let lineage = setting.lineage.clone();
         let session_key = setting.session_key.clone();
         let switches = SwitchBoard::open(setting.switches.clone());
+        let journal = setting.journal.clone();
         let insecure = setting.insecure.then_some(false);
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
@@ -62,7 +63,7 @@ impl Daemon {
         });
         let hub = Arc::new(Hub::new(
             registry,
-            Calls::default(),
+            Calls::new(journal),
             config.page_size,
             lineage,
             Seal::new(session_key),
@@ -169,6 +170,9 @@ impl Daemon {
         }
         self.hub.calls.drain(DRAIN_LIMIT).await;
         self.hub.registry.stop().await;
+        if let Some(journal) = self.hub.calls.journal() {
+            journal.close().await;
+        }
         self.alerts.stop().await;
     }
 }

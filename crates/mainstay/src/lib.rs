@@ -11,6 +11,7 @@ pub mod event_stream;
 pub mod events;
 pub mod front;
 pub mod guardian;
+pub mod journal;
 pub mod lineage;
 pub mod logs;
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ mod roster;
 
 use std::{sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
@@ -108,6 +108,8 @@ pub struct Registry {
     startup_wait: Duration,
     /// Where the configuration comes from, if it can be read again.
     origin: Option<Origin>,
+    /// Of the file in force, if there is one.
+    text: ArcSwapOption<String>,
     /// One change at a time: held through it.
     roster: Mutex<Roster>,
     /// Changes under way.
@@ -170,6 +172,14 @@ impl Registry {
             announcements,
             fleet,
             startup_wait: config.startup_wait,
+            // It was read a moment ago; if it has gone since, there is none.
+            text: ArcSwapOption::new(
+                setting
+                    .origin
+                    .as_ref()
+                    .and_then(|origin| origin.text().ok().flatten())
+                    .map(Arc::new),
+            ),
             origin: setting.origin,
             roster: Mutex::new(Roster {
                 supervisors,
@@ -205,6 +215,16 @@ impl Registry {
             )
             .with("server", name)
         })
+    }
+
+    /// The configuration's text in force, if it comes from a file.
+    pub fn text(&self) -> Option<Arc<String>> {
+        self.text.load_full()
+    }
+
+    /// The text has changed, and says what it said.
+    pub fn note_text(&self, text: Option<String>) {
+        self.text.store(text.map(Arc::new));
     }
 
     /// What all servers offer, as of now.

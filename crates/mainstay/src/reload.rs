@@ -23,6 +23,7 @@ use crate::{
 };
 
 pub use self::edit::{Change, change_file, restored};
+pub use crate::registry::Known;
 
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);
@@ -33,16 +34,8 @@ pub struct Reloader {
     origin: Origin,
     registry: Arc<Registry>,
     alerts: alerts::Choice,
-    /// Held through a reload, so that one comes after the other.
-    current: Mutex<Current>,
-}
-
-/// What is in force.
-#[derive(Debug)]
-struct Current {
-    config: Config,
-    /// Of the file, if there is one.
-    text: Option<String>,
+    /// What is in force; held through a reload, so that one comes after the other.
+    current: Mutex<Config>,
 }
 
 impl Reloader {
@@ -50,22 +43,20 @@ impl Reloader {
         origin: Origin,
         registry: Arc<Registry>,
         alerts: alerts::Choice,
-        config: Config,
+        current: Config,
     ) -> Self {
-        // It was read a moment ago; if it has gone since, there is none.
-        let text = origin.text().ok().flatten();
         Self {
             origin,
             registry,
             alerts,
-            current: Mutex::new(Current { config, text }),
+            current: Mutex::new(current),
         }
     }
 
     /// What a reload would do now.
     pub async fn plan(&self) -> Result<Plan, LoadError> {
         let new = self.origin.load()?.config;
-        Ok(Plan::between(&self.current.lock().await.config, &new))
+        Ok(Plan::between(&*self.current.lock().await, &new))
     }
 
     /// Reloads; returns what was done.
@@ -80,9 +71,10 @@ impl Reloader {
             let kind = EventKind::ConfigRejected { reason };
             self.registry.events().publish(None, kind);
         })?;
-        let plan = Plan::between(&current.config, &loaded.config);
+        let plan = Plan::between(&current, &loaded.config);
         if plan.is_empty() {
-            current.text = text;
+            // What changed means nothing, and comments are kept as well.
+            self.registry.note_text(text);
         } else {
             self.take(&mut current, text, loaded.config, None).await;
         }
@@ -99,20 +91,19 @@ impl Reloader {
     /// Takes a configuration into force; of `settled` it says all there is to say.
     async fn take(
         &self,
-        current: &mut Current,
+        current: &mut Config,
         text: Option<String>,
         new: Config,
         settled: Option<&ServerName>,
     ) {
         self.alerts.set(&new.alerts);
-        self.registry.reload(&new, settled).await;
+        self.registry.reload(&new, text, settled).await;
         // The other settings wait for a restart, and every plan until then says so.
-        current.config.servers = new.servers;
-        current.config.alerts = new.alerts;
-        current.config.naming = new.naming;
-        current.config.max_name_length = new.max_name_length;
-        current.config.profiles = new.profiles;
-        current.text = text;
+        current.servers = new.servers;
+        current.alerts = new.alerts;
+        current.naming = new.naming;
+        current.max_name_length = new.max_name_length;
+        current.profiles = new.profiles;
     }
 
     /// Reloads whenever the file changes, until told to stop; `tell` hears what came of it.

@@ -1,10 +1,10 @@
 //! What a daemon is told beside its configuration.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use mainstay_core::config::Secret;
 
-use crate::{clock::SleepClock, lineage::Lineage, surroundings::Origin};
+use crate::{clock::SleepClock, journal::Journal, lineage::Lineage, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -16,6 +16,8 @@ pub struct Setting {
     pub catalogs: Option<PathBuf>,
     /// Where clients' switches are kept between runs; without a place, for this run only.
     pub switches: Option<PathBuf>,
+    /// Where calls are recorded; without one they are not.
+    pub journal: Option<Arc<Journal>>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
     /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
@@ -33,6 +35,7 @@ impl Default for Setting {
             session_key: None,
             catalogs: None,
             switches: None,
+            journal: None,
             origin: None,
             insecure: false,
             clock: SleepClock::system(),

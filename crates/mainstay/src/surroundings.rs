@@ -179,10 +179,14 @@ impl Origin {
         }
     }
 
-    /// An entry that does not stand in the file, read as if it did.
-    pub fn entry(&self, name: ServerName, entry: &Entry) -> Result<ParsedEntry, LoadError> {
-        let text = self.text()?;
-        let mut parsed = self.parse_entry(name, entry, text.as_deref())?;
+    /// An entry that does not stand in the file, which has this text, read as if it did.
+    pub fn entry(
+        &self,
+        name: ServerName,
+        entry: &Entry,
+        text: Option<&str>,
+    ) -> Result<ParsedEntry, LoadError> {
+        let mut parsed = self.parse_entry(name, entry, text)?;
         if let Some(interval) = self.health_interval
             && !parsed.config.health_interval_stated
         {

@@ -19,13 +19,18 @@ const ROOMS: &str = "
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
+    // Without a daemon these change the configuration's file.
+    cli/remove    -> cli/add cli/connect reload
+    cli/switch    -> cli/add cli/connect api reload
+    cli/add       -> cli/connect reload
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/token     -> cli/connect api state surroundings tokens  // without a daemon: its directory
     cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon lineage setting state surroundings
+    cli/mcp       -> cli/clients cli/serve daemon lineage setting state surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo lineage reload setting state surroundings tokens
+    cli/serve     -> cli/clients cli/status daemon demo lineage reload setting state surroundings tokens
+    cli/clients   -> surroundings            // [002]'s flags
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api lineage state surroundings tokens  // why any command failed
 
@@ -34,15 +39,16 @@ const ROOMS: &str = "
     demo          -> supervisor utc
 
     front         -> front/mcp tokens
-    front/rest    -> front/mcp calls events reload supervisor transport logs api tokens utc
+    front/rest    -> front/mcp calls events reload registry supervisor transport logs api tokens utc
     front/mcp     -> calls lineage registry supervisor switches transport
     calls         -> supervisor transport
-    reload        -> alerts registry surroundings
+    reload        -> alerts registry state surroundings
     alerts        -> events transport utc
-    registry      -> clock events setting state supervisor transport logs
+    registry      -> clock events setting state supervisor surroundings transport logs
     supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
+    journal       -> state
 
     tokens        -> api state utc
     api           -> event_stream
@@ -73,7 +79,7 @@ const PACKAGES: &str = "
 
 /// The wall around the core: with these nothing can wait, or reach outside.
 const CORE_DEPENDENCIES: &str = "
-    normal  -> base64 foldhash jsonc-parser memchr serde serde_json sha2 thiserror
+    normal  -> base64 cid foldhash jsonc-parser memchr regex serde serde_json sha2 thiserror
     dev     -> insta proptest
 ";
 

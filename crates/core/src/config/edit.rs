@@ -74,12 +74,12 @@ impl Document {
         let key = |label: &str| label.replace('~', "~0").replace('/', "~1");
         match self.place(name)? {
             Place::Member(member) => {
-                let shelf = member
+                let stands_in = member
                     .parent()?
                     .parent()?
                     .as_object_prop()?
                     .decoded_name()?;
-                Some(format!("/{shelf}/{}", key(&member.decoded_name()?)))
+                Some(format!("/{stands_in}/{}", key(&member.decoded_name()?)))
             }
             Place::Element(element) => Some(format!("/servers/{}", element.element_index()?)),
         }
@@ -165,14 +165,14 @@ impl Document {
         let Some(root) = self.root.object_value() else {
             return Vec::new();
         };
-        let shelf = |key| {
+        let under = |key| {
             let node = root.get(key)?.value()?;
             let map = node.as_object().map(Shelf::Map);
             map.or_else(|| Some(Shelf::List(node.as_array()?)))
         };
         ["mcpServers", "servers"]
             .into_iter()
-            .filter_map(shelf)
+            .filter_map(under)
             .collect()
     }
 

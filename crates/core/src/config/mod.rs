@@ -17,6 +17,7 @@ mod fields;
 mod glob;
 mod http;
 mod inline;
+mod journal;
 mod location;
 pub mod masking;
 mod node;
@@ -42,6 +43,7 @@ pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
 pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
+pub use journal::{Durability, Journal, Payloads, Redact};
 pub use location::{Location, locate, locate_clients};
 pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
 pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
@@ -79,6 +81,8 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
+    /// How calls are recorded (`journal`).
+    pub journal: Journal,
 }
 
 impl Config {
@@ -136,6 +140,7 @@ impl Default for Config {
             max_concurrent_starts: None,
             alerts: Vec::new(),
             profiles: Profile::built_in(),
+            journal: Journal::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
     Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
+    journal,
     node::Node,
     policies::Policies,
     profiles,
@@ -53,7 +54,6 @@ const LATER: &[&str] = &[
     "auth",
     "bridge",
     "discovery",
-    "journal",
     "listChanged",
     "logs",
     "metrics",
@@ -147,9 +147,9 @@ pub fn parse_entry(
     let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
     config.unplace();
     let mut warnings = report.warnings;
-    warnings
-        .iter_mut()
-        .for_each(|warning| warning.position = None);
+    for warning in &mut warnings {
+        warning.position = None;
+    }
     Ok(ParsedEntry { config, warnings })
 }
 
@@ -177,6 +177,9 @@ fn read_root<'a>(
     };
     if let Some(node) = fields.take("alerts") {
         config.alerts = alerts::read(&node, &context, report);
+    }
+    if let Some(node) = fields.take("journal") {
+        config.journal = journal::read(&node, report);
     }
     let entries = entries(&mut fields, report);
     let mut taken = HashSet::new();

@@ -274,6 +274,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
+        journal,
         profiles,
     } = new;
     let at_restart = those([
@@ -293,6 +294,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             "http.allowedOrigins",
             old.allowed_origins != *allowed_origins,
         ),
+        ("journal", old.journal != *journal),
         ("http.requireToken", old.require_token != *require_token),
     ]);
     let now = those([

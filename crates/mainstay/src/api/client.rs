@@ -25,7 +25,7 @@ use super::{
     REPLY, RESOURCES, ROTATE, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply,
     Resources, RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerDetails,
     ServerRequests, Servers, SetSwitch, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS,
-    Templates, Tools, WholeRead,
+    Templates, Tools, USER_AGENT, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -351,7 +351,8 @@ impl Client {
             .method(method)
             .uri(path)
             .header(header::HOST, &self.authority)
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, USER_AGENT);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Answer, Calls, Outlet, Request, Upstream,
+    account::Account,
     bridge::Bridge,
     log_level,
     rounds::{MAX_ROUNDS, Round},
@@ -51,6 +52,7 @@ pub(super) struct Call<'a> {
     pub hard_deadline: Instant,
     /// Whether the server has told of progress.
     pub progressed: bool,
+    pub account: Account,
 }
 
 impl Call<'_> {
@@ -111,6 +113,7 @@ impl Call<'_> {
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        self.account.about_to_send().await.map_err(Attempt::Final)?;
         let asker = self.outlet.client.asker;
         let start = async {
             if self.request.is_listening() {
@@ -126,13 +129,14 @@ impl Call<'_> {
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        self.account.sent();
         let mut patience = None;
         let mut timer = pin!(tokio::time::sleep_until(self.deadline));
         loop {
             tokio::select! {
                 biased;
                 said = exchange.next() => {
-                    let frame = match said.map_err(|why| self.interrupted(why))? {
+                    let frame = match said.map_err(|why| self.lost(why))? {
                         Said::Message(frame) => frame,
                         Said::Question(question) => {
                             self.ask(question, patience.get_or_insert_default());
@@ -286,6 +290,14 @@ impl Call<'_> {
 
     pub(super) fn cancelled(&self, reason: &str) -> Failure {
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
+    }
+
+    /// What was sent is lost, or was not sent after all.
+    fn lost(&mut self, why: Interruption) -> Attempt {
+        if why.state == CallState::NotSent {
+            self.account.not_sent();
+        }
+        self.interrupted(why)
     }
 
     pub(super) fn interrupted(&self, why: Interruption) -> Attempt {

@@ -9,7 +9,12 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{era::Caller, principal::Principal};
+use mainstay_core::{
+    era::Caller,
+    message,
+    principal::Principal,
+    record::{ClientInfo, Door, Origin},
+};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::transport::{Asker, Frame, Question};
@@ -27,6 +32,8 @@ pub struct Client {
     pub caller: Caller,
     /// Who it is, by the token that it brought.
     pub principal: Principal,
+    /// What its records say of it.
+    pub origin: Arc<Origin>,
     /// By which a server's questions are told to be this client's.
     pub asker: Asker,
     asks: Asks,
@@ -44,24 +51,35 @@ enum Asks {
 impl Client {
     /// One that cannot be asked: what we do by ourselves.
     pub fn nobody() -> Arc<Self> {
-        Arc::new(Self::unasked(Caller::default(), Principal::Anonymous))
+        Arc::new(Self::unasked(
+            Caller::default(),
+            Principal::Anonymous,
+            Origin::of(Door::Own),
+        ))
     }
 
     /// One that takes no questions with what it asks now.
-    pub fn unasked(caller: Caller, principal: Principal) -> Self {
+    pub fn unasked(caller: Caller, principal: Principal, origin: Origin) -> Self {
         Self {
             caller,
             principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Nobody,
         }
     }
 
     /// One with a session, by which it answers.
-    pub fn of_session(caller: Caller, principal: Principal, questions: Arc<Questions>) -> Self {
+    pub fn of_session(
+        caller: Caller,
+        principal: Principal,
+        origin: Origin,
+        questions: Arc<Questions>,
+    ) -> Self {
         Self {
             caller,
             principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Session(questions),
         }
@@ -71,11 +89,13 @@ impl Client {
     pub fn in_rounds(
         caller: Caller,
         principal: Principal,
+        origin: Origin,
         questions: mpsc::Sender<Question>,
     ) -> Self {
         Self {
             caller,
             principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Rounds(questions),
         }
@@ -101,6 +121,25 @@ impl Client {
                     })
             }
         }
+    }
+}
+
+/// What records say of whoever calls through this door.
+pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
+    let declared = caller.client_info.as_deref().and_then(|info| {
+        let text = |member| message::text_member(info, member).map(String::from);
+        Some(ClientInfo {
+            name: text("name")?,
+            version: text("version").unwrap_or_default(),
+        })
+    });
+    Origin {
+        client: declared,
+        principal: match principal {
+            Principal::Anonymous => None,
+            Principal::Client(_) | Principal::Operator => Some(principal.to_string()),
+        },
+        ..Origin::of(door)
     }
 }
 

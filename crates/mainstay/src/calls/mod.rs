@@ -3,6 +3,7 @@
 //! A call is one future. It never passes through a supervisor's task; what the server says about it
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
+mod account;
 mod attempt;
 mod bridge;
 mod client;
@@ -27,12 +28,16 @@ use mainstay_core::{
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
-use self::attempt::{Attempt, Call};
+use self::{
+    account::Account,
+    attempt::{Attempt, Call},
+};
 pub use self::{
-    client::{Client, Questions},
+    client::{Client, Questions, origin},
     outlet::{Messages, Outlet},
 };
 use crate::{
+    journal::Journal,
     supervisor::{Private, Server},
     transport::{Exchange, Frame, Session},
 };
@@ -191,9 +196,22 @@ pub type Cancel = oneshot::Sender<String>;
 pub struct Calls {
     /// Calls whose client has gone, and cancellations on their way.
     background: TaskTracker,
+    journal: Option<Arc<Journal>>,
 }
 
 impl Calls {
+    /// With a journal, where there is one.
+    pub fn new(journal: Option<Arc<Journal>>) -> Self {
+        Self {
+            background: TaskTracker::new(),
+            journal,
+        }
+    }
+
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
+    }
+
     /// Calls the server and returns its response, whether result or error. `cancel` ends the call
     /// with [`FailureKind::Cancelled`].
     pub async fn call(
@@ -210,6 +228,7 @@ impl Calls {
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();
+        let account = Account::open(self.journal.as_deref(), &upstream, &request, &outlet);
         let mut call = Call {
             calls: self,
             upstream: &upstream,
@@ -219,6 +238,7 @@ impl Calls {
             limit,
             hard_deadline: started + hard_limit,
             progressed: false,
+            account,
         };
         let mut cancel = pin!(async {
             match cancel.await {
@@ -231,7 +251,7 @@ impl Calls {
         // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
         // first to learn that its session is gone, too, and then was not sent.
         let (mut not_sent_before, mut lost_before) = (false, false);
-        loop {
+        let outcome = loop {
             match call.attempt(cancel.as_mut()).await {
                 Err(Attempt::NotSent(_)) if !not_sent_before => not_sent_before = true,
                 Err(Attempt::Lost(_))
@@ -239,9 +259,10 @@ impl Calls {
                 {
                     lost_before = true;
                 }
-                other => return other.map_err(Attempt::into_failure),
+                other => break other.map_err(Attempt::into_failure),
             }
-        }
+        };
+        call.account.close(outcome).await
     }
 
     /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream

@@ -12,10 +12,7 @@ use super::{
     operate, output,
     stderr::complain,
 };
-use crate::{
-    registry::Known,
-    reload::{Change, change_file},
-};
+use crate::reload::{Change, Known, change_file};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,13 +21,20 @@ Examples:
   mainstay add --header 'Authorization: Bearer ${TOKEN}' tracker https://tracker.example.com/mcp";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "mainstay add [OPTIONS] NAME URL\n       mainstay add [OPTIONS] NAME -- COMMAND [ARG]..."
+)]
 pub struct Add {
     /// What it is called: letters, digits, `-` and `_`
     name: String,
     /// Where it is reached over HTTP
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
-    url: Option<String>,
+    #[arg(
+        value_name = "URL",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    address: Option<String>,
     /// A variable that is set for its process
     #[arg(long, value_name = "KEY=VALUE", requires = "command", value_parser = variable)]
     env: Vec<(String, String)>,
@@ -38,7 +42,7 @@ pub struct Add {
     #[arg(long, value_name = "DIR", requires = "command")]
     cwd: Option<PathBuf>,
     /// A header that is sent with every request
-    #[arg(long, value_name = "NAME: VALUE", requires = "url", value_parser = header)]
+    #[arg(long, value_name = "NAME: VALUE", requires = "address", value_parser = header)]
     header: Vec<(String, String)>,
     /// Instead of finding it out
     #[arg(long, value_parser = ["stdio", "http", "sse"])]
@@ -117,7 +121,7 @@ impl Add {
         if let Some(transport) = &self.transport {
             entry.insert("transport".to_owned(), transport.as_str().into());
         }
-        match (&self.url, self.command.split_first()) {
+        match (&self.address, self.command.split_first()) {
             (Some(url), _) if !url.contains("://") => {
                 return Err(CommandError::Usage {
                     message: format!("{url:?} is no URL"),

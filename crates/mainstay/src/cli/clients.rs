@@ -10,22 +10,31 @@ use crate::surroundings::Clients;
 #[derive(Clone, Debug, Args)]
 pub struct ClientsArgs {
     /// Read ~/.cideldill/mcp_clients.json, or what `CIDELDILL_MCP_CLIENTS_CONFIG` and `CIDELDILL_HOME` say
-    #[arg(long, conflicts_with = "config")]
-    mcp_clients: bool,
+    #[arg(long = "mcp-clients", conflicts_with = "config")]
+    usual: bool,
     /// The configuration; each of its servers must say its `transport`
-    #[arg(long, value_name = "FILE", conflicts_with = "config")]
-    mcp_clients_config: Option<PathBuf>,
+    #[arg(
+        long = "mcp-clients-config",
+        value_name = "FILE",
+        conflicts_with = "config"
+    )]
+    file: Option<PathBuf>,
     /// One more server, as NAME:COMMAND or NAME:URL; wins over one of that name in the file
-    #[arg(long, value_name = "NAME:VALUE")]
-    mcp_client: Vec<Inline>,
+    #[arg(long = "mcp-client", value_name = "NAME:VALUE")]
+    inline: Vec<Inline>,
 }
 
 impl From<ClientsArgs> for Clients {
     fn from(args: ClientsArgs) -> Self {
+        let ClientsArgs {
+            usual,
+            file,
+            inline,
+        } = args;
         Self {
-            usual: args.mcp_clients,
-            file: args.mcp_clients_config,
-            inline: args.mcp_client,
+            usual,
+            file,
+            inline,
         }
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::stderr::complain;
 use crate::{
-    api::ClientError, lineage::LineageError, state::StateError, surroundings::LoadError,
-    tokens::TokenError,
+    api::ClientError, journal::JournalError, lineage::LineageError, state::StateError,
+    surroundings::LoadError, tokens::TokenError,
 };
 
 /// Exit codes of all commands (design section 8).
@@ -31,6 +31,8 @@ pub enum CommandError {
     Load(#[from] LoadError),
     #[error(transparent)]
     State(#[from] StateError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     #[error(transparent)]
     Lineage(#[from] LineageError),
     #[error(transparent)]
@@ -84,6 +86,7 @@ impl CommandError {
             Self::NotFound { .. } => Exit::NOT_FOUND,
             Self::Interrupted { exit, .. } => Exit(*exit),
             Self::State(_)
+            | Self::Journal(_)
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_)
@@ -97,7 +100,7 @@ impl CommandError {
             Self::Load(_) => "invalid_config",
             Self::Lineage(_) => "loop",
             Self::State(StateError::Taken { .. }) => "already_running",
-            Self::State(_) => "state_unusable",
+            Self::State(_) | Self::Journal(_) => "state_unusable",
             Self::Client(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),

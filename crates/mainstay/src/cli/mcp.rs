@@ -1,13 +1,17 @@
 //! `mainstay mcp`: the aggregate for one client on stdin and stdout, without a daemon.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
-use mainstay_core::ids::ProfileName;
+use mainstay_core::{
+    config::{self, Durability},
+    ids::ProfileName,
+};
 
 use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
 use crate::{
     daemon::Daemon,
+    journal::{Journal, JournalError},
     lineage::Lineage,
     setting::Setting,
     state::{Instance, StateDir},
@@ -57,12 +61,17 @@ impl Mcp {
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let (state, instance) = keep(&loaded, &lineage);
+        let journal = match &instance {
+            Some(instance) => record(instance, &loaded.config.journal)?,
+            None => None,
+        };
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
                 state: instance.as_ref().map(|instance| instance.path().to_owned()),
                 catalogs: state.as_ref().map(StateDir::catalogs),
                 switches: state.as_ref().map(StateDir::switches),
+                journal,
                 lineage,
                 ..Setting::default()
             },
@@ -75,6 +84,23 @@ impl Mcp {
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await
+    }
+}
+
+/// Where calls are recorded. A client's servers run without, unless every call is to be on record.
+fn record(
+    instance: &Instance,
+    settings: &config::Journal,
+) -> Result<Option<Arc<Journal>>, JournalError> {
+    match Journal::wanted(instance.path(), settings) {
+        Err(error) if settings.durability == Durability::Relaxed => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "no call is recorded"
+            );
+            Ok(None)
+        }
+        wanted => wanted,
     }
 }
 

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     daemon::Daemon,
     demo,
+    journal::Journal,
     lineage::Lineage,
     reload::Reloader,
     setting::Setting,
@@ -123,6 +124,7 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         state.announce(&url)?;
 
+        let journal = Journal::wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
@@ -130,6 +132,7 @@ impl Serve {
                 catalogs: Some(state.catalogs()),
                 switches: Some(state.switches()),
                 session_key: Some(state.session_key.clone()),
+                journal,
                 origin: (!self.demo).then_some(origin),
                 insecure: self.insecure,
                 lineage,

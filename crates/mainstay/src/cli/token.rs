@@ -2,14 +2,17 @@
 //! asked; without one its state directory is changed, so that tokens can be made before the first
 //! `serve`.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mainstay_core::config::Secret;
 
 use super::{CommandError, Exit, connect, output, stderr::complain};
 use crate::{
-    api::{AddToken, AddedToken, Client, ClientToken, ClientTokens, RemovedToken, RotatedToken},
+    api::{
+        AddToken, AddedToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken,
+        RotatedToken,
+    },
     state::{Ownership, StateDir},
     surroundings::Process,
     tokens::{self, Tokens},
@@ -98,12 +101,9 @@ impl Token {
 
     /// The daemon, where one runs or is named.
     fn daemon(&self) -> Result<Option<Client>, CommandError> {
-        let is_named =
-            self.url.is_some() || env::var_os("MAINSTAY_URL").is_some_and(|url| !url.is_empty());
-        if is_named || StateDir::locate(&Process)?.daemon().is_some() {
-            connect::running(self.url.clone()).map(Some)
-        } else {
-            Ok(None)
+        match connect::running(self.url.clone()) {
+            Err(CommandError::Client(ClientError::NotRunning { .. })) => Ok(None),
+            found => found.map(Some),
         }
     }
 

@@ -65,7 +65,7 @@ impl Registry {
             |message| Failure::new(FailureKind::InvalidConfig, message).with("name", name);
         let legal = ServerName::new(name).map_err(|error| invalid(error.to_string()))?;
         let parsed = match &self.origin {
-            Some(origin) => origin.entry(legal, &entry),
+            Some(origin) => origin.entry(legal, &entry, self.text().as_deref().map(String::as_str)),
             None => surroundings::entry_alone(legal, &entry),
         };
         let ParsedEntry { config, warnings } = parsed.map_err(|error| error.failure())?;
@@ -227,7 +227,12 @@ impl Registry {
     /// Takes the servers of another configuration into force: what did not change keeps its sessions
     /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
     /// ended.
-    pub async fn reload(self: &Arc<Self>, config: &Config, settled: Option<&ServerName>) {
+    pub async fn reload(
+        self: &Arc<Self>,
+        config: &Config,
+        text: Option<String>,
+        settled: Option<&ServerName>,
+    ) {
         let (this, file) = (Arc::clone(self), config.servers.clone());
         let rules = Rules::of(config);
         let settled = settled.cloned();
@@ -238,6 +243,7 @@ impl Registry {
             }
             roster.file = file;
             this.profiles.set(rules);
+            this.note_text(text);
             if let Some(name) = &settled {
                 roster.overlay.forget(name);
             }

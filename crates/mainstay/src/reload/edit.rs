@@ -56,7 +56,7 @@ impl Reloader {
                     Ok(changed) => changed?,
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 };
-                let plan = Plan::between(&current.config, &loaded.config);
+                let plan = Plan::between(&current, &loaded.config);
                 this.take(&mut current, Some(text), loaded.config, settled.as_ref())
                     .await;
                 tracing::info!(%plan, "the configuration was written");
@@ -66,9 +66,9 @@ impl Reloader {
     }
 
     /// The configuration in force, as the file has it (A29).
-    pub async fn document(&self) -> Result<Value, Failure> {
-        let current = self.current.lock().await;
-        let text = current.text.as_deref().unwrap_or(edit::EMPTY);
+    pub fn document(&self) -> Result<Value, Failure> {
+        let text = self.registry.text();
+        let text = text.as_deref().map_or(edit::EMPTY, String::as_str);
         let document = Document::read(text, self.syntax());
         document
             .and_then(|document| document.value())
@@ -76,9 +76,8 @@ impl Reloader {
     }
 
     /// A server's entry as the file has it, and where it stands there (RFC 6901).
-    pub async fn entry(&self, name: &ServerName) -> Option<(String, Entry)> {
-        let current = self.current.lock().await;
-        let document = Document::read(current.text.as_deref()?, self.syntax()).ok()?;
+    pub fn entry(&self, name: &ServerName) -> Option<(String, Entry)> {
+        let document = Document::read(&self.registry.text()?, self.syntax()).ok()?;
         Some((document.pointer(name)?, document.entry(name)?))
     }
 
@@ -130,7 +129,7 @@ fn apply(origin: &Origin, path: &Path, change: Change) -> Result<Changed, Failur
                 return Err(duplicate(&name));
             }
             if origin.requires_transport() {
-                state_transport(origin, &name, &mut entry)?;
+                state_transport(origin, text, &name, &mut entry)?;
             }
             document.put(&name, &entry)
         }
@@ -167,6 +166,7 @@ pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
 /// In a file by [002] each server says its transport (A13).
 fn state_transport(
     origin: &Origin,
+    text: &str,
     name: &ServerName,
     entry: &mut Map<String, Value>,
 ) -> Result<(), Failure> {
@@ -175,7 +175,7 @@ fn state_transport(
         return Ok(());
     }
     let parsed = origin
-        .entry(name.clone(), entry)
+        .entry(name.clone(), entry, Some(text))
         .map_err(|error| error.failure())?;
     let ServerConfig { launch, .. } = parsed.config;
     match launch {
@@ -191,7 +191,7 @@ fn unusable(error: EditError) -> Failure {
     match error {
         EditError::NotThere(name) => {
             let message = format!("Server '{name}' does not stand in the file");
-            Failure::new(FailureKind::InvalidRequest, message).of_server(&name)
+            Failure::new(FailureKind::ServerNotFound, message).of_server(&name)
         }
         other => Failure::new(
             FailureKind::InvalidConfig,

@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod commands;
+mod control;
 mod events;
 mod failures;
 mod health;

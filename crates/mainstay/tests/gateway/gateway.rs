@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, setting::Setting, tokens::Tokens};
+use mainstay::{daemon::Daemon, registry::Registry, setting::Setting, tokens::Tokens};
 use mainstay_core::{
     config::{self, Config, Secret, Source, Surroundings, Syntax},
     ids::ProfileName,
@@ -109,7 +109,17 @@ impl Gateway {
         tokens: impl Into<Tokens>,
         seen: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
-        let daemon = Daemon::start(&parse(&config.to_string()), setting);
+        Self::run(&parse(&config.to_string()), setting, tokens, seen).await
+    }
+
+    /// The same with a configuration that has been read.
+    pub async fn run(
+        config: &Config,
+        setting: Setting,
+        tokens: impl Into<Tokens>,
+        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Self {
+        let daemon = Daemon::start(config, setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
@@ -169,6 +179,11 @@ impl Gateway {
     /// A client on stdio that has not greeted.
     pub fn silent_pipe(&self) -> Pipe {
         Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
+    }
+
+    /// The servers, for what no door offers.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.daemon.hub.registry
     }
 
     /// How many clients have a session.

@@ -32,9 +32,13 @@ impl Rest {
     }
 
     pub async fn get(&self, path: &str) -> Value {
-        let (status, answer) = self.send(Method::GET, path, String::new()).await;
+        let (status, answer) = self.try_get(path).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         answer
+    }
+
+    pub async fn try_get(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::GET, path, String::new()).await
     }
 
     pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
@@ -47,6 +51,14 @@ impl Rest {
 
     pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
         self.send(Method::DELETE, path, String::new()).await
+    }
+
+    /// The names of all servers, in their order.
+    pub async fn names(&self) -> Vec<String> {
+        let servers = self.get("/api/servers").await;
+        let servers = servers["servers"].as_array().expect("a list").iter();
+        let name = |server: &Value| server["name"].as_str().expect("a name").to_owned();
+        servers.map(name).collect()
     }
 
     /// Has `start`, `stop`, `restart` or `reconnect` done, and returns what came of it.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use mainstay_core::{
     message::{self, Kind, Method},
     principal::Principal,
+    record::Door,
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
@@ -34,6 +35,13 @@ pub enum Output {
 }
 
 impl Output {
+    fn door(&self) -> Door {
+        match self {
+            Self::Lines(_) => Door::McpStdio,
+            Self::Events(_) => Door::McpSse,
+        }
+    }
+
     /// Says a message once there is room for it. To a client that has gone nothing is said, and that
     /// it has gone is learned elsewhere.
     pub async fn say(&self, message: String) {
@@ -146,9 +154,13 @@ impl Conversation {
             && modern::pipe::is_modern(&frame)
         {
             let id = frame.get(id).to_owned();
-            let Call { reply, messages } =
-                self.requests
-                    .begin(&self.hub, &self.scope, &self.principal, frame);
+            let Call { reply, messages } = self.requests.begin(
+                &self.hub,
+                &self.scope,
+                self.output.door(),
+                &self.principal,
+                frame,
+            );
             return self.answer(Some(&id), messages, || async move { expected(reply.await) });
         }
         if self.requests.cancel(&frame) {
@@ -250,7 +262,11 @@ impl Conversation {
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, principal) = (self.scope.clone(), self.principal.clone());
-        let Opened { session, result } = match self.hub.open(scope, principal, params).await {
+        let Opened { session, result } = match self
+            .hub
+            .open(scope, self.output.door(), principal, params)
+            .await
+        {
             Ok(opened) => opened,
             Err(error) => {
                 self.output.say(error.response(id)).await;

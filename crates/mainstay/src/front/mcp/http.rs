@@ -12,6 +12,7 @@ use mainstay_core::{
     era::{Revision, headers},
     message::{self, Kind},
     principal::Principal,
+    record::Door,
 };
 
 use super::{
@@ -309,7 +310,7 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, principal: Principal, frame: &
     };
     let id = frame.get(id);
     let params = frame.params().unwrap_or("{}");
-    match hub.open(scope, principal, params).await {
+    match hub.open(scope, Door::McpHttp, principal, params).await {
         Ok(opened) => {
             let mut response = json(StatusCode::OK, message::response(id, &opened.result));
             if let Ok(id) = HeaderValue::from_str(&opened.session.id) {

@@ -16,6 +16,7 @@ use mainstay_core::{
     failure::Failure,
     message,
     principal::Principal,
+    record::Door,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,7 +28,7 @@ use super::{
     pool::Pool,
     reply::Reply,
     seal::Seal,
-    session::{Backend, ClientSession, Scope, client_key},
+    session::{Backend, ClientSession, Named, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
     tasks::TaskIds,
@@ -149,6 +150,7 @@ impl Hub {
     pub async fn open(
         &self,
         scope: Scope,
+        door: Door,
         principal: Principal,
         params: &str,
     ) -> Result<Opened, NoSession> {
@@ -190,7 +192,8 @@ impl Hub {
             .seal
             .id(&scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = ClientSession::new(id, key, caller, principal, scope, backend, ears);
+        let named = Named { id, key };
+        let session = ClientSession::new(named, caller, door, principal, scope, backend, ears);
         let session = Arc::new(session);
         let mut sessions = self
             .sessions
@@ -339,8 +342,13 @@ impl Hub {
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let (key, principal, scope) = (unsealed.client, principal.clone(), scope.clone());
-        let revived = ClientSession::new(id.into(), key, caller, principal, scope, backend, ears);
+        let named = Named {
+            id: id.into(),
+            key: unsealed.client,
+        };
+        let (principal, scope) = (principal.clone(), scope.clone());
+        let door = Door::McpHttp;
+        let revived = ClientSession::new(named, caller, door, principal, scope, backend, ears);
         let mut sessions = self
             .sessions
             .write()

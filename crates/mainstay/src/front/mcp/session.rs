@@ -14,13 +14,15 @@ use mainstay_core::{
     era::{Caller, LogLevel, Revision},
     message,
     principal::Principal,
+    record::{Door, Origin},
     switches::ClientKey,
 };
+use sha2::{Digest as _, Sha256};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{ears::Ears, outbox::Outbox, replay::Replay};
 use crate::{
-    calls::{Cancel, Client, Messages, Outlet, Questions},
+    calls::{Cancel, Client, Messages, Outlet, Questions, origin},
     registry::Profile,
     supervisor::{Private, Server},
 };
@@ -104,17 +106,39 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
+/// What the id of a session is, and says.
+#[derive(Debug)]
+pub struct Named {
+    pub id: Box<str>,
+    /// By which its client's switches are found.
+    pub key: ClientKey,
+}
+
+/// What records call a session: its id would let whoever reads them use it.
+fn name_of(id: &str) -> String {
+    let digest = Sha256::digest(id.as_bytes());
+    digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 impl ClientSession {
     pub fn new(
-        id: Box<str>,
-        key: ClientKey,
+        named: Named,
         caller: Caller,
+        door: Door,
         principal: Principal,
         scope: Scope,
         backend: Backend,
         ears: Ears,
     ) -> Self {
+        let Named { id, key } = named;
         let questions = ears.questions;
+        let origin = Origin {
+            session: Some(name_of(&id)),
+            ..origin(door, &caller, &principal)
+        };
         Self {
             id,
             key,
@@ -126,6 +150,7 @@ impl ClientSession {
             client: Arc::new(Client::of_session(
                 caller,
                 principal,
+                origin,
                 Arc::clone(&questions),
             )),
             questions,

@@ -8,7 +8,7 @@ use super::{Door, body::Body, entries::reloader, refusal::Refusal};
 use crate::{api, reload::Change};
 
 pub async fn get(State(door): State<Door>) -> Result<Json<Value>, Refusal> {
-    let document = reloader(&door)?.document().await?;
+    let document = reloader(&door)?.document()?;
     Ok(Json(masking::masked(&document, "")))
 }
 

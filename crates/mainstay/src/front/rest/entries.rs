@@ -4,17 +4,20 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, Query, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     config::{Approval, Runtime, Standing, edit::Entry, masking},
     failure::{Failure, FailureKind},
 };
 use serde_json::{Map, Value};
 
-use super::{Door, body::Body, refusal::Refusal, servers};
+use super::{
+    Door,
+    address::{Path, Query},
+    body::Body,
+    refusal::Refusal,
+    servers,
+};
 use crate::{
     api::{self, Keeping},
     registry::{Known, NewServer},
@@ -36,7 +39,7 @@ pub async fn add(
         entry,
     } = Asked::read(body)?;
     let known = keeping.known();
-    let new = read(&door, &name, &entry).await?;
+    let new = read(&door, &name, &entry)?;
     let added = enter(&door, new, known, keeping.persist).await?;
     Ok(Json(added))
 }
@@ -53,7 +56,7 @@ pub async fn put(
         keeping,
         entry,
     } = Asked::read(body)?;
-    let new = read(&door, &name, &entry).await?;
+    let new = read(&door, &name, &entry)?;
     Ok(Json(
         enter(&door, new, Known::Replaced, keeping.persist).await?,
     ))
@@ -69,7 +72,7 @@ pub async fn connect_client(
         keeping,
         entry,
     } = Asked::read(body)?;
-    let NewServer { runtime, .. } = read(&door, &name, &entry).await?;
+    let NewServer { runtime, .. } = read(&door, &name, &entry)?;
     let (legal, entry) = (runtime.config.name.clone(), Arc::clone(&runtime.entry));
     let connected = door.hub.registry.connect(runtime, keeping.known()).await;
     let server = connected.map_err(|failure| failure.with("name", name))?;
@@ -99,7 +102,7 @@ pub async fn get(
             (*runtime.entry).clone(),
         )),
         Standing::Configured => match &door.reloader {
-            Some(reloader) => reloader.entry(&server.name).await,
+            Some(reloader) => reloader.entry(&server.name),
             None => None,
         },
     };
@@ -224,8 +227,8 @@ impl Keeping {
 }
 
 /// Reads an entry, whose placeholders stand for what is known.
-async fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
-    let secrets = secrets(door).await?;
+fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
+    let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
         unreachable!("an object stays one")
     };
@@ -233,9 +236,9 @@ async fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failu
 }
 
 /// What placeholders may stand for: the file, and the entries that are not in it.
-async fn secrets(door: &Door) -> Result<Value, Failure> {
+fn secrets(door: &Door) -> Result<Value, Failure> {
     let mut known = match &door.reloader {
-        Some(reloader) => reloader.document().await?,
+        Some(reloader) => reloader.document()?,
         None => Value::Object(Map::new()),
     };
     let registry = &door.hub.registry;

@@ -1,9 +1,6 @@
 //! [003]'s way to run a tool: what went wrong is said in the answer, not by its status (K8, M11).
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
@@ -14,32 +11,37 @@ use serde_json::Value;
 
 use super::{
     Door,
+    address::Path,
     body::Body,
     calls::{ask, object},
     refusal::Refusal,
+    via::Via,
 };
 use crate::api::{self, Raw};
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
 pub async fn execute(
     State(door): State<Door>,
+    via: Via,
     Path((name, tool)): Path<(String, String)>,
     body: Option<Body<api::Execute>>,
 ) -> Result<Json<api::Executed>, Refusal> {
     let arguments = object(body.and_then(|Body(execute)| execute.arguments))?;
     let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
-    Ok(Json(match run(&door, &name, &tool, &arguments).await {
-        Ok(result) => api::Executed {
-            success: true,
-            result: Some(result),
-            error: None,
+    Ok(Json(
+        match run(&door, via, &name, &tool, &arguments).await {
+            Ok(result) => api::Executed {
+                success: true,
+                result: Some(result),
+                error: None,
+            },
+            Err(error) => api::Executed {
+                success: false,
+                result: None,
+                error: Some(error.to_string()),
+            },
         },
-        Err(error) => api::Executed {
-            success: false,
-            result: None,
-            error: Some(error.to_string()),
-        },
-    }))
+    ))
 }
 
 /// Why there is no result, in [003]'s words where it has some.
@@ -60,7 +62,13 @@ enum NoResult {
     Failed(Failure),
 }
 
-async fn run(door: &Door, name: &str, tool: &str, arguments: &str) -> Result<Raw, NoResult> {
+async fn run(
+    door: &Door,
+    via: Via,
+    name: &str,
+    tool: &str,
+    arguments: &str,
+) -> Result<Raw, NoResult> {
     let not_running = |status| NoResult::NotRunning {
         name: name.to_owned(),
         status,
@@ -84,7 +92,7 @@ async fn run(door: &Door, name: &str, tool: &str, arguments: &str) -> Result<Raw
         r#"{{"name":{},"arguments":{arguments}}}"#,
         message::quote(tool)
     );
-    let result = ask(&door.hub, name, Method::ToolsCall, &params)
+    let result = ask(&door.hub, via, name, Method::ToolsCall, &params)
         .await
         .map_err(|failure| match failure.details.get("rpcCode") {
             Some(code) => NoResult::Refused {

@@ -1,6 +1,7 @@
 //! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
 //! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
 
+mod address;
 mod body;
 mod calls;
 mod config;
@@ -10,12 +11,15 @@ mod execute;
 mod health;
 mod lists;
 mod logs;
+mod openapi;
+mod records;
 mod refusal;
 mod reload;
 mod requests;
 mod servers;
 mod switches;
 mod tokens;
+mod via;
 
 use std::sync::Arc;
 
@@ -61,9 +65,13 @@ pub fn router(door: Door) -> Router {
     // [002]'s routes; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
-        .route(api::CLIENT, axum::routing::delete(entries::delete_client))
+        .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
+        .route(api::CALL_RECORDS, get(records::records))
+        .route(api::CALL_RECORD, get(records::record))
+        .route(api::OBJECT, get(records::object))
+        .route(api::STATISTICS, get(records::statistics))
         .route(api::TOOLS, get(lists::tools))
         .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))
@@ -71,6 +79,7 @@ pub fn router(door: Door) -> Router {
         .route_layer(middleware::from_fn_with_state(door.clone(), configured))
         .route(api::CONNECT_CLIENT, post(entries::connect_client));
     let api = clients
+        .route(api::OPENAPI, get(openapi::document))
         .route(api::SERVERS, get(servers::servers).post(entries::add))
         .route(
             api::SERVER,

@@ -5,10 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     catalog::ListKind,
     config::{Launch, Runtime, Standing},
@@ -18,7 +15,7 @@ use mainstay_core::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Door, body::Body, lists, refusal::Refusal};
+use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
 use crate::{
     api,
     supervisor::{Operation, Server},

@@ -3,12 +3,9 @@
 
 use std::time::Duration;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 
-use super::{Door, body::Body, refusal::Refusal};
+use super::{Door, address::Path, body::Body, refusal::Refusal};
 use crate::{
     api,
     tokens::{TokenError, Tokens},

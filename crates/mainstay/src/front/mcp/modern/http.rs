@@ -11,6 +11,7 @@ use mainstay_core::{
     },
     message::{self, Kind},
     principal::Principal,
+    record::Door,
 };
 
 use super::{Call, admit, answer, id, refusal};
@@ -82,7 +83,11 @@ pub async fn post(
     if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
         return Ok(refuse(&frame, &mismatch.into()));
     }
-    Ok(respond(answer(hub, scope, principal, frame, caller), accepts).await)
+    Ok(respond(
+        answer(hub, scope, Door::McpHttp, principal, frame, caller),
+        accepts,
+    )
+    .await)
 }
 
 fn refuse(frame: &Frame, refused: &Refused) -> Answer {

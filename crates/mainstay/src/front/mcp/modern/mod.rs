@@ -20,6 +20,7 @@ use mainstay_core::{
     },
     message::{self, InvalidParams, Kind, Method},
     principal::Principal,
+    record::Door,
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -35,7 +36,7 @@ use super::{
     view::View,
 };
 use crate::{
-    calls::{Client, Outlet, Upstream},
+    calls::{Client, Outlet, Upstream, origin},
     registry::Profile,
     supervisor::Server,
     transport::Frame,
@@ -71,11 +72,13 @@ pub fn id(frame: &Frame) -> &str {
 pub fn answer(
     hub: &Arc<Hub>,
     scope: Scope,
+    door: Door,
     principal: Principal,
     frame: Frame,
     caller: Caller,
 ) -> Call {
     let level = caller.log_level;
+    let origin = origin(door, &caller, &principal);
     let answers = match answers(&frame) {
         Ok(answers) => answers,
         Err(error) => {
@@ -89,7 +92,8 @@ pub fn answer(
     let is_ours = state.is_some_and(|state| hub.parking.knows(state));
     let foreign_state = state.is_some() && !is_ours;
     if let Some(answers) = answers.filter(|_| is_ours) {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller, principal)), level);
+        let (outlet, messages) =
+            Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
         return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
     }
     let may_ask = frame.method().is_some_and(questions::may_ask);
@@ -102,12 +106,13 @@ pub fn answer(
         foreign_state,
     };
     if !may_ask || !caller.capabilities.can_be_asked() {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller, principal)), level);
+        let (outlet, messages) =
+            Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
         let reply = request(outlet).reply(cancelled, Arc::default());
         return Call::new(&hub.calls, reply, messages, cancel);
     }
     let (asks, questions) = parking::questions();
-    let client = Arc::new(Client::in_rounds(caller, principal.clone(), asks));
+    let client = Arc::new(Client::in_rounds(caller, principal.clone(), origin, asks));
     let (inner, said) = Outlet::new(Arc::clone(&client), level);
     let (outlet, messages) = Outlet::new(client, level);
     let (end, ended) = oneshot::channel();

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mainstay_core::{era::modern, message::Method, principal::Principal};
+use mainstay_core::{era::modern, message::Method, principal::Principal, record::Door};
 use tokio::sync::oneshot;
 
 use super::{Call, admit, answer, id, refusal};
@@ -39,6 +39,7 @@ impl Requests {
         &self,
         hub: &Arc<Hub>,
         scope: &Scope,
+        door: Door,
         principal: &Principal,
         frame: Frame,
     ) -> Call {
@@ -56,7 +57,8 @@ impl Requests {
             }
             in_flight.insert(id.clone(), Some(cancel));
         }
-        let Call { reply, messages } = answer(hub, scope.clone(), principal.clone(), frame, caller);
+        let Call { reply, messages } =
+            answer(hub, scope.clone(), door, principal.clone(), frame, caller);
         let entry = Entry {
             requests: Arc::clone(&self.0),
             id,

@@ -1,0 +1,436 @@
+//! What the journal costs: a thread per caller records calls with unique arguments and results as
+//! fast as it is told, and the CPU time of callers and writer is taken apart. Prints one JSON report.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use anyhow::{Context as _, ensure};
+use bytestring::ByteString;
+use clap::Parser;
+use mainstay::journal::{Begun, Filter, Finished, Journal, Outcome, Range};
+use mainstay_core::{
+    config::{self, Durability, Payloads},
+    ids::ServerName,
+    record::{ClientInfo, Door, Origin, RecordError, State, Status, Target},
+};
+use serde_json::{Value, json};
+
+#[derive(Parser)]
+struct Args {
+    /// Calls to record
+    #[arg(long, default_value_t = 1_000_000)]
+    calls: u64,
+    /// Bytes of arguments, and of the result
+    #[arg(long, default_value_t = 200)]
+    payload: usize,
+    /// Calls per second; 0 is as fast as the journal takes them without dropping any
+    #[arg(long, default_value_t = 0)]
+    rate: u64,
+    /// Different payloads; 0 makes each unique
+    #[arg(long, default_value_t = 0)]
+    distinct: u64,
+    /// Calls in flight at once, in strict mode
+    #[arg(long, default_value_t = 64)]
+    callers: u64,
+    #[arg(long)]
+    strict: bool,
+    #[arg(long, value_enum, default_value_t = Kept::Full)]
+    payloads: Kept,
+    /// Where the journal is written, instead of a temporary folder
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Objects that are looked up by their identifier and checked afterwards; 0 is all of them
+    #[arg(long, default_value_t = 2_000)]
+    resolve: usize,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kept {
+    Full,
+    Digest,
+    Off,
+}
+
+/// As many as one page of a busy house: 20 servers of 10 tools, 50 clients of 10 sessions.
+const SERVERS: u64 = 20;
+const TOOLS: u64 = 10;
+const CLIENTS: u64 = 50;
+const SESSIONS: u64 = 10;
+/// Calls between two looks at whether the journal keeps up.
+const BURST: u64 = 256;
+/// Far below what the journal would drop at.
+const AHEAD: u64 = 16 * 1024;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let temporary = tempfile::tempdir()?;
+    let dir = args.dir.clone().unwrap_or(temporary.path().to_owned());
+    let settings = config::Journal {
+        durability: if args.strict {
+            Durability::Strict
+        } else {
+            Durability::Relaxed
+        },
+        payloads: match args.payloads {
+            Kept::Full => Payloads::Full,
+            Kept::Digest => Payloads::Digest,
+            Kept::Off => Payloads::Off,
+        },
+        max_bytes: u64::MAX / 2,
+        ..config::Journal::default()
+    };
+    let journal = Arc::new(Journal::open(&dir, &settings)?);
+    let before = cpu()?;
+    let began = Instant::now();
+    let (latencies, caller_cpu) = if args.strict {
+        (strict(&journal, &args).await?, Duration::ZERO)
+    } else {
+        relaxed(&journal, &args)?
+    };
+    let called = began.elapsed();
+    journal.flush().await?;
+    let written = began.elapsed();
+    let spent = cpu()? - before;
+    let counters = journal.counters();
+    let filters = filters(&journal).await?;
+    let resolved = resolve(&journal, args.resolve).await?;
+    journal.close().await;
+    let reopened = Instant::now();
+    let again = Journal::open(&dir, &settings)?;
+    let reopened = reopened.elapsed();
+    again.close().await;
+
+    let per_call = |time: Duration| time.as_secs_f64() * 1e6 / args.calls as f64;
+    let report = json!({
+        "calls": args.calls,
+        "recorded": counters.recorded,
+        "dropped": counters.dropped + counters.payloads_dropped,
+        "calls_per_second": args.calls as f64 / written.as_secs_f64(),
+        "seconds": {"called": called.as_secs_f64(), "written": written.as_secs_f64()},
+        "cpu_us_per_call": {
+            "all": per_call(spent),
+            "caller": per_call(caller_cpu),
+            "writer": per_call(spent.saturating_sub(caller_cpu)),
+        },
+        "latency_us": latencies,
+        "commits": counters.commits,
+        "bytes": size(&dir)?,
+        "bytes_per_call": size(&dir)? as f64 / args.calls as f64,
+        "resolved": resolved,
+        "reopen_ms": reopened.as_secs_f64() * 1e3,
+        "filters_ms": filters,
+    });
+    writeln!(std::io::stdout(), "{report:#}")?;
+    ensure!(counters.recorded == args.calls, "calls are missing");
+    Ok(())
+}
+
+/// What is called, and by whom.
+struct World {
+    origins: Vec<Arc<Origin>>,
+    targets: Vec<Target>,
+    payload: usize,
+    distinct: u64,
+}
+
+impl World {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let origins = (0..CLIENTS * SESSIONS).map(|n| {
+            Arc::new(Origin {
+                client: Some(ClientInfo {
+                    name: format!("client-{}", n / SESSIONS),
+                    version: "1.0".to_owned(),
+                }),
+                session: Some(format!("session-{n:016x}")),
+                ..Origin::of(Door::ALL[(n % 3) as usize])
+            })
+        });
+        let targets = (0..SERVERS * TOOLS).map(|n| {
+            Ok(Target {
+                server: ServerName::new(&format!("server-{}", n / TOOLS))?,
+                method: "tools/call".into(),
+                tool: format!("tool-{}", n % TOOLS).into(),
+            })
+        });
+        Ok(Self {
+            origins: origins.collect(),
+            targets: targets.collect::<anyhow::Result<_>>()?,
+            payload: args.payload,
+            distinct: args.distinct,
+        })
+    }
+
+    fn text(&self, number: u64, kind: &str) -> ByteString {
+        let number = number.checked_rem(self.distinct).unwrap_or(number);
+        let mut text = format!(r#"{{"{kind}":{number},"text":""#);
+        while text.len() + 2 < self.payload {
+            text.push('x');
+        }
+        text.push_str("\"}");
+        text.into()
+    }
+
+    fn begun(&self, number: u64) -> Begun {
+        let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        Begun {
+            origin: Arc::clone(&self.origins[(scattered % (CLIENTS * SESSIONS)) as usize]),
+            target: self.targets[(scattered / 7 % (SERVERS * TOOLS)) as usize].clone(),
+            arguments: None,
+            trace: None,
+        }
+    }
+
+    fn finished(&self, number: u64, result: ByteString) -> Finished {
+        let outcome = if number.is_multiple_of(50) {
+            Outcome::Failed {
+                status: Status::Timeout,
+                error: RecordError {
+                    kind: "call_timeout".into(),
+                    text: "timeout after 30 s".to_owned(),
+                },
+            }
+        } else {
+            Outcome::Answered {
+                result: Some(result),
+                error: None,
+            }
+        };
+        Finished {
+            outcome,
+            attempts: 1,
+            queue: Duration::from_micros(3),
+            upstream: Duration::from_micros(100 + number % 1000),
+        }
+    }
+}
+
+/// One thread calls; returns what a call pays for its record, and that thread's CPU time for it.
+fn relaxed(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<(Value, Duration)> {
+    let world = World::new(args)?;
+    let (mut paid, began) = (Vec::new(), Instant::now());
+    for first in (0..args.calls).step_by(BURST as usize) {
+        let numbers = first..args.calls.min(first + BURST);
+        // Made before the clock runs: a gateway has them already.
+        let payloads: Vec<_> = numbers
+            .clone()
+            .map(|n| (world.text(n, "arguments"), world.text(n, "result")))
+            .collect();
+        let started = Instant::now();
+        for (number, (arguments, result)) in numbers.clone().zip(payloads) {
+            let entry = journal.begin(Begun {
+                arguments: Some(arguments),
+                ..world.begun(number)
+            });
+            entry.reached(State::Sent);
+            drop(entry.finish(world.finished(number, result)));
+        }
+        paid.push(started.elapsed());
+        let done = numbers.end;
+        if let Some(due) = Duration::from_secs(done).checked_div(args.rate as u32) {
+            thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        while done - journal.counters().recorded > AHEAD {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let sum: Duration = paid.iter().sum();
+    paid.sort_unstable();
+    let per_call = |time: Duration| time.as_secs_f64() * 1e6 / BURST as f64;
+    let median = per_call(paid[paid.len() / 2]);
+    Ok((json!({"caller_p50_of_bursts": median}), sum))
+}
+
+/// Each caller waits for its intent and for its outcome.
+async fn strict(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Value> {
+    let world = Arc::new(World::new(args)?);
+    let callers = (0..args.callers).map(|caller| {
+        let (journal, world) = (Arc::clone(journal), Arc::clone(&world));
+        let (calls, callers) = (args.calls, args.callers);
+        tokio::spawn(async move {
+            let mut times = Vec::new();
+            for number in (caller..calls).step_by(callers as usize) {
+                let began = Instant::now();
+                let entry = journal.begin(Begun {
+                    arguments: Some(world.text(number, "arguments")),
+                    ..world.begun(number)
+                });
+                entry.intent().await?;
+                entry.reached(State::Sent);
+                let result = world.text(number, "result");
+                entry.finish(world.finished(number, result)).await?;
+                times.push(began.elapsed());
+            }
+            anyhow::Ok(times)
+        })
+    });
+    let mut times = Vec::new();
+    for caller in callers.collect::<Vec<_>>() {
+        times.extend(caller.await??);
+    }
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e6;
+    Ok(json!({"p50": at(50), "p95": at(95), "p99": at(99)}))
+}
+
+/// The time of each question a page of records asks; the second of two, as a page is looked at twice.
+async fn filters(journal: &Journal) -> anyhow::Result<Value> {
+    let now = SystemTime::now();
+    let text = |text: &str| Some(text.to_owned());
+    let all = Filter::default;
+    let mut report = serde_json::Map::new();
+    for (name, filter) in [
+        ("none", all()),
+        (
+            "server",
+            Filter {
+                server: text("server-3"),
+                ..all()
+            },
+        ),
+        (
+            "tool",
+            Filter {
+                tool: text("tool-7"),
+                ..all()
+            },
+        ),
+        (
+            "status",
+            Filter {
+                status: Some(Status::Timeout),
+                ..all()
+            },
+        ),
+        (
+            "door",
+            Filter {
+                door: Some(Door::McpStdio),
+                ..all()
+            },
+        ),
+        (
+            "client",
+            Filter {
+                client: text("client-9"),
+                ..all()
+            },
+        ),
+        (
+            "session",
+            Filter {
+                session: text("session-0000000000000011"),
+                ..all()
+            },
+        ),
+        (
+            "time",
+            Filter {
+                since: now.checked_sub(Duration::from_secs(10)),
+                ..all()
+            },
+        ),
+        (
+            "text",
+            Filter {
+                text: text("VER-3/TOOL"),
+                ..all()
+            },
+        ),
+        (
+            "server_status_client_time",
+            Filter {
+                server: text("server-3"),
+                status: Some(Status::Ok),
+                client: text("client-9"),
+                since: now.checked_sub(Duration::from_hours(1)),
+                ..all()
+            },
+        ),
+        (
+            "nothing",
+            Filter {
+                server: text("server-99"),
+                ..all()
+            },
+        ),
+    ] {
+        journal.records(filter.clone(), 100).await?;
+        let began = Instant::now();
+        let page = journal.records(filter, 100).await?;
+        let time = began.elapsed().as_secs_f64() * 1e3;
+        report.insert(
+            name.to_owned(),
+            json!({"ms": time, "total": page.total_count}),
+        );
+    }
+    let began = Instant::now();
+    let series = journal
+        .statistics(Range {
+            server: None,
+            tool: None,
+            since: now.checked_sub(Duration::from_hours(24)).context("a day")?,
+            until: now,
+            bucket: Duration::from_mins(1),
+        })
+        .await?;
+    let calls: u64 = series.iter().map(|series| series.total.calls).sum();
+    let time = began.elapsed().as_secs_f64() * 1e3;
+    report.insert(
+        "statistics_by_minute".to_owned(),
+        json!({"ms": time, "series": series.len(), "calls": calls}),
+    );
+    Ok(report.into())
+}
+
+/// Reads objects that records name, spread over all of them.
+async fn resolve(journal: &Journal, wanted: usize) -> anyhow::Result<Value> {
+    let (mut filter, mut cids) = (Filter::default(), Vec::new());
+    let newest = journal.records(filter.clone(), 1).await?;
+    let Some(newest) = newest.calls.first().map(|call| call.id.0) else {
+        return Ok(Value::Null);
+    };
+    let pages = if wanted == 0 { newest } else { wanted as i64 } / 2 / 100 + 1;
+    for page in 0..pages {
+        filter.before = Some(mainstay_core::record::RecordId(
+            newest + 1 - newest / pages * page,
+        ));
+        for call in journal.records(filter.clone(), 100).await?.calls {
+            let payloads = call.arguments.into_iter().chain(call.result);
+            cids.extend(payloads.filter_map(|payload| payload.cid));
+        }
+    }
+    let began = Instant::now();
+    for cid in &cids {
+        journal.object(*cid).await?;
+    }
+    let each = began.elapsed().as_secs_f64() * 1e6 / cids.len().max(1) as f64;
+    Ok(json!({"objects": cids.len(), "us_each": each}))
+}
+
+fn size(dir: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        bytes += if entry.file_type()?.is_dir() {
+            size(&entry.path())?
+        } else {
+            entry.metadata()?.len()
+        };
+    }
+    Ok(bytes)
+}
+
+/// CPU time of this process.
+fn cpu() -> anyhow::Result<Duration> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Ok(Duration::new(
+        time.tv_sec.try_into()?,
+        time.tv_nsec.try_into()?,
+    ))
+}

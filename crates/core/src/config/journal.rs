@@ -1,0 +1,157 @@
+//! `journal`: what is recorded of calls, how surely, and how long it is kept (section L).
+//!
+//! ```json
+//! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}
+//! ```
+
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::{fields::Fields, node::Node, report::Report};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const RETENTION_DAYS: u32 = 30;
+/// A year of one client, or a day at a few hundred calls per second.
+const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Below this the database's own pages would push out every record.
+const LEAST_BYTES: u32 = 16 * 1024 * 1024;
+/// No log of calls is kept for longer than a century.
+const MOST_DAYS: u32 = 36_500;
+
+/// How calls are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// `enabled` (default true).
+    pub enabled: bool,
+    pub durability: Durability,
+    pub payloads: Payloads,
+    /// What is older goes (`retentionDays`, default 30).
+    pub retention: Duration,
+    /// Beyond this the oldest go (`maxBytes`, default 2 GiB), objects in files included.
+    pub max_bytes: u64,
+    pub redact: Redact,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            durability: Durability::default(),
+            payloads: Payloads::default(),
+            retention: RETENTION_DAYS * DAY,
+            max_bytes: MAX_BYTES,
+            redact: Redact::default(),
+        }
+    }
+}
+
+/// What a call waits for (`durability`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Nothing: records are written behind it, and under a flood dropped and counted.
+    #[default]
+    Relaxed,
+    /// That it is on record is on the disk before it is sent, and how it ended before it is answered.
+    Strict,
+}
+
+/// What is kept of arguments and results (`payloads`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Payloads {
+    /// Their bytes.
+    #[default]
+    Full,
+    /// Their content identifiers alone: what somebody has can be compared, and nothing be read.
+    Digest,
+    /// Their sizes alone.
+    Off,
+}
+
+/// What is taken out of arguments and results before they are hashed or stored (`redact`).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Redact {
+    /// Names of members whose values go, wherever they stand and however they are capitalised.
+    pub keys: Vec<String>,
+    /// Regular expressions, each checked; what they match in strings goes.
+    pub patterns: Vec<String>,
+}
+
+impl Redact {
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.patterns.is_empty()
+    }
+}
+
+/// Reads `journal`.
+pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Journal {
+    let mut journal = Journal::default();
+    let Some(mut fields) = Fields::open(node, report) else {
+        return journal;
+    };
+    if let Some(enabled) = fields.take("enabled").and_then(|node| node.boolean(report)) {
+        journal.enabled = enabled;
+    }
+    let durabilities = [
+        ("relaxed", Durability::Relaxed),
+        ("strict", Durability::Strict),
+    ];
+    let durability = fields.take("durability");
+    if let Some(durability) = durability.and_then(|node| node.word(report, &durabilities)) {
+        journal.durability = durability;
+    }
+    let words = [
+        ("full", Payloads::Full),
+        ("digest", Payloads::Digest),
+        ("off", Payloads::Off),
+    ];
+    let payloads = fields.take("payloads");
+    if let Some(payloads) = payloads.and_then(|node| node.word(report, &words)) {
+        journal.payloads = payloads;
+    }
+    let days = fields.take("retentionDays");
+    if let Some(days) = days.and_then(|node| node.whole(report, 1, Some(MOST_DAYS))) {
+        journal.retention = days as u32 * DAY;
+    }
+    let bytes = fields.take("maxBytes");
+    if let Some(bytes) = bytes.and_then(|node| node.whole(report, LEAST_BYTES, None)) {
+        journal.max_bytes = bytes as u64;
+    }
+    if let Some(node) = fields.take("redact") {
+        journal.redact = redact(&node, report);
+    }
+    fields.finish(report, &[], &[]);
+    journal
+}
+
+fn redact(node: &Node<'_>, report: &mut Report<'_>) -> Redact {
+    let Some(mut fields) = Fields::open(node, report) else {
+        return Redact::default();
+    };
+    let keys = fields.take("keys").map(|node| node.strings(report));
+    let patterns = fields.take("patterns").map(|node| patterns(&node, report));
+    fields.finish(report, &[], &[]);
+    Redact {
+        keys: keys.unwrap_or_default(),
+        patterns: patterns.unwrap_or_default(),
+    }
+}
+
+/// A pattern that hides nothing would be noticed too late, so a bad one fails the file.
+fn patterns(node: &Node<'_>, report: &mut Report<'_>) -> Vec<String> {
+    let mut patterns = Vec::new();
+    for node in node.array(report) {
+        let Some(pattern) = node.string(report) else {
+            continue;
+        };
+        match Regex::new(pattern) {
+            Ok(_) => patterns.push(pattern.to_owned()),
+            Err(_) => report.error_with_hint(
+                &node.place,
+                "not a regular expression",
+                "the syntax is that of Rust's regex crate: no look-around, no back-references",
+            ),
+        }
+    }
+    patterns
+}

@@ -1,0 +1,357 @@
+//! What is recorded of a call (requirements, section L; design section 10), and the content
+//! identifiers by which its arguments and its result are found.
+
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration, time::SystemTime};
+
+use cid::{CidGeneric, Version, multihash::Multihash};
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+
+use crate::ids::ServerName;
+
+/// What every record of a call says of its source (L1).
+pub const SOURCE: &str = "mcp_client";
+
+/// A closed set of words. The numbers are stored: new words go to the end.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name { $($(#[$about])* $variant,)+ }
+
+        impl $name {
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// The number by which it is stored.
+            pub const fn code(self) -> u8 {
+                self as u8
+            }
+
+            pub fn from_code(code: u8) -> Option<Self> {
+                Self::ALL.get(usize::from(code)).copied()
+            }
+
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where a call came in.
+    Door {
+        McpHttp = "mcp_http",
+        McpStdio = "mcp_stdio",
+        McpSse = "mcp_sse",
+        Rest = "rest",
+        Cli = "cli",
+        Bridge = "bridge",
+        /// One of Mainstay's own tools called it.
+        Own = "own",
+    }
+}
+
+words! {
+    /// How far a call got.
+    State {
+        /// The server cannot have seen it.
+        NotSent = "not_sent",
+        /// It may have run.
+        Sent = "sent",
+        Answered = "answered",
+    }
+}
+
+words! {
+    /// How a call ended.
+    Status {
+        /// It has not ended yet.
+        Open = "open",
+        Ok = "ok",
+        /// It failed, or its result says `isError` (K3, L7).
+        Error = "error",
+        Timeout = "timeout",
+        Cancelled = "cancelled",
+        /// It was sent, and nobody knows whether it ran.
+        Unknown = "unknown",
+    }
+}
+
+/// Who called, and through which door. One for as long as a session lasts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub door: Door,
+    pub profile: Option<String>,
+    /// As the client declared itself.
+    pub client: Option<ClientInfo>,
+    /// The name of the token with which it came.
+    pub principal: Option<String>,
+    pub session: Option<String>,
+}
+
+impl Origin {
+    /// Of a caller that says nothing of itself.
+    pub const fn of(door: Door) -> Self {
+        Self {
+            door,
+            profile: None,
+            client: None,
+            principal: None,
+            session: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClientInfo {
+    pub name: String,
+    pub version: String,
+}
+
+/// What was called.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    pub server: ServerName,
+    /// `tools/call`, `resources/read`, `prompts/get`, …
+    pub method: Cow<'static, str>,
+    /// The server's own name of the tool or prompt, or the resource's URI.
+    pub tool: Arc<str>,
+}
+
+impl Target {
+    /// `server/tool` (L2).
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.server, self.tool)
+    }
+}
+
+/// The number of a record: it grows with time, and is never given twice in one journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordId(pub i64);
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl FromStr for RecordId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+/// One call, as it was recorded (L7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub id: RecordId,
+    pub origin: Origin,
+    pub target: Target,
+    /// How often it was tried; a call is tried again only where it was not sent, or only reads.
+    pub attempts: u32,
+    pub arguments: Option<Payload>,
+    pub result: Option<Payload>,
+    /// In microseconds.
+    pub started_at: SystemTime,
+    /// How long it waited for the server to be there; to the microsecond, as all of these.
+    pub queue: Duration,
+    /// How long the server had it.
+    pub upstream: Duration,
+    /// From its arrival to its end; `None` while it is open.
+    pub duration: Option<Duration>,
+    pub state: State,
+    pub status: Status,
+    pub error: Option<RecordError>,
+    pub trace: Option<TraceId>,
+}
+
+/// Arguments or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// Of what is stored, and so after redaction. `None` where nothing is kept of payloads.
+    pub cid: Option<Cid>,
+    /// In bytes, as it was sent.
+    pub size: u64,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordError {
+    /// [`crate::failure::FailureKind::code`], or `tool_error` where the server's own result says so.
+    pub kind: Cow<'static, str>,
+    pub text: String,
+}
+
+/// The trace that a call belongs to (W3C Trace Context).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TraceId(pub [u8; 16]);
+
+impl TraceId {
+    /// From `_meta.traceparent`: `00-TRACE-SPAN-FLAGS`. Later versions may add fields behind these.
+    pub fn of_traceparent(text: &str) -> Option<Self> {
+        let mut fields = text.split('-');
+        let version = fields.next().filter(|version| version.len() == 2)?;
+        let trace = fields.next().filter(|trace| trace.len() == 32)?;
+        if version == "ff" || !trace.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let trace = u128::from_str_radix(trace, 16).ok()?;
+        (trace != 0).then(|| Self(trace.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// Multicodec codes: the content is the bytes themselves, hashed by SHA2-256.
+const RAW: u64 = 0x55;
+const SHA2_256: u64 = 0x12;
+
+/// A content identifier: `CIDv1`, raw, sha2-256, written in base32. Held as the digest alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cid([u8; 32]);
+
+impl Cid {
+    pub fn of(content: &[u8]) -> Self {
+        Self(Sha256::digest(content).into())
+    }
+
+    pub const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    pub const fn digest(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Cid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hash = Multihash::<32>::wrap(SHA2_256, &self.0).map_err(|_| fmt::Error)?;
+        CidGeneric::new_v1(RAW, hash).fmt(f)
+    }
+}
+
+impl Serialize for Cid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Why a text names no object of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCid {
+    #[error("not a CID")]
+    Malformed,
+    #[error("a CID of another kind; ours are version 1, raw, sha2-256")]
+    Foreign,
+}
+
+impl FromStr for Cid {
+    type Err = InvalidCid;
+
+    /// Any base that CIDs come in is understood.
+    fn from_str(text: &str) -> Result<Self, InvalidCid> {
+        let cid = CidGeneric::<64>::try_from(text).map_err(|_| InvalidCid::Malformed)?;
+        let ours = cid.version() == Version::V1 && cid.codec() == RAW;
+        let hash = cid.hash();
+        if !ours || hash.code() != SHA2_256 {
+            return Err(InvalidCid::Foreign);
+        }
+        let digest = hash.digest().try_into().map_err(|_| InvalidCid::Foreign)?;
+        Ok(Self(digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cid::multibase::Base;
+
+    use super::*;
+
+    /// The identifiers that IPFS tools give the same bytes (`ipfs add --cid-version 1 --raw-leaves`).
+    #[test]
+    fn cids_are_those_of_other_tools() {
+        for (content, expected) in [
+            (
+                "",
+                "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku",
+            ),
+            (
+                "hello",
+                "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq",
+            ),
+        ] {
+            let cid = Cid::of(content.as_bytes());
+            assert_eq!(cid.to_string(), expected);
+            assert_eq!(expected.parse(), Ok(cid));
+        }
+    }
+
+    #[test]
+    fn other_cids_are_told_from_no_cids() {
+        let dag = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
+        assert_eq!(dag.parse::<Cid>(), Err(InvalidCid::Foreign));
+        assert_eq!("hello".parse::<Cid>(), Err(InvalidCid::Malformed));
+        assert_eq!("".parse::<Cid>(), Err(InvalidCid::Malformed));
+        let same = CidGeneric::<64>::try_from(Cid::of(b"x").to_string()).expect("a CID");
+        let base58 = same.to_string_of_base(Base::Base58Btc).expect("base58");
+        assert_eq!(base58.parse(), Ok(Cid::of(b"x")));
+    }
+
+    #[test]
+    fn words_and_numbers_lead_back() {
+        for status in Status::ALL {
+            assert_eq!(Status::from_code(status.code()), Some(*status));
+            assert_eq!(Status::parse(status.as_str()), Some(*status));
+        }
+        assert_eq!(Status::from_code(200), None);
+        assert_eq!(Door::parse("window"), None);
+        // Stored in databases: these never change.
+        assert_eq!((Status::Open.code(), Status::Unknown.code()), (0, 5));
+        assert_eq!((State::NotSent.code(), State::Answered.code()), (0, 2));
+        assert_eq!((Door::McpHttp.code(), Door::Own.code()), (0, 6));
+    }
+
+    #[test]
+    fn traces_are_read_from_their_header() {
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        let parse = |text: String| TraceId::of_traceparent(&text).map(|trace| trace.to_string());
+        let known = Some(trace.to_owned());
+        assert_eq!(parse(format!("00-{trace}-b7ad6b7169203331-01")), known);
+        assert_eq!(parse(format!("01-{trace}-b7ad6b7169203331-01-x")), known);
+        assert_eq!(parse(format!("ff-{trace}-b7ad6b7169203331-01")), None);
+        assert_eq!(
+            parse(format!("00-{}-b7ad6b7169203331-01", "0".repeat(32))),
+            None
+        );
+        assert_eq!(
+            parse(format!("00-+{}-b7ad6b7169203331-01", &trace[1..])),
+            None
+        );
+        assert_eq!(parse("00-abc-1-01".to_owned()), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! The hot half: what a call leaves behind for its record. No hashing, no encoding, no waiting, and
+//! nobody is woken for a single record in relaxed mode.
+
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytestring::ByteString;
+use mainstay_core::record::{Origin, RecordError, State, Status, Target, TraceId};
+use tokio::sync::oneshot;
+
+use super::queue::Queue;
+
+/// What is known of a call when it comes.
+#[derive(Debug)]
+pub struct Begun {
+    pub origin: Arc<Origin>,
+    pub target: Target,
+    /// The text of `arguments`, or of `params` where the method has none.
+    pub arguments: Option<ByteString>,
+    pub trace: Option<TraceId>,
+}
+
+/// What is known when it has ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub outcome: Outcome,
+    pub attempts: u32,
+    /// How long it waited for a session.
+    pub queue: Duration,
+    /// How long the server had it.
+    pub upstream: Duration,
+}
+
+#[derive(Debug)]
+pub enum Outcome {
+    /// The server gave a result, or an error of its own.
+    Answered {
+        result: Option<ByteString>,
+        /// What it said was wrong: its JSON-RPC error, or the text of a result with `isError`.
+        error: Option<RecordError>,
+    },
+    /// It did not; the state says how far the call got.
+    Failed { status: Status, error: RecordError },
+}
+
+/// The record of a call could not be written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the call could not be put on record")]
+pub struct NotWritten(#[source] pub(super) Option<Arc<dyn std::error::Error + Send + Sync>>);
+
+/// A call on its way into the journal. Dropped before it is finished, it was cancelled in the state
+/// that it had reached.
+#[derive(Debug)]
+pub struct Entry(Option<Arc<Call>>);
+
+impl Entry {
+    pub(super) fn new(call: Option<Arc<Call>>) -> Self {
+        Self(call)
+    }
+
+    /// Of a call that is not recorded.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    /// In strict mode, resolves when it is on the disk that this call is about to be sent; in relaxed
+    /// mode at once.
+    pub fn intent(&self) -> Acknowledged {
+        match &self.0 {
+            Some(call) if call.queue.is_strict() => {
+                let waiting = call.ask();
+                call.queue.ask();
+                waiting
+            }
+            _ => Acknowledged::READY,
+        }
+    }
+
+    /// How far the call got: a first byte left, or, where the attempt is to be made again, none did.
+    pub fn reached(&self, state: State) {
+        if let Some(call) = &self.0 {
+            call.state.store(state.code(), Ordering::Relaxed);
+        }
+    }
+
+    /// The call has ended: that is on record, whether or not the result is awaited. In strict mode it
+    /// resolves when it is on the disk, too.
+    pub fn finish(mut self, finished: Finished) -> Acknowledged {
+        match self.0.take() {
+            Some(call) => call.end(Some(finished)),
+            None => Acknowledged::READY,
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            drop(call.end(None));
+        }
+    }
+}
+
+/// Resolves when something is on the disk, where somebody waits for that.
+#[derive(Debug)]
+#[must_use = "in strict mode nothing is sure before this resolves"]
+pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
+
+impl Acknowledged {
+    const READY: Self = Self(None);
+
+    pub(super) fn channel() -> (Waiter, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self(Some(receiver)))
+    }
+}
+
+impl Future for Acknowledged {
+    type Output = Result<(), NotWritten>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            None => Poll::Ready(Ok(())),
+            // Dropped unanswered: the journal has been closed.
+            Some(receiver) => Pin::new(receiver)
+                .poll(context)
+                .map(|answer| answer.unwrap_or(Err(NotWritten(None)))),
+        }
+    }
+}
+
+pub(super) type Waiter = oneshot::Sender<Result<(), NotWritten>>;
+
+/// What a call shares with the thread that writes.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub origin: Arc<Origin>,
+    pub target: Target,
+    pub trace: Option<TraceId>,
+    pub arguments_size: usize,
+    pub started_at: SystemTime,
+    pub since: Instant,
+    state: AtomicU8,
+    /// There is something to write at once: it has ended, or somebody waits.
+    due: AtomicBool,
+    rest: Mutex<Rest>,
+    queue: Arc<Queue>,
+}
+
+/// What is handed over, each thing once.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    pub arguments: Option<ByteString>,
+    pub ending: Option<Ending>,
+    pub waiters: Vec<Waiter>,
+    /// Nobody will write any more.
+    closed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// `None` if it was dropped.
+    pub finished: Option<Finished>,
+    pub result_size: Option<usize>,
+    pub duration: Duration,
+}
+
+impl Call {
+    /// `None` if too many wait to be written.
+    pub fn begin(begun: Begun, queue: &Arc<Queue>) -> Option<Arc<Self>> {
+        if !queue.admit() {
+            return None;
+        }
+        let Begun {
+            origin,
+            target,
+            arguments,
+            trace,
+        } = begun;
+        let call = Arc::new(Self {
+            origin,
+            target,
+            trace,
+            arguments_size: arguments.as_ref().map_or(0, |text| text.len()),
+            started_at: SystemTime::now(),
+            since: Instant::now(),
+            state: AtomicU8::new(State::NotSent.code()),
+            due: AtomicBool::new(false),
+            rest: Mutex::new(Rest {
+                arguments: arguments.filter(|text| queue.hold(text.len())),
+                ..Rest::default()
+            }),
+            queue: Arc::clone(queue),
+        });
+        queue.push(Arc::clone(&call));
+        Some(call)
+    }
+
+    pub fn state(&self) -> State {
+        State::from_code(self.state.load(Ordering::Relaxed)).unwrap_or(State::Sent)
+    }
+
+    /// Whether there is something to write since this was last asked.
+    pub fn take_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed) && self.due.swap(false, Ordering::Acquire)
+    }
+
+    pub fn take(&self) -> Rest {
+        let mut rest = self.rest();
+        let closed = rest.closed;
+        mem::replace(
+            &mut *rest,
+            Rest {
+                closed,
+                ..Rest::default()
+            },
+        )
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        // Held to move a few members in or out.
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever waits from now on hears at once that it is in vain.
+    pub fn close(&self) {
+        self.rest().closed = true;
+    }
+
+    fn ask(&self) -> Acknowledged {
+        let (waiter, waiting) = Acknowledged::channel();
+        let mut rest = self.rest();
+        if !rest.closed {
+            rest.waiters.push(waiter);
+            self.due.store(true, Ordering::Release);
+        }
+        waiting
+    }
+
+    fn end(self: Arc<Self>, mut finished: Option<Finished>) -> Acknowledged {
+        let mut result_size = None;
+        if let Some(Finished { outcome, .. }) = &mut finished
+            && let Outcome::Answered { result, .. } = outcome
+        {
+            self.state.store(State::Answered.code(), Ordering::Relaxed);
+            result_size = result.as_ref().map(|text| text.len());
+            *result = result.take().filter(|text| self.queue.hold(text.len()));
+        }
+        let strict = self.queue.is_strict();
+        let waited_for = strict && finished.is_some();
+        self.rest().ending = Some(Ending {
+            finished,
+            result_size,
+            duration: self.since.elapsed(),
+        });
+        if !waited_for {
+            self.due.store(true, Ordering::Release);
+            return Acknowledged::READY;
+        }
+        let waiting = self.ask();
+        self.queue.ask();
+        waiting
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.queue.leave();
+    }
+}

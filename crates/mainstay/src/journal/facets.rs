@@ -1,0 +1,221 @@
+//! What calls are filtered and counted by, in chunks of a few bytes per call: a filter over a million
+//! of them reads 17 MB from end to end, whatever it asks for. An index for each would cost every
+//! call more than the rest of its record, and answer one question each.
+//!
+//! A chunk is written when it is complete. The last one is held by the writer, and shown to readers
+//! with every commit.
+
+use std::collections::BTreeMap;
+
+use mainstay_core::record::Status;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::JournalError;
+
+/// Calls in a chunk: large enough that the chunks of a million calls are read in milliseconds, small
+/// enough that one can be written again when a call of it ends late.
+pub const CHUNK: i64 = 2048;
+
+/// The bytes of a call: its start, target, origin and status.
+const ROW: usize = 8 + 4 + 4 + 1;
+/// The status of a number that no call has.
+const VOID: u8 = u8::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facet {
+    pub started_at: i64,
+    pub target: u32,
+    pub origin: u32,
+    pub status: u8,
+}
+
+impl Facet {
+    const NONE: Self = Self {
+        started_at: 0,
+        target: 0,
+        origin: 0,
+        status: VOID,
+    };
+
+    pub fn is_call(&self) -> bool {
+        self.status != VOID
+    }
+
+    fn encode(&self) -> [u8; ROW] {
+        let mut row = [0; ROW];
+        row[..8].copy_from_slice(&self.started_at.to_le_bytes());
+        row[8..12].copy_from_slice(&self.target.to_le_bytes());
+        row[12..16].copy_from_slice(&self.origin.to_le_bytes());
+        row[16] = self.status;
+        row
+    }
+
+    fn decode(row: &[u8; ROW]) -> Self {
+        let (started_at, rest) = row.split_first_chunk().expect("17 bytes");
+        let (target, rest) = rest.split_first_chunk().expect("9 more");
+        let (origin, rest) = rest.split_first_chunk().expect("5 more");
+        Self {
+            started_at: i64::from_le_bytes(*started_at),
+            target: u32::from_le_bytes(*target),
+            origin: u32::from_le_bytes(*origin),
+            status: rest[0],
+        }
+    }
+}
+
+/// The chunk that is not complete, and what is to change in those that are.
+#[derive(Clone, Debug, Default)]
+pub struct Facets {
+    pub last: Chunk,
+    late: BTreeMap<i64, u8>,
+}
+
+/// Calls from `first` on.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    pub first: i64,
+    pub rows: Vec<Facet>,
+}
+
+impl Facets {
+    /// Those of a journal in which `next` is the number of the next call.
+    pub fn load(connection: &Connection, next: i64) -> rusqlite::Result<Self> {
+        let mut facets = Self {
+            last: Chunk::starting(next - next % CHUNK),
+            late: BTreeMap::new(),
+        };
+        let mut calls = connection.prepare(
+            "SELECT id, started_at, target, origin, status FROM calls WHERE id >= ? ORDER BY id",
+        )?;
+        let mut calls = calls.query([facets.last.first])?;
+        while let Some(row) = calls.next()? {
+            let facet = Facet {
+                started_at: row.get(1)?,
+                target: row.get(2)?,
+                origin: row.get(3)?,
+                status: row.get(4)?,
+            };
+            facets.last.put(row.get(0)?, facet);
+        }
+        Ok(facets)
+    }
+
+    /// Enters a call, which is the next.
+    pub fn push(&mut self, connection: &Connection, id: i64, facet: Facet) -> rusqlite::Result<()> {
+        if id >= self.last.first + CHUNK {
+            self.last.write(connection)?;
+            self.last = Chunk::starting(id - id % CHUNK);
+        }
+        self.last.put(id, facet);
+        Ok(())
+    }
+
+    pub fn change(&mut self, id: i64, status: Status) {
+        match usize::try_from(id - self.last.first) {
+            Ok(index) => self.last.rows[index].status = status.code(),
+            Err(_) => {
+                self.late.insert(id, status.code());
+            }
+        }
+    }
+
+    /// Writes what has changed in chunks that were complete.
+    pub fn settle(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut late = std::mem::take(&mut self.late);
+        while let Some((&id, _)) = late.first_key_value() {
+            let chunk = id / CHUNK;
+            let rest = late.split_off(&((chunk + 1) * CHUNK));
+            if let Some(mut rows) = rows(connection, chunk)? {
+                for (id, status) in late {
+                    rows[(id % CHUNK) as usize * ROW + ROW - 1] = status;
+                }
+                connection
+                    .prepare_cached("UPDATE facets SET rows = ? WHERE chunk = ?")?
+                    .execute(params![rows, chunk])?;
+            }
+            late = rest;
+        }
+        Ok(())
+    }
+}
+
+fn rows(connection: &Connection, chunk: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    connection
+        .prepare_cached("SELECT rows FROM facets WHERE chunk = ?")?
+        .query_row([chunk], |row| row.get(0))
+        .optional()
+}
+
+impl Chunk {
+    fn starting(first: i64) -> Self {
+        Self {
+            first,
+            rows: Vec::with_capacity(CHUNK as usize),
+        }
+    }
+
+    /// Numbers that are left out belong to no call.
+    fn put(&mut self, id: i64, facet: Facet) {
+        self.rows.resize((id - self.first) as usize, Facet::NONE);
+        self.rows.push(facet);
+    }
+
+    fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let times = || {
+            let calls = self.rows.iter().filter(|row| row.is_call());
+            calls.map(|row| row.started_at)
+        };
+        let (Some(since), Some(until)) = (times().min(), times().max()) else {
+            return Ok(());
+        };
+        let mut rows = Vec::with_capacity(CHUNK as usize * ROW);
+        for index in 0..CHUNK as usize {
+            let row = self.rows.get(index).unwrap_or(&Facet::NONE);
+            rows.extend_from_slice(&row.encode());
+        }
+        connection
+            .prepare_cached("INSERT INTO facets (chunk, since, until, rows) VALUES (?, ?, ?, ?)")?
+            .execute(params![self.first / CHUNK, since, until, rows])?;
+        Ok(())
+    }
+}
+
+/// Tells `see` of the calls from the newest to the oldest, those aside that started outside
+/// `since..=until`. `last` is the chunk that was not complete when the connection's view began, or
+/// before.
+pub fn scan(
+    connection: &Connection,
+    last: &Chunk,
+    since: i64,
+    until: i64,
+    mut see: impl FnMut(i64, &Facet),
+) -> Result<(), JournalError> {
+    let mut see = |id, facet: &Facet| {
+        if facet.is_call() && facet.started_at >= since && facet.started_at <= until {
+            see(id, facet);
+        }
+    };
+    let mut chunks = connection.prepare_cached(
+        "SELECT chunk, rows FROM facets WHERE until >= ? AND since <= ? ORDER BY chunk DESC",
+    )?;
+    let complete = "SELECT max(chunk) FROM facets";
+    let complete: Option<i64> = connection.query_row(complete, [], |row| row.get(0))?;
+    if complete.is_none_or(|complete| last.first / CHUNK > complete) {
+        for (index, facet) in last.rows.iter().enumerate().rev() {
+            see(last.first + index as i64, facet);
+        }
+    }
+    let mut chunks = chunks.query([since, until])?;
+    while let Some(row) = chunks.next()? {
+        let first = row.get::<_, i64>(0)? * CHUNK;
+        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (rows, rest) = bytes.as_chunks::<ROW>();
+        if rows.len() != CHUNK as usize || !rest.is_empty() {
+            return Err(JournalError::Corrupt("a chunk of another size"));
+        }
+        for (index, row) in rows.iter().enumerate().rev() {
+            see(first + index as i64, &Facet::decode(row));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Latencies on a logarithmic scale: eight steps to each doubling, so that a percentile is told to
+//! within 6 %. A few dozen bytes where they are stored, and any number of them can be added up.
+
+use std::collections::BTreeMap;
+
+/// Steps to a doubling, as a power of two.
+const STEP_BITS: u32 = 3;
+const STEPS: u64 = 1 << STEP_BITS;
+
+/// How many microseconds calls took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram(BTreeMap<u16, u64>);
+
+impl Histogram {
+    pub fn add(&mut self, micros: u64) {
+        *self.0.entry(step(micros)).or_default() += 1;
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (step, count) in &other.0 {
+            *self.0.entry(*step).or_default() += count;
+        }
+    }
+
+    /// What so many percent of the calls stayed within, in microseconds; 0 if there were none.
+    pub fn percentile(&self, percent: u64) -> u64 {
+        let total: u64 = self.0.values().sum();
+        let rank = (total * percent).div_ceil(100).max(1);
+        let mut seen = 0;
+        for (step, count) in &self.0 {
+            seen += count;
+            if seen >= rank {
+                return middle(*step);
+            }
+        }
+        0
+    }
+
+    /// Pairs of numbers: how many steps on, and how many calls; each in groups of seven bits, the
+    /// last first.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.0.len() * 3);
+        let mut before = 0;
+        for (step, count) in &self.0 {
+            put(&mut bytes, u64::from(*step - before));
+            put(&mut bytes, *count);
+            before = *step;
+        }
+        bytes
+    }
+
+    /// `None` for what [`Self::encode`] never wrote.
+    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut steps = BTreeMap::new();
+        let mut step = 0_u16;
+        while !bytes.is_empty() {
+            step = step.checked_add(u16::try_from(take(&mut bytes)?).ok()?)?;
+            steps.insert(step, take(&mut bytes)?);
+        }
+        Some(Self(steps))
+    }
+}
+
+/// Below eight each microsecond has a step of its own.
+fn step(micros: u64) -> u16 {
+    let octave = (micros | 1).ilog2().saturating_sub(STEP_BITS);
+    (u64::from(octave) * STEPS + (micros >> octave)) as u16
+}
+
+fn middle(step: u16) -> u64 {
+    let step = u64::from(step);
+    let octave = (step / STEPS).saturating_sub(1);
+    let lowest = (step - octave * STEPS) << octave;
+    lowest + (1 << octave) / 2
+}
+
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_step_is_within_a_sixteenth(micros in 0..1_u64 << 50) {
+            let told = middle(step(micros));
+            prop_assert!(told.abs_diff(micros) * 16 <= micros.max(1), "{} {}", micros, told);
+        }
+
+        #[test]
+        fn steps_grow(micros in 0..1_u64 << 50) {
+            prop_assert!(step(micros) <= step(micros + 1));
+            prop_assert!(step(micros + 1) - step(micros) <= 1);
+        }
+
+        #[test]
+        fn what_is_written_is_read(times in proptest::collection::vec(0..1_u64 << 40, 0..200)) {
+            let mut histogram = Histogram::default();
+            times.iter().for_each(|time| histogram.add(*time));
+            prop_assert_eq!(Histogram::decode(&histogram.encode()), Some(histogram));
+        }
+
+        #[test]
+        fn nonsense_is_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..50)) {
+            let _ = Histogram::decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn percentiles_of_a_known_list() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.percentile(50), 0);
+        (1..=1000).for_each(|micros| histogram.add(micros));
+        let close = |told: u64, exact: u64| told.abs_diff(exact) * 16 <= exact;
+        assert!(close(histogram.percentile(50), 500));
+        assert!(close(histogram.percentile(99), 990));
+        let mut twice = histogram.clone();
+        twice.merge(&histogram);
+        assert_eq!(twice.percentile(95), histogram.percentile(95));
+    }
+}

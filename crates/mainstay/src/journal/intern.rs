@@ -1,0 +1,125 @@
+//! Short numbers for what records have in common: who called, and what was called.
+
+use std::{collections::HashMap, hash::Hash};
+
+use mainstay_core::{
+    ids::ServerName,
+    record::{ClientInfo, Door, Origin, Target},
+};
+use rusqlite::{Connection, Row, params};
+
+use super::JournalError;
+
+/// Values whose numbers are held. Beyond that all are forgotten, and get new ones when they come
+/// again: a row too many costs less than a lookup for every call.
+const MAX_KNOWN: usize = 16 * 1024;
+
+/// The numbers of values of one kind.
+#[derive(Debug)]
+pub struct Interner<T> {
+    known: HashMap<T, u32, foldhash::fast::RandomState>,
+    next: u32,
+}
+
+/// What has a table of its own.
+pub trait Interned: Clone + Eq + Hash {
+    const TABLE: &str;
+    fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()>;
+}
+
+impl<T: Interned> Interner<T> {
+    /// Values of earlier runs get new numbers when they come again.
+    pub fn load(connection: &Connection) -> rusqlite::Result<Self> {
+        let newest = format!("SELECT coalesce(max(id), 0) FROM {}", T::TABLE);
+        let newest: u32 = connection.query_row(&newest, [], |row| row.get(0))?;
+        Ok(Self {
+            known: HashMap::default(),
+            next: newest + 1,
+        })
+    }
+
+    pub fn id(&mut self, connection: &Connection, value: &T) -> rusqlite::Result<u32> {
+        if let Some(id) = self.known.get(value) {
+            return Ok(*id);
+        }
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
+        let id = self.next;
+        value.insert(connection, id)?;
+        self.next += 1;
+        self.known.insert(value.clone(), id);
+        Ok(id)
+    }
+
+    /// Forgets the numbers, so that rows can be removed which nothing names.
+    pub fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
+impl Interned for Origin {
+    const TABLE: &str = "origins";
+
+    fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()> {
+        let Self {
+            door,
+            profile,
+            client,
+            principal,
+            session,
+        } = self;
+        let (name, version) = client.as_ref().map(|c| (&c.name, &c.version)).unzip();
+        connection
+            .prepare_cached("INSERT INTO origins VALUES (?, ?, ?, ?, ?, ?, ?)")?
+            .execute(params![
+                id,
+                door.code(),
+                profile,
+                name,
+                version,
+                principal,
+                session
+            ])?;
+        Ok(())
+    }
+}
+
+/// An origin in the columns from `at` on, its number left out.
+pub fn origin(row: &Row<'_>, at: usize) -> Result<Origin, JournalError> {
+    let name: Option<String> = row.get(at + 2)?;
+    let version: Option<String> = row.get(at + 3)?;
+    let door = Door::from_code(row.get(at)?).ok_or(JournalError::Corrupt("an unknown door"))?;
+    Ok(Origin {
+        door,
+        profile: row.get(at + 1)?,
+        client: name
+            .zip(version)
+            .map(|(name, version)| ClientInfo { name, version }),
+        principal: row.get(at + 4)?,
+        session: row.get(at + 5)?,
+    })
+}
+
+impl Interned for Target {
+    const TABLE: &str = "targets";
+
+    fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()> {
+        connection
+            .prepare_cached("INSERT INTO targets VALUES (?, ?, ?, ?)")?
+            .execute(params![id, self.server.as_str(), self.method, self.tool])?;
+        Ok(())
+    }
+}
+
+/// A target in the columns from `at` on, its number left out.
+pub fn target(row: &Row<'_>, at: usize) -> Result<Target, JournalError> {
+    let server: String = row.get(at)?;
+    let method: String = row.get(at + 1)?;
+    let tool: String = row.get(at + 2)?;
+    Ok(Target {
+        server: ServerName::new(&server).map_err(|_| JournalError::Corrupt("no server's name"))?,
+        method: method.into(),
+        tool: tool.into(),
+    })
+}

@@ -1,0 +1,181 @@
+//! The journal: one record per call, and the arguments and results by their content (section L,
+//! design section 10).
+//!
+//! A call leaves what is to be recorded in memory that it shares with the journal, and goes on. One
+//! thread looks every few milliseconds at what has gathered, hashes it, and commits it in one
+//! transaction. Whoever reads has a connection of its own, and neither waits for the other.
+//!
+//! Everything is written at the end of something, for that is what SQLite does for next to nothing:
+//! calls and objects are numbered as they come, and what would be an index at random places is
+//! written in sorted runs: by which content an object is found ([`objects`]), and what a call is
+//! filtered and counted by ([`facets`]).
+
+mod counters;
+mod entry;
+mod facets;
+mod files;
+mod histogram;
+mod intern;
+mod objects;
+mod queue;
+mod read;
+mod redact;
+mod retention;
+mod rollup;
+mod schema;
+mod statistics;
+mod store;
+#[cfg(test)]
+mod tests;
+mod time;
+mod writer;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mainstay_core::{
+    config,
+    record::{Cid, Record, RecordId},
+};
+
+pub use self::{
+    counters::Counters,
+    entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
+    read::{Filter, Page},
+    statistics::{Bucket, Range, Series},
+};
+use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
+
+/// Why the journal cannot be opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("cannot use {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("cannot use the journal's database")]
+    Database(#[from] rusqlite::Error),
+    #[error(
+        "{} is of version {found}, and this Mainstay knows {known} at most: \
+         use a newer Mainstay, or move the file away",
+        path.display()
+    )]
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("a pattern of `journal.redact` is no regular expression")]
+    Pattern(#[from] regex::Error),
+    #[error("the journal holds no object {0}")]
+    NoSuchObject(Cid),
+    #[error("of the object {0} only its identifier is kept")]
+    NotKept(Cid),
+    #[error("the object {0} is damaged: what is stored has another hash")]
+    Damaged(Cid),
+    #[error("the journal's database holds {0}, which was never written")]
+    Corrupt(&'static str),
+    #[error("reading the journal failed")]
+    Join(#[from] tokio::task::JoinError),
+}
+
+/// The record of every call. Ends with [`Journal::close`].
+#[derive(Debug)]
+pub struct Journal {
+    queue: Arc<Queue>,
+    writer: Writer,
+    readers: Arc<Readers>,
+}
+
+impl Journal {
+    /// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
+    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
+    pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
+        let store = Store::open(state, settings)?;
+        let queue = Arc::new(Queue::new(settings.durability));
+        let readers = Arc::new(Readers::new(state, Arc::clone(&store.published)));
+        let writer = Writer::start(state, store, Arc::clone(&queue))?;
+        Ok(Self {
+            queue,
+            writer,
+            readers,
+        })
+    }
+
+    /// The same, where the settings want one.
+    pub fn wanted(
+        state: &Path,
+        settings: &config::Journal,
+    ) -> Result<Option<Arc<Self>>, JournalError> {
+        let open = || Self::open(state, settings).map(Arc::new);
+        settings.enabled.then(open).transpose()
+    }
+
+    /// A call has come. In strict mode its [`Entry::intent`] is to be awaited before it is sent.
+    pub fn begin(&self, begun: Begun) -> Entry {
+        Entry::new(Call::begin(begun, &self.queue))
+    }
+
+    /// What was recorded and what was dropped since the start.
+    pub fn counters(&self) -> Counters {
+        self.queue.tally.counters()
+    }
+
+    /// Waits until what has happened so far can be read.
+    pub async fn flush(&self) -> Result<(), NotWritten> {
+        self.queue.flush().await
+    }
+
+    /// Writes what is left, and joins the thread. What is recorded from then on is lost.
+    pub async fn close(&self) {
+        self.queue.stop();
+        self.writer.join().await;
+    }
+
+    /// The newest records that the filter lets through.
+    pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
+        self.read(move |reader| reader.records(&filter, limit))
+            .await
+    }
+
+    pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
+        self.read(move |reader| reader.record(id)).await
+    }
+
+    /// An object's bytes, checked against its identifier.
+    pub async fn object(&self, cid: Cid) -> Result<Vec<u8>, JournalError> {
+        self.read(move |reader| reader.object(cid)).await
+    }
+
+    /// So many of its bytes from `offset` on, and its size. The whole is checked, and never held.
+    pub async fn object_slice(
+        &self,
+        cid: Cid,
+        offset: u64,
+        length: usize,
+    ) -> Result<(Vec<u8>, u64), JournalError> {
+        self.read(move |reader| reader.object_slice(cid, offset, length))
+            .await
+    }
+
+    /// Calls, errors, latencies and bytes by server and tool, over time.
+    pub async fn statistics(&self, range: Range) -> Result<Vec<Series>, JournalError> {
+        self.read(move |reader| reader.statistics(&range)).await
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut read::Reader) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let readers = Arc::clone(&self.readers);
+        tokio::task::spawn_blocking(move || readers.with(ask)).await?
+    }
+}
+
+impl Drop for Journal {
+    /// Where nobody closed it, the thread ends by itself.
+    fn drop(&mut self) {
+        self.queue.stop();
+    }
+}

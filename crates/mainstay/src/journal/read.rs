@@ -1,0 +1,352 @@
+//! Reading: connections of their own, each a view of what was committed when its question began.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use mainstay_core::record::{
+    Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, types::Value};
+
+use super::{
+    JournalError,
+    facets::{self, Chunk, Facet},
+    files::Files,
+    intern::{origin, target},
+    objects::{Place, prefix},
+    retention::first_call,
+    schema,
+    time::{duration, micros, time},
+};
+
+/// Connections that are kept open for the next question.
+const MAX_KEPT: usize = 4;
+
+/// What records are asked for; nothing asks for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub server: Option<String>,
+    /// The server's own name of a tool or prompt, a URI, or `server/tool`.
+    pub tool: Option<String>,
+    pub status: Option<Status>,
+    pub door: Option<Door>,
+    /// The name of a client, as it declared itself.
+    pub client: Option<String>,
+    pub session: Option<String>,
+    /// When the call started; both included.
+    pub since: Option<SystemTime>,
+    pub until: Option<SystemTime>,
+    /// A part of `server/tool`; ASCII letters match in either case.
+    pub text: Option<String>,
+    /// Only what was recorded before this one: [`Page::next`] of the page before.
+    pub before: Option<RecordId>,
+}
+
+/// Records, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub calls: Vec<Record>,
+    /// How many the filter lets through, wherever the page begins.
+    pub total_count: u64,
+    /// Whether older ones were left out.
+    pub truncated: bool,
+    /// Where the next page begins.
+    pub next: Option<RecordId>,
+}
+
+/// The connections that are not in use.
+#[derive(Debug)]
+pub struct Readers {
+    state: PathBuf,
+    published: Arc<Mutex<Chunk>>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub fn new(state: &Path, published: Arc<Mutex<Chunk>>) -> Self {
+        Self {
+            state: state.to_owned(),
+            published,
+            idle: Mutex::default(),
+        }
+    }
+
+    pub fn with<T>(
+        &self,
+        ask: impl FnOnce(&mut Reader) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        // Both are held to take something, and to put it back.
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // First: what is committed later is left out, and nothing that was committed is.
+        let last = {
+            let published = self.published.lock();
+            published.unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        let kept = idle().pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => schema::open_to_read(&self.state)?,
+        };
+        connection.execute_batch("BEGIN")?;
+        let mut reader = Reader {
+            connection,
+            files: Files::new(&self.state),
+            last,
+        };
+        let answer = ask(&mut reader);
+        let Reader { connection, .. } = reader;
+        connection.execute_batch("COMMIT")?;
+        let mut idle = idle();
+        if idle.len() < MAX_KEPT {
+            idle.push(connection);
+        }
+        answer
+    }
+}
+
+/// One question's view.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) connection: Connection,
+    files: Files,
+    last: Chunk,
+}
+
+const RECORDS: &str = "
+    SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
+           c.arguments_size, a.digest, c.result_size, r.digest, c.error_kind, c.error, c.trace,
+           t.server, t.method, t.tool,
+           o.door, o.profile, o.client, o.version, o.principal, o.session
+    FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
+         LEFT JOIN objects a ON a.id = c.arguments LEFT JOIN objects r ON r.id = c.result
+    WHERE c.id = ?";
+
+impl Reader {
+    /// The newest records that the filter lets through.
+    pub fn records(&self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
+        let targets = self.targets(filter)?;
+        let origins = self.origins(filter)?;
+        let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
+        let before = filter.before.map_or(i64::MAX, |id| id.0);
+        let status = filter.status.map(Status::code);
+        let lets_through = |id: i64, facet: &Facet| {
+            id >= first
+                && status.is_none_or(|status| facet.status == status)
+                && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
+                && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
+        };
+        let (mut ids, mut total_count, mut truncated) = (Vec::new(), 0, false);
+        let since = filter.since.map_or(i64::MIN, micros);
+        let until = filter.until.map_or(i64::MAX, micros);
+        facets::scan(&self.connection, &self.last, since, until, |id, facet| {
+            if !lets_through(id, facet) {
+                return;
+            }
+            total_count += 1;
+            if id < before {
+                if ids.len() < limit {
+                    ids.push(id);
+                } else {
+                    truncated = true;
+                }
+            }
+        })?;
+        let calls = ids
+            .iter()
+            .filter_map(|id| self.record(RecordId(*id)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Page {
+            next: ids.last().map(|id| RecordId(*id)).filter(|_| truncated),
+            calls,
+            total_count,
+            truncated,
+        })
+    }
+
+    pub fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
+        let mut calls = self.connection.prepare_cached(RECORDS)?;
+        let mut calls = calls.query([id.0])?;
+        calls.next()?.map(record).transpose()
+    }
+
+    /// An object's bytes, checked against its identifier.
+    pub fn object(&self, cid: Cid) -> Result<Vec<u8>, JournalError> {
+        let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
+        Ok(content)
+    }
+
+    /// See [`super::Journal::object_slice`].
+    pub fn object_slice(
+        &self,
+        cid: Cid,
+        offset: u64,
+        length: usize,
+    ) -> Result<(Vec<u8>, u64), JournalError> {
+        let id = self.find(&cid)?.ok_or(JournalError::NoSuchObject(cid))?;
+        let mut object = self
+            .connection
+            .prepare_cached("SELECT size, place, data FROM objects WHERE id = ?")?;
+        let mut object = object.query([id])?;
+        let Some(row) = object.next()? else {
+            return Err(JournalError::NoSuchObject(cid));
+        };
+        let size = row.get::<_, i64>(0)?.unsigned_abs();
+        let content = match Place::from_code(row.get(1)?)? {
+            Place::Nowhere => return Err(JournalError::NotKept(cid)),
+            Place::File => self.files.read(&cid, offset, length)?,
+            Place::Database => {
+                let data = row.get_ref(2)?.as_blob().unwrap_or_default();
+                if Cid::of(data) != cid {
+                    return Err(JournalError::Damaged(cid));
+                }
+                let from = usize::try_from(offset).map_or(data.len(), |at| at.min(data.len()));
+                let until = from.saturating_add(length).min(data.len());
+                data[from..until].to_vec()
+            }
+        };
+        Ok((content, size))
+    }
+
+    /// The number of the newest object with this content.
+    fn find(&self, cid: &Cid) -> Result<Option<i64>, JournalError> {
+        let connection = &self.connection;
+        let complete = "SELECT coalesce(max(run), -1) FROM digests";
+        let complete: i64 = connection.query_row(complete, [], |row| row.get(0))?;
+        // Those of the run that is not complete, whose digests are nowhere else.
+        let found = connection
+            .prepare_cached("SELECT max(id) FROM objects WHERE id >= ? AND digest = ?")?
+            .query_row(
+                (super::objects::first_of(complete + 1), cid.digest()),
+                |row| row.get::<_, Option<i64>>(0),
+            )?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let mut candidates = connection.prepare_cached(
+            "SELECT d.object FROM runs r CROSS JOIN digests d ON d.run = r.run - 1 AND d.prefix = ?1
+             CROSS JOIN objects o ON o.id = d.object WHERE o.digest = ?2
+             ORDER BY r.run DESC LIMIT 1",
+        )?;
+        let found = candidates
+            .query_row((prefix(cid), cid.digest()), |row| row.get(0))
+            .optional()?;
+        Ok(found)
+    }
+
+    /// `None` lets all through.
+    fn targets(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+        let contained = filter.text.as_ref().map(|text| {
+            let escaped = text
+                .replace('\\', r"\\")
+                .replace('%', r"\%")
+                .replace('_', r"\_");
+            format!("%{escaped}%")
+        });
+        let tool = filter.tool.as_ref();
+        self.ids(
+            "targets",
+            [
+                ("server = ?", filter.server.as_ref()),
+                ("? IN (tool, server || '/' || tool)", tool),
+                (
+                    r"server || '/' || tool LIKE ? ESCAPE '\'",
+                    contained.as_ref(),
+                ),
+            ],
+        )
+    }
+
+    fn origins(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+        let door = filter.door.map(|door| door.code().to_string());
+        self.ids(
+            "origins",
+            [
+                ("door = CAST(? AS INTEGER)", door.as_ref()),
+                ("client = ?", filter.client.as_ref()),
+                ("session = ?", filter.session.as_ref()),
+            ],
+        )
+    }
+
+    /// The rows of a table that meet all conditions that have a value.
+    fn ids(
+        &self,
+        table: &str,
+        conditions: [(&str, Option<&String>); 3],
+    ) -> Result<Option<Ids>, JournalError> {
+        let (conditions, values): (Vec<&str>, Vec<&String>) = conditions
+            .into_iter()
+            .filter_map(|(condition, value)| Some((condition, value?)))
+            .unzip();
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        let rows = format!("SELECT id FROM {table} WHERE {}", conditions.join(" AND "));
+        let values = values.into_iter().map(|value| Value::Text(value.clone()));
+        let mut rows = self.connection.prepare_cached(&rows)?;
+        let mut ids = Ids::default();
+        for id in rows.query_map(rusqlite::params_from_iter(values), |row| row.get(0))? {
+            ids.add(id?);
+        }
+        Ok(Some(ids))
+    }
+}
+
+/// A set of short numbers: a million questions of it take a millisecond or two.
+#[derive(Debug, Default)]
+struct Ids(Vec<u64>);
+
+impl Ids {
+    fn add(&mut self, id: u32) {
+        let word = id as usize / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (id % 64);
+    }
+
+    fn has(&self, id: u32) -> bool {
+        let word = self.0.get(id as usize / 64);
+        word.is_some_and(|word| word >> (id % 64) & 1 == 1)
+    }
+}
+
+/// One row of [`RECORDS`].
+fn record(row: &Row<'_>) -> Result<Record, JournalError> {
+    let status = Status::from_code(row.get(7)?).ok_or(JournalError::Corrupt("a status"))?;
+    let state = State::from_code(row.get(6)?).ok_or(JournalError::Corrupt("a state"))?;
+    let kind: Option<String> = row.get(12)?;
+    let text: Option<String> = row.get(13)?;
+    Ok(Record {
+        id: RecordId(row.get(0)?),
+        origin: origin(row, 18)?,
+        target: target(row, 15)?,
+        attempts: row.get(1)?,
+        arguments: payload(row, 8)?,
+        result: payload(row, 10)?,
+        started_at: time(row.get(2)?),
+        queue: duration(row.get(3)?),
+        upstream: duration(row.get(4)?),
+        duration: row.get::<_, Option<i64>>(5)?.map(duration),
+        state,
+        status,
+        error: kind.zip(text).map(|(kind, text)| RecordError {
+            kind: kind.into(),
+            text,
+        }),
+        trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
+    })
+}
+
+/// A size and a digest from column `at` on.
+fn payload(row: &Row<'_>, at: usize) -> Result<Option<Payload>, JournalError> {
+    let size: Option<i64> = row.get(at)?;
+    let digest: Option<[u8; 32]> = row.get(at + 1)?;
+    Ok(size.map(|size| Payload {
+        cid: digest.map(Cid::from_digest),
+        size: size.unsigned_abs(),
+    }))
+}

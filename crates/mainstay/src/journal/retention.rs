@@ -1,0 +1,257 @@
+//! What is too old, or too much, goes: a little at a time, between the commits.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant, SystemTime},
+};
+
+use mainstay_core::record::Cid;
+use rusqlite::{Connection, params};
+
+use super::{
+    JournalError, facets,
+    objects::RUN,
+    rollup::MINUTES_KEPT,
+    store::Store,
+    time::{HOUR, MINUTE, micros, span},
+};
+
+/// How often it is looked at what is too old, or too much.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Calls that go in one step: about 5 ms, and more than come in a window at saturation.
+const CALLS: i64 = 4096;
+/// Objects that go in one step: twice as many, as they came.
+const OBJECTS: i64 = 2 * CALLS;
+/// Free pages (4 KiB) that stay in the file for what comes next: 32 MiB.
+const SPARE_PAGES: i64 = 8192;
+/// Pages that are given back in one step, each of which may move another.
+const PAGES: i64 = 512;
+/// Calls that go before names are looked for which nobody uses any more: that reads all facets.
+const SWEEP_AFTER: i64 = 256 * 1024;
+
+#[derive(Debug)]
+pub struct Retention {
+    /// Of objects in files.
+    file_bytes: u64,
+    looked: Instant,
+    busy: bool,
+    /// Calls that went since the last sweep.
+    gone: i64,
+}
+
+impl Retention {
+    pub fn new(store: &Store) -> rusqlite::Result<Self> {
+        let files = "SELECT coalesce(sum(size), 0) FROM \
+                     (SELECT DISTINCT digest, size FROM objects WHERE place = 2)";
+        let bytes: i64 = store.connection.query_row(files, [], |row| row.get(0))?;
+        Ok(Self {
+            file_bytes: bytes.unsigned_abs(),
+            looked: Instant::now(),
+            // What has gathered while nobody was here.
+            busy: true,
+            gone: 0,
+        })
+    }
+
+    /// Whether there is more to do at once.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    pub fn grew(&mut self, file_bytes: u64) {
+        self.file_bytes += file_bytes;
+    }
+
+    /// One step. `in_use` are targets that statistics are yet to be written for.
+    pub fn step(
+        &mut self,
+        store: &mut Store,
+        in_use: impl Iterator<Item = u32>,
+    ) -> Result<(), JournalError> {
+        if !self.busy && self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let calls = self.calls(store)?;
+        let objects = self.objects(store)?;
+        let pages = vacuum(&store.connection)?;
+        self.busy = calls || objects || pages;
+        if !self.busy {
+            rollups(store)?;
+            if self.gone >= SWEEP_AFTER {
+                sweep(store, in_use)?;
+                self.gone = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest calls. `true` if there may be more.
+    fn calls(&mut self, store: &mut Store) -> Result<bool, JournalError> {
+        let connection = &store.connection;
+        let Some(first) = first_call(connection)? else {
+            return Ok(false);
+        };
+        let too_much = self.bytes(connection)? > store.settings.max_bytes;
+        let oldest = if too_much {
+            i64::MAX
+        } else {
+            oldest_kept(store)
+        };
+        let gone = connection
+            .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
+            .execute([first + CALLS, oldest])?;
+        if gone == 0 {
+            return Ok(false);
+        }
+        self.gone += gone as i64;
+        let first = first_call(connection)?.unwrap_or(store.memory.next_call);
+        connection
+            .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
+            .execute([first / facets::CHUNK])?;
+        Ok(true)
+    }
+
+    /// The oldest objects of runs that no call names any more.
+    fn objects(&mut self, store: &mut Store) -> Result<bool, JournalError> {
+        let connection = &store.connection;
+        let first_call = first_call(connection)?.unwrap_or(store.memory.next_call);
+        let turned: Option<i64> = connection
+            .prepare_cached("SELECT max(run) FROM runs WHERE last_call < ?")?
+            .query_row([first_call], |row| row.get(0))?;
+        let Some(turned) = turned else {
+            return Ok(false);
+        };
+        // The first run that may be named.
+        let kept = turned - 1;
+        let oldest = "SELECT min(id) FROM objects";
+        let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
+        let Some(oldest) = oldest.filter(|id| *id < kept * RUN) else {
+            return Ok(false);
+        };
+        let end = (oldest + OBJECTS).min(kept * RUN);
+        let files: Vec<(Cid, i64)> = connection
+            .prepare_cached("SELECT digest, size FROM objects WHERE id < ? AND place = 2")?
+            .query_map([end], |row| {
+                Ok((Cid::from_digest(row.get(0)?), row.get(1)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        let transaction = connection.unchecked_transaction()?;
+        transaction
+            .prepare_cached("DELETE FROM objects WHERE id < ?")?
+            .execute([end])?;
+        transaction
+            .prepare_cached("DELETE FROM digests WHERE run < ?")?
+            .execute([end / RUN])?;
+        transaction
+            .prepare_cached("DELETE FROM runs WHERE run < ?")?
+            .execute([turned])?;
+        transaction.commit()?;
+        let files: HashSet<(Cid, i64)> = files.into_iter().collect();
+        for (cid, size) in files {
+            // It may have come again.
+            if !is_in_file(connection, &cid)? {
+                store
+                    .files
+                    .remove(&cid)
+                    .map_err(|source| JournalError::Io {
+                        path: store.files.path(&cid),
+                        source,
+                    })?;
+                self.file_bytes = self.file_bytes.saturating_sub(size.unsigned_abs());
+            }
+        }
+        Ok(true)
+    }
+
+    /// What the journal holds.
+    fn bytes(&self, connection: &Connection) -> rusqlite::Result<u64> {
+        let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+        let size = used * pragma(connection, "page_size")?;
+        Ok(size.unsigned_abs() + self.file_bytes)
+    }
+}
+
+/// When calls started that may stay.
+fn oldest_kept(store: &Store) -> i64 {
+    micros(SystemTime::now()) - span(store.settings.retention)
+}
+
+pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT min(id) FROM calls")?
+        .query_row([], |row| row.get(0))
+}
+
+pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM objects WHERE digest = ? AND place = 2")?
+        .exists([cid.digest()])
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Gives pages back that were freed and not used again.
+fn vacuum(connection: &Connection) -> rusqlite::Result<bool> {
+    let spare = pragma(connection, "freelist_count")? - SPARE_PAGES;
+    if spare <= 0 {
+        return Ok(false);
+    }
+    let pages = spare.min(PAGES);
+    let mut vacuum = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut vacuum = vacuum.query([])?;
+    // Each row is a page.
+    while vacuum.next()?.is_some() {}
+    Ok(spare > pages)
+}
+
+fn rollups(store: &Store) -> rusqlite::Result<()> {
+    let minutes = micros(SystemTime::now()) - MINUTES_KEPT;
+    for (span, oldest) in [(MINUTE, minutes), (HOUR, oldest_kept(store))] {
+        store
+            .connection
+            .prepare_cached("DELETE FROM rollups WHERE span = ? AND start < ?")?
+            .execute([span, oldest - oldest.rem_euclid(span)])?;
+    }
+    Ok(())
+}
+
+/// Removes origins and targets that no call and no statistic names any more.
+fn sweep(store: &mut Store, in_use: impl Iterator<Item = u32>) -> Result<(), JournalError> {
+    let Store {
+        connection, memory, ..
+    } = store;
+    let mut targets: HashSet<u32> = in_use.chain(memory.rollups.targets()).collect();
+    let mut origins = HashSet::new();
+    facets::scan(
+        connection,
+        &memory.facets.last,
+        i64::MIN,
+        i64::MAX,
+        |_, facet| {
+            targets.insert(facet.target);
+            origins.insert(facet.origin);
+        },
+    )?;
+    let mut rolled_up = connection.prepare("SELECT DISTINCT target FROM rollups")?;
+    for target in rolled_up.query_map([], |row| row.get(0))? {
+        targets.insert(target?);
+    }
+    memory.origins.forget();
+    memory.targets.forget();
+    let transaction = connection.unchecked_transaction()?;
+    for (table, used) in [("origins", &origins), ("targets", &targets)] {
+        let mut delete = transaction.prepare(&format!("DELETE FROM {table} WHERE id = ?"))?;
+        let mut ids = transaction.prepare(&format!("SELECT id FROM {table}"))?;
+        let ids: Vec<u32> = ids
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for id in ids.iter().filter(|id| !used.contains(id)) {
+            delete.execute(params![id])?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Statistics by target and time, added up as calls end: minutes for two days, hours for as long as
+//! records are kept.
+
+use std::collections::HashMap;
+
+use mainstay_core::record::Status;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    histogram::Histogram,
+    time::{HOUR, MINUTE},
+};
+
+/// By which statistics are kept; microseconds.
+pub const SPANS: [i64; 2] = [MINUTE, HOUR];
+
+/// How long minutes are kept; microseconds. Whoever looks at more looks at hours.
+pub const MINUTES_KEPT: i64 = 48 * HOUR;
+
+/// What was added up for one target over one span.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    pub calls: u64,
+    pub errors: u64,
+    pub argument_bytes: u64,
+    pub result_bytes: u64,
+    pub latencies: Histogram,
+}
+
+impl Sum {
+    pub fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.argument_bytes += other.argument_bytes;
+        self.result_bytes += other.result_bytes;
+        self.latencies.merge(&other.latencies);
+    }
+}
+
+/// A call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub started_at: i64,
+    pub duration: i64,
+    pub status: Status,
+    pub argument_bytes: usize,
+    pub result_bytes: usize,
+}
+
+/// What was not written yet, by minute and target.
+#[derive(Clone, Debug, Default)]
+pub struct Rollups(HashMap<(i64, u32), Sum, foldhash::fast::RandomState>);
+
+impl Rollups {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn targets(&self) -> impl Iterator<Item = u32> {
+        self.0.keys().map(|(_, target)| *target)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn add(&mut self, target: u32, ended: Ended) {
+        let minute = ended.started_at - ended.started_at.rem_euclid(MINUTE);
+        let sum = self.0.entry((minute, target)).or_default();
+        sum.calls += 1;
+        sum.errors += u64::from(ended.status != Status::Ok);
+        sum.argument_bytes += ended.argument_bytes as u64;
+        sum.result_bytes += ended.result_bytes as u64;
+        sum.latencies.add(ended.duration.unsigned_abs());
+    }
+
+    pub fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        for ((minute, target), sum) in self.0.drain() {
+            for span in SPANS {
+                write(
+                    connection,
+                    span,
+                    minute - minute.rem_euclid(span),
+                    target,
+                    &sum,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write(
+    connection: &Connection,
+    span: i64,
+    start: i64,
+    target: u32,
+    sum: &Sum,
+) -> rusqlite::Result<()> {
+    let known = connection
+        .prepare_cached(
+            "SELECT calls, errors, argument_bytes, result_bytes, latencies
+             FROM rollups WHERE span = ? AND start = ? AND target = ?",
+        )?
+        .query_row(params![span, start, target], |row| read(row, 0))
+        .optional()?;
+    let mut total = known.unwrap_or_default();
+    total.merge(sum);
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?
+        .execute(params![
+            span,
+            start,
+            target,
+            total.calls as i64,
+            total.errors as i64,
+            total.argument_bytes as i64,
+            total.result_bytes as i64,
+            total.latencies.encode()
+        ])?;
+    Ok(())
+}
+
+/// The sum in five columns from `at` on. Latencies that cannot be read count as none.
+pub fn read(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Sum> {
+    let number = |index| Ok::<_, rusqlite::Error>(row.get::<_, i64>(index)?.unsigned_abs());
+    let latencies = row.get_ref(at + 4)?.as_blob().unwrap_or_default();
+    Ok(Sum {
+        calls: number(at)?,
+        errors: number(at + 1)?,
+        argument_bytes: number(at + 2)?,
+        result_bytes: number(at + 3)?,
+        latencies: Histogram::decode(latencies).unwrap_or_default(),
+    })
+}

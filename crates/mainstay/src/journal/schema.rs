@@ -1,0 +1,127 @@
+//! The tables of `journal.db`, by version, and the connections to it.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_core::config::Durability;
+use rusqlite::{Connection, OpenFlags};
+
+use super::JournalError;
+use crate::state::private_options;
+
+/// Each step makes the next version of what the one before left. Steps that were released never
+/// change.
+const MIGRATIONS: [&str; 1] = [VERSION_1];
+
+const VERSION_1: &str = "
+    -- Who called; a row may come twice.
+    CREATE TABLE origins (
+        id INTEGER PRIMARY KEY, door INTEGER NOT NULL, profile TEXT, client TEXT, version TEXT,
+        principal TEXT, session TEXT
+    ) STRICT;
+    -- What was called; a row may come twice.
+    CREATE TABLE targets (
+        id INTEGER PRIMARY KEY, server TEXT NOT NULL, method TEXT NOT NULL, tool TEXT NOT NULL
+    ) STRICT;
+    -- Times are microseconds, started_at since 1970.
+    CREATE TABLE calls (
+        id INTEGER PRIMARY KEY, target INTEGER NOT NULL, origin INTEGER NOT NULL,
+        state INTEGER NOT NULL, status INTEGER NOT NULL, attempts INTEGER NOT NULL,
+        started_at INTEGER NOT NULL, queue INTEGER NOT NULL, upstream INTEGER NOT NULL,
+        duration INTEGER, arguments INTEGER, arguments_size INTEGER, result INTEGER,
+        result_size INTEGER, error_kind TEXT, error TEXT, trace BLOB
+    ) STRICT;
+    -- Arguments and results. Place: 0 nothing is kept, 1 in data, 2 in a file.
+    CREATE TABLE objects (
+        id INTEGER PRIMARY KEY, digest BLOB NOT NULL, size INTEGER NOT NULL, place INTEGER NOT NULL,
+        data BLOB
+    ) STRICT;
+    CREATE INDEX objects_in_files ON objects (digest, size) WHERE place = 2;
+    -- The objects of a run that is complete, sorted by the first bytes of their digests.
+    CREATE TABLE digests (
+        run INTEGER NOT NULL, prefix INTEGER NOT NULL, object INTEGER NOT NULL,
+        PRIMARY KEY (run, prefix, object)
+    ) STRICT, WITHOUT ROWID;
+    -- The last call that may name an object of the run two before this one.
+    CREATE TABLE runs (run INTEGER PRIMARY KEY, last_call INTEGER NOT NULL) STRICT;
+    -- What calls are filtered by, of a chunk of calls that is complete.
+    CREATE TABLE facets (
+        chunk INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL, rows BLOB NOT NULL
+    ) STRICT;
+    -- Statistics of a target over a span of time (microseconds).
+    CREATE TABLE rollups (
+        span INTEGER NOT NULL, start INTEGER NOT NULL, target INTEGER NOT NULL,
+        calls INTEGER NOT NULL, errors INTEGER NOT NULL, argument_bytes INTEGER NOT NULL,
+        result_bytes INTEGER NOT NULL, latencies BLOB NOT NULL,
+        PRIMARY KEY (span, start, target)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Pages in the cache of the one who writes, who writes at the ends of a few tables: 8 MiB.
+const WRITER_CACHE_KIB: i32 = 8 * 1024;
+/// Each reader's: what a page of records and its facets take.
+const READER_CACHE_KIB: i32 = 4 * 1024;
+/// What is left of the write-ahead log after it was long.
+const LOG_LIMIT: i64 = 64 * 1024 * 1024;
+/// Statements that are kept: more than there are.
+const STATEMENTS: usize = 64;
+
+pub fn path(state: &Path) -> PathBuf {
+    state.join("journal.db")
+}
+
+/// The connection of the one who writes.
+pub fn open(state: &Path, durability: Durability) -> Result<Connection, JournalError> {
+    let path = path(state);
+    // Made here, so that nobody else can read it; SQLite gives its mode to the files beside it.
+    private_options()
+        .write(true)
+        .open(&path)
+        .map_err(|source| JournalError::Io {
+            path: path.clone(),
+            source,
+        })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let synchronous = match durability {
+        Durability::Relaxed => "NORMAL",
+        Durability::Strict => "FULL",
+    };
+    let mut connection = Connection::open_with_flags(&path, flags)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    // The writer chooses the moment; see there.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_LIMIT)?;
+    migrate(&mut connection, &path)?;
+    Ok(connection)
+}
+
+pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path(state), flags)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    Ok(connection)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    let known = MIGRATIONS.len() as i64;
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(JournalError::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
+    }
+    for (version, step) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! How servers and tools fare over time, out of what was added up as calls ended.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    JournalError,
+    read::Reader,
+    rollup::{self, MINUTES_KEPT, Sum},
+    time::{HOUR, MINUTE, micros, span, time},
+};
+
+/// Which calls, and how finely they are told apart in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub server: Option<String>,
+    pub tool: Option<String>,
+    /// By when calls started, to the minute, or where that is no longer kept to the hour.
+    pub since: SystemTime,
+    pub until: SystemTime,
+    /// The length of a bucket, rounded up to minutes or hours.
+    pub bucket: Duration,
+}
+
+/// One tool of a server, or one prompt; or with an empty name the rest of what is asked of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    pub server: String,
+    pub method: String,
+    pub tool: String,
+    /// Over the whole range.
+    pub total: Bucket,
+    /// In the order of time; those without calls are left out.
+    pub buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub start: SystemTime,
+    pub calls: u64,
+    /// Whatever is not `ok`.
+    pub errors: u64,
+    /// To within 6 %.
+    pub p50: Duration,
+    pub p95: Duration,
+    pub p99: Duration,
+    pub argument_bytes: u64,
+    pub result_bytes: u64,
+}
+
+impl Bucket {
+    fn new(start: i64, sum: &Sum) -> Self {
+        let percentile = |percent| Duration::from_micros(sum.latencies.percentile(percent));
+        Self {
+            start: time(start),
+            calls: sum.calls,
+            errors: sum.errors,
+            p50: percentile(50),
+            p95: percentile(95),
+            p99: percentile(99),
+            argument_bytes: sum.argument_bytes,
+            result_bytes: sum.result_bytes,
+        }
+    }
+}
+
+type Name = (String, String, String);
+
+impl Reader {
+    /// By server, method and tool, in this order.
+    pub fn statistics(&self, range: &Range) -> Result<Vec<Series>, JournalError> {
+        let (since, until) = (micros(range.since), micros(range.until));
+        let minutes = until.saturating_sub(since) <= MINUTES_KEPT / 2
+            && since >= micros(SystemTime::now()) - MINUTES_KEPT
+            && range.bucket < Duration::from_hours(1);
+        let unit = if minutes { MINUTE } else { HOUR };
+        let bucket = (span(range.bucket).max(1) + unit - 1) / unit * unit;
+        let mut rows = self.connection.prepare_cached(
+            "SELECT r.start, t.server, t.method, t.tool,
+                    r.calls, r.errors, r.argument_bytes, r.result_bytes, r.latencies
+             FROM rollups r CROSS JOIN targets t ON t.id = r.target
+             WHERE r.span = ?1 AND r.start BETWEEN ?2 AND ?3
+               AND (?4 IS NULL OR t.server = ?4) AND (?5 IS NULL OR t.tool = ?5)",
+        )?;
+        let mut rows = rows.query((
+            unit,
+            since - since.rem_euclid(unit),
+            until,
+            &range.server,
+            &range.tool,
+        ))?;
+        let mut sums: BTreeMap<Name, BTreeMap<i64, Sum>> = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let start: i64 = row.get(0)?;
+            let buckets = sums
+                .entry((row.get(1)?, row.get(2)?, row.get(3)?))
+                .or_default();
+            let bucket = buckets.entry(start - start.rem_euclid(bucket)).or_default();
+            bucket.merge(&rollup::read(row, 4)?);
+        }
+        Ok(sums
+            .into_iter()
+            .map(|((server, method, tool), buckets)| {
+                let mut total = Sum::default();
+                buckets.values().for_each(|sum| total.merge(sum));
+                Series {
+                    server,
+                    method,
+                    tool,
+                    total: Bucket::new(since, &total),
+                    buckets: buckets
+                        .iter()
+                        .map(|(start, sum)| Bucket::new(*start, sum))
+                        .collect(),
+                }
+            })
+            .collect())
+    }
+}
