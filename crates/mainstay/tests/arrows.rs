@@ -41,7 +41,7 @@ const ROOMS: &str = "
 
     front         -> front/mcp tokens
     front/rest    -> front/mcp calls events journal reload registry supervisor transport logs api tokens utc
-    front/mcp     -> calls journal lineage registry supervisor switches transport
+    front/mcp     -> calls lineage registry supervisor switches transport
     calls         -> journal supervisor transport
     reload        -> alerts registry state surroundings
     alerts        -> events transport utc
@@ -49,7 +49,6 @@ const ROOMS: &str = "
     supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
-    journal       -> state
 
     tokens        -> api state utc
     api           -> event_stream utc
@@ -57,6 +56,7 @@ const ROOMS: &str = "
     guardian      -> processes
     events        ->
     setting       -> clock journal lineage surroundings
+    journal       -> state
     clock         ->
     lineage       ->
     processes     ->

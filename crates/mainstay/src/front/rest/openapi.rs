@@ -236,15 +236,6 @@ fn operations() -> Vec<Operation> {
         delete(api::TOKEN, "Have a client's token open nothing any more")
             .answers::<api::RemovedToken>(),
         post(api::ROTATE, "Replace the control token").answers::<api::RotatedToken>(),
-        get(api::SWITCHES, "What is switched off for which client").answers::<api::Switches>(),
-        delete(api::SWITCHES, "Switch everything on for every client").answers::<api::Cleared>(),
-        put(
-            api::SWITCH,
-            "Switch a server or a tool on or off for a client",
-        )
-        .takes::<api::SetSwitch>()
-        .answers::<api::Switched>(),
-        delete(api::SWITCH, "Switch everything on for a client").answers::<api::Cleared>(),
     ]
 }
 

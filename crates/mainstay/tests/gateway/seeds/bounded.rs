@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use http::StatusCode;
+use mainstay::{setting::Setting, surroundings::Origin};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
@@ -229,10 +230,22 @@ async fn a_first_attempt_that_fails_is_an_error() {
     }
 }
 
-/// M1–M4: without servers every list is there, and empty.
+/// M1–M4: without servers every list is there, and empty. The configuration is there, too: without one
+/// nobody manages servers (B7).
 #[tokio::test]
 async fn without_servers_every_list_is_empty() {
-    let gateway = under(&[]).await;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("servers.json");
+    std::fs::write(&path, r#"{"servers":{}}"#).expect("written");
+    let origin = Origin {
+        flag: Some(path),
+        ..Origin::default()
+    };
+    let setting = Setting {
+        origin: Some(origin),
+        ..Setting::default()
+    };
+    let gateway = Gateway::set(&json!({"servers": {}}), setting).await;
     let rest = gateway.rest();
     assert_eq!(rest.get("/api/mcp-clients").await, json!({"clients": {}}));
     assert_eq!(rest.get("/api/mcp-tools").await, json!({"tools": []}));
