@@ -460,7 +460,8 @@ fn tools(
             renamed: edit.and_then(|edit| edit.name.as_deref()),
         })
         .collect();
-    let table = NameTable::build(&origins, naming, max_length);
+    let reserved = |name: &str| profile.is_reserved(name);
+    let table = NameTable::build(&origins, naming, max_length, reserved);
     let mut listing = Listing::default();
     for (index, (server, item, edit)) in shown.into_iter().enumerate() {
         let text = item.under(table.exposed(index));
@@ -496,7 +497,7 @@ fn prompts(parts: &[Part], naming: Naming, max_length: usize) -> (Listing, NameT
             renamed: None,
         })
         .collect();
-    let table = NameTable::build(&origins, naming, max_length);
+    let table = NameTable::build(&origins, naming, max_length, |_| false);
     let mut listing = Listing::default();
     for (index, (server, item)) in shown.into_iter().enumerate() {
         listing.push(server, item, table.exposed(index));

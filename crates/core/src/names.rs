@@ -50,19 +50,30 @@ pub enum Unresolved {
 }
 
 impl NameTable {
-    pub fn build(origins: &[Origin<'_>], naming: Naming, max_length: usize) -> Self {
+    /// `reserved` names are somebody else's: whoever would have one has another.
+    pub fn build(
+        origins: &[Origin<'_>],
+        naming: Naming,
+        max_length: usize,
+        reserved: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut claims: HashMap<&str, usize> = HashMap::new();
         let mut table = Self::default();
         // Given names first: whoever has no name yet gives way.
         for (index, origin) in origins.iter().enumerate() {
             match origin.renamed {
+                Some(name) if reserved(name) => {}
                 Some(name) => drop(table.by_name.insert(name.to_owned(), index)),
                 None => *claims.entry(origin.original).or_default() += 1,
             }
         }
         for (index, origin) in origins.iter().enumerate() {
             let naming = match naming {
-                Naming::None if claims.get(origin.original) > Some(&1) => Naming::DoubleUnderscore,
+                Naming::None
+                    if claims.get(origin.original) > Some(&1) || reserved(origin.original) =>
+                {
+                    Naming::DoubleUnderscore
+                }
                 other => other,
             };
             let mut name = match origin.renamed {
@@ -70,8 +81,11 @@ impl NameTable {
                 None => expose(origin, naming, max_length),
             };
             let known = table.by_name.get(&name).copied();
-            if let Some(known) = known.filter(|known| *known != index) {
-                if origins[known].renamed.is_some() {
+            let known = known.filter(|known| *known != index);
+            if known.is_some() || reserved(&name) {
+                if let Some(known) = known
+                    && origins[known].renamed.is_some()
+                {
                     table.clashes.push(Clash {
                         renamed: known,
                         evaded: index,
@@ -182,7 +196,7 @@ mod tests {
             .iter()
             .map(|&(server, original)| origin(server, original))
             .collect();
-        NameTable::build(&origins, naming, 48)
+        NameTable::build(&origins, naming, 48, |_| false)
     }
 
     #[test]
@@ -259,7 +273,7 @@ mod tests {
             ..origin(&fs, "log")
         };
         let origins = [origin(&git, "log"), given, origin(&git, "diff")];
-        let table = NameTable::build(&origins, Naming::DoubleUnderscore, 48);
+        let table = NameTable::build(&origins, Naming::DoubleUnderscore, 48, |_| false);
         assert_eq!(table.resolve("git__log"), Ok(1));
         assert_eq!(table.exposed(1), "git__log");
         assert!(table.exposed(0).starts_with("git__log_"));
@@ -272,8 +286,29 @@ mod tests {
         };
         assert_eq!(table.clashes(), [clash]);
         // A tool with a name of its own claims no bare one.
-        let table = NameTable::build(&origins, Naming::None, 48);
+        let table = NameTable::build(&origins, Naming::None, 48, |_| false);
         assert_eq!((table.exposed(0), table.clashes()), ("log", &[][..]));
+    }
+
+    /// Mainstay's own tools have their names to themselves; a server's keeps one by which it is reached.
+    #[test]
+    fn a_reserved_name_is_nobodys() {
+        let one = server("one");
+        let given = Origin {
+            renamed: Some("list_servers"),
+            ..origin(&one, "other")
+        };
+        let origins = [origin(&one, "list_servers"), given, origin(&one, "log")];
+        let reserved = |name: &str| name == "list_servers";
+        let table = NameTable::build(&origins, Naming::None, 48, reserved);
+        assert_eq!(
+            (table.exposed(0), table.exposed(2)),
+            ("one__list_servers", "log")
+        );
+        assert!(table.exposed(1).starts_with("list_servers_"));
+        for index in 0..3 {
+            assert_eq!(table.resolve(table.exposed(index)), Ok(index));
+        }
     }
 
     proptest! {
@@ -288,7 +323,7 @@ mod tests {
                 .iter()
                 .flat_map(|original| [origin(&one, original), origin(&two, original)])
                 .collect();
-            let table = NameTable::build(&origins, naming, 48);
+            let table = NameTable::build(&origins, naming, 48, |_| false);
             for index in 0..origins.len() {
                 let name = table.exposed(index);
                 prop_assert!(name.len() <= 48 && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')), "{name}");

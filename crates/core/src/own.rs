@@ -35,6 +35,59 @@ impl Group {
         }
     }
 
+    /// The names of its tools, as they are listed.
+    pub fn tools(self) -> &'static [&'static str] {
+        match self {
+            Self::Meta => &[
+                "search_tools",
+                "describe_tool",
+                "execute_tool",
+                "list_servers",
+                "reconnect_server",
+                "read_object",
+            ],
+            Self::External => &[
+                "external_list_servers",
+                "external_list_tools",
+                "external_call_tool",
+                "external_list_resources",
+                "external_read_resource",
+            ],
+            Self::Activity => &[
+                "await_activity",
+                "get_sampling_requests",
+                "respond_to_sampling",
+                "cancel_sampling_request",
+                "get_elicitations",
+                "respond_to_elicitation",
+                "cancel_elicitation_request",
+                "list_tools",
+                "list_resources",
+                "list_resource_templates",
+                "list_prompts",
+                "read_resource",
+                "get_prompt",
+                "get_logs",
+            ],
+            Self::Records => &[
+                "get_call_records",
+                "inspect_object",
+                "breakpoint_inspect_object",
+            ],
+            Self::Control => &[
+                "add_server",
+                "remove_server",
+                "enable_server",
+                "disable_server",
+            ],
+        }
+    }
+
+    /// Whether one of its tools has this name.
+    pub fn has_tool(self, name: &str) -> bool {
+        self.tools().contains(&name)
+    }
+
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.name() == name)
     }

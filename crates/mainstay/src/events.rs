@@ -194,6 +194,12 @@ impl Subscription {
         }
     }
 
+    /// Resolves when something has happened since this was last looked at; `false` when nothing will any
+    /// more. Cancel-safe.
+    pub async fn stirred(&mut self) -> bool {
+        *self.news.borrow() && self.news.changed().await.is_ok() && *self.news.borrow()
+    }
+
     /// The next event, if it has happened already.
     pub fn now(&mut self) -> Option<Heard> {
         let heard = self.shared.ring().next(self.after)?;

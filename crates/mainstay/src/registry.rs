@@ -208,13 +208,7 @@ impl Registry {
         let found = ServerName::new(name)
             .ok()
             .and_then(|name| self.named(&name));
-        found.ok_or_else(|| {
-            Failure::new(
-                FailureKind::ServerNotFound,
-                format!("Server '{name}' not found"),
-            )
-            .with("server", name)
-        })
+        found.ok_or_else(|| unknown_server(name))
     }
 
     /// The configuration's text in force, if it comes from a file.
@@ -333,6 +327,12 @@ impl Registry {
         // After the last words of the servers.
         self.fleet.logs.close().await;
     }
+}
+
+/// There is no server of this name, or none for whoever asks.
+pub fn unknown_server(name: &str) -> Failure {
+    let message = format!("Server '{name}' not found");
+    Failure::new(FailureKind::ServerNotFound, message).with("server", name)
 }
 
 /// Waits for all of these tasks.

@@ -40,8 +40,9 @@ const ROOMS: &str = "
     demo          -> supervisor utc
 
     front         -> front/mcp tokens
-    front/rest    -> front/mcp calls events journal reload registry supervisor transport logs api tokens utc
-    front/mcp     -> calls lineage registry supervisor switches transport
+    front/rest    -> front/mcp front/plain calls events journal reload registry supervisor logs api tokens utc
+    front/mcp     -> front/plain calls events journal lineage registry supervisor switches transport api utc
+    front/plain   -> calls journal registry supervisor transport api utc
     calls         -> journal supervisor transport
     reload        -> alerts registry state surroundings
     alerts        -> events transport utc

@@ -118,6 +118,20 @@ impl Profile {
             && self.tools == other.tools
             && self.edits == other.edits
             && self.naming == other.naming
+            && self.reserved() == other.reserved()
+    }
+
+    /// The own tools whose names no tool of a server may have: those beside which servers' are listed.
+    fn reserved(&self) -> &[Group] {
+        match self.expose {
+            Expose::Direct => &self.own_tools,
+            Expose::Meta => &[],
+        }
+    }
+
+    /// Whether this name is that of an own tool beside the servers'.
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.reserved().iter().any(|group| group.has_tool(name))
     }
 }
 

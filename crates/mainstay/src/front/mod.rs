@@ -4,5 +4,6 @@ pub mod entrance;
 pub mod guard;
 pub mod http;
 pub mod mcp;
+pub mod plain;
 mod rare;
 pub mod rest;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mainstay_core::ids::ServerName;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use crate::transport::Question;
 
@@ -22,7 +22,11 @@ const MAX_WAITING: usize = 256;
 const NOT_ANSWERED: i64 = -32603;
 
 #[derive(Debug, Default)]
-pub struct Queue(Mutex<State>);
+pub struct Queue {
+    state: Mutex<State>,
+    /// Told when a request is entered.
+    news: watch::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -52,7 +56,7 @@ pub struct Queued {
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         // Held for a map operation, never across an await.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request of this server; one too many is refused: it is dropped.
@@ -72,6 +76,13 @@ impl Queue {
             until: Instant::now() + PATIENCE,
         };
         state.waiting.insert(id, waiting);
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// Tells of requests that are entered from now on.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
     }
 
     /// What waits, oldest first.

@@ -59,6 +59,7 @@ mod modern_questions;
 mod modern_streams;
 mod names;
 mod operations;
+mod own;
 mod pass_through;
 mod probes;
 mod profiles;

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::{
     hub::Hub,
     modern::UNKNOWN_STATE,
+    own,
     reply::Reply,
     session::ClientSession,
     subscriptions::Resource,
@@ -98,7 +99,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn era(&self) -> Era {
+    pub(super) fn era(&self) -> Era {
         self.outlet.client.caller.era()
     }
 
@@ -109,7 +110,14 @@ impl<'a> Asked<'a> {
         let seen = shown
             .items(kind)
             .filter(|(target, _)| !self.view.hides(kind, target));
-        let items: Vec<&str> = seen.map(|(_, item)| item).collect();
+        // Own tools stand first.
+        let own = match kind {
+            ListKind::Tools => shown.own_tools(),
+            ListKind::Prompts | ListKind::Resources | ListKind::Templates => &[],
+        };
+        let items: Vec<&str> = own::descriptors(own)
+            .chain(seen.map(|(_, item)| item))
+            .collect();
         let start = match self.frame.param("cursor") {
             None => 0,
             Some(cursor) => match read_cursor(cursor).filter(|start| *start < items.len()) {
@@ -146,10 +154,13 @@ impl<'a> Asked<'a> {
     }
 
     async fn call_tool(self) -> Reply {
-        let (id, era) = (self.id(), self.era());
+        let id = self.id();
         let Some(name) = &self.address.name else {
             return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
         };
+        if let Some(tool) = own::find(self.view.shown().own_tools(), &name.value) {
+            return own::call(tool, self).await;
+        }
         let target = match self
             .named(name, FailureKind::ToolNotFound, View::tool)
             .await
@@ -157,10 +168,15 @@ impl<'a> Asked<'a> {
             Ok(target) => target,
             Err(failure) => return Reply::failure(id, &failure),
         };
-        let hub = self.hub;
+        self.call_target(&target, name).await
+    }
+
+    /// Calls a server's tool, which the request names so.
+    pub(super) async fn call_target(self, target: &Target, name: &Text<'_>) -> Reply {
+        let (id, era, hub) = (self.id(), self.era(), self.hub);
         let client = Arc::clone(&self.outlet.client);
         let takes_tasks = client.caller.capabilities.tasks;
-        match self.forward(&target, name).await {
+        match self.forward(target, name).await {
             Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
                 let server = target.server.as_str();
                 let answer = hub.tasks.renamed(&client.principal, server, answer);

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use super::{
     ears::Ears,
     listens::Listens,
+    own::Indexes,
     parking::Parking,
     pool::Pool,
     reply::Reply,
@@ -71,6 +72,8 @@ pub struct Hub {
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Names for the tasks of servers.
     pub tasks: TaskIds,
+    /// By which tools are found.
+    pub indexes: Indexes,
     /// What is switched off for which client.
     pub switches: SwitchBoard,
     seal: Seal,
@@ -140,6 +143,7 @@ impl Hub {
             streams: Streams::default(),
             pool: Pool::default(),
             parking: Arc::default(),
+            indexes: Indexes::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),

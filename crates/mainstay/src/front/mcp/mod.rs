@@ -11,6 +11,7 @@ mod hub;
 mod listens;
 mod modern;
 mod outbox;
+mod own;
 mod parking;
 mod pool;
 mod replay;

@@ -103,10 +103,14 @@ impl Reply {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
         }
-        let result = failure.tool_result();
+        Self::tool_result(id, &failure.tool_result(), client)
+    }
+
+    /// The result of a `tools/call` that is answered here.
+    pub fn tool_result(id: &str, result: &str, client: Era) -> Self {
         Self::plain(match client {
-            Era::Legacy => message::response(id, &result),
-            Era::Modern => message::response(id, &result::to_modern(Method::ToolsCall, &result)),
+            Era::Legacy => message::response(id, result),
+            Era::Modern => message::response(id, &result::to_modern(Method::ToolsCall, result)),
         })
     }
 }

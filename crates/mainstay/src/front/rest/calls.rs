@@ -5,26 +5,24 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
-    failure::{Failure, FailureKind},
-    lifecycle::State as Lifecycle,
+    failure::Failure,
     message::{self, Method},
     names::Unresolved,
 };
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{Door, body::Body, lists, refusal::Refusal, via::Via};
 use crate::{
     api::{self, Raw},
-    calls::{Outlet, Request, Upstream},
-    front::mcp::Hub,
-    supervisor::Server,
-    transport::Frame,
+    front::{
+        mcp::Hub,
+        plain::{
+            self,
+            calls::{first_content, resource_not_found},
+            lists::not_found,
+        },
+    },
 };
-
-/// What servers answer to `resources/read` of a resource they do not have.
-const RESOURCE_NOT_FOUND: i64 = -32002;
 
 pub async fn call_tool(
     State(door): State<Door>,
@@ -145,46 +143,6 @@ async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::Whole
     Err(resource_not_found(uri))
 }
 
-fn resource_not_found(uri: &str) -> Failure {
-    Failure::new(
-        FailureKind::ResourceNotFound,
-        format!("Resource {uri} not found"),
-    )
-    .with("uri", uri)
-}
-
-fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> {
-    #[derive(Deserialize)]
-    struct Contents {
-        contents: Vec<Content>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Content {
-        text: Option<Raw>,
-        blob: Option<Raw>,
-        mime_type: Option<Raw>,
-    }
-    let unusable = || {
-        Failure::new(
-            FailureKind::CallFailed,
-            "the server's answer has no contents",
-        )
-        .with("uri", uri)
-    };
-    let read: Contents = serde_json::from_str(result.get()).map_err(|_| unusable())?;
-    let first = read
-        .contents
-        .into_iter()
-        .next()
-        .ok_or_else(|| resource_not_found(uri))?;
-    let content = first.text.or(first.blob).ok_or_else(unusable)?;
-    Ok(api::Content {
-        content,
-        mime_type: first.mime_type,
-    })
-}
-
 /// The arguments as JSON text; `null` counts as none.
 pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
@@ -207,7 +165,7 @@ async fn named(hub: &Hub, kind: ListKind, name: &str) -> Result<Target, Refusal>
     }
     hub.registry.settled().await;
     lookup(&hub.registry.catalog(), kind, name)
-        .map_err(|unresolved| not_found(hub, kind, name, unresolved))
+        .map_err(|why| not_found(|server| hub.registry.server(server), kind, name, why).into())
 }
 
 /// `server/tool` comes first; the spellings of `/mcp` are understood where they are unique.
@@ -232,44 +190,6 @@ fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unres
     found.cloned()
 }
 
-/// K2: the server is unknown, or down, or does not have it, or the name cannot be understood.
-fn not_found(hub: &Hub, kind: ListKind, name: &str, unresolved: Unresolved) -> Refusal {
-    let (what, failure) = match kind {
-        ListKind::Prompts => ("prompt", FailureKind::PromptNotFound),
-        _ => ("tool", FailureKind::ToolNotFound),
-    };
-    let unclear = match unresolved {
-        Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
-        Unresolved::Unknown => format!("expected server/{what}"),
-    };
-    match name
-        .split_once('/')
-        .map(|(server, _)| hub.registry.server(server))
-    {
-        Some(Err(failure)) => failure.into(),
-        Some(Ok(server)) if server.view().status.state != Lifecycle::Connected => {
-            server.not_connected().into()
-        }
-        Some(Ok(server)) => {
-            let message = format!(
-                "Server '{}' has no {what} of that name: {name}",
-                server.name
-            );
-            Failure::new(failure, message)
-                .of_server(&server.name)
-                .with(what, name)
-                .into()
-        }
-        None if kind == ListKind::Tools => Refusal::InvalidToolName {
-            name: name.to_owned(),
-            reason: unclear,
-        },
-        None => Failure::new(failure, format!("Unknown {what} {name}: {unclear}"))
-            .with(what, name)
-            .into(),
-    }
-}
-
 /// One request on the server's shared session. A caller that goes away lets it go on.
 pub async fn ask(
     hub: &Hub,
@@ -279,53 +199,10 @@ pub async fn ask(
     params: &str,
 ) -> Result<Raw, Failure> {
     let server = hub.registry.server(server)?;
-    let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
-    let text = message::request(Some(1), method.name(), Some(params));
-    let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
-    let request =
-        Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (outlet, _) = Outlet::new(via.client(), None);
     let (_, never) = oneshot::channel();
-    let (calls, upstream) = (hub.calls.clone(), Upstream::Shared(Arc::clone(&server)));
-    let call = async move { calls.call(upstream, request, outlet, never).await };
-    let answer = hub.calls.detachable(call).await?;
-    match answer.frame.result() {
-        Some(result) => {
-            RawValue::from_string(message::one_line(result).into_owned()).map_err(|error| {
-                failed(
-                    &server,
-                    &format!("the server's answer is not JSON: {error}"),
-                )
-            })
-        }
-        None => Err(refused(
-            &server,
-            params,
-            answer.frame.error().unwrap_or("{}"),
-        )),
-    }
-}
-
-fn failed(server: &Server, message: &str) -> Failure {
-    Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
-}
-
-/// K2: an error of the server, with its words and its code.
-fn refused(server: &Server, params: &str, error: &str) -> Failure {
-    let code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
-    if let (Some(RESOURCE_NOT_FOUND), Some(uri)) = (code, message::text_member(params, "uri")) {
-        return resource_not_found(&uri).of_server(&server.name);
-    }
-    let words =
-        message::text_member(error, "message").unwrap_or_else(|| "the server refused".into());
-    let mut failure = failed(server, &words);
-    if let Some(code) = code {
-        failure = failure.with("rpcCode", code);
-    }
-    if let Some(data) = message::member(error, "data")
-        .and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok())
-    {
-        failure = failure.with("data", data);
-    }
-    failure
+    let (calls, params) = (hub.calls.clone(), params.to_owned());
+    let call = async move {
+        plain::calls::ask(&calls, via.client(), server, method, &params, never).await
+    };
+    hub.calls.detachable(call).await
 }

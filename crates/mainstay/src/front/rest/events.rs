@@ -1,11 +1,6 @@
 //! What happens: as a stream of server-sent events, or asked for now and then (requirement I8).
 
-use std::{
-    collections::VecDeque,
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -16,9 +11,8 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, header};
-use mainstay_core::event::{Event, EventId};
+use mainstay_core::event::EventId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
@@ -28,7 +22,7 @@ use super::{Door, address::Query, refusal::Refusal, servers};
 use crate::{
     api,
     events::{Heard, Subscription},
-    utc,
+    front::plain::events::wire,
 };
 
 /// Streams at once. Each holds a connection, and little else.
@@ -173,24 +167,4 @@ fn frame(id: &str, kind: &str, data: &impl Serialize) -> String {
     // Maps with text keys cannot fail; JSON text has no line breaks.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("id: {id}\nevent: {kind}\ndata: {data}\n\n")
-}
-
-fn wire(event: &Event) -> api::Event {
-    let kind = serde_json::to_value(&event.kind).unwrap_or_default();
-    let server = event.server.as_ref().map(ToString::to_string);
-    let mut data = Map::new();
-    if let Some(name) = &server {
-        data.insert("name".to_owned(), name.as_str().into());
-    }
-    if let Some(Value::Object(members)) = kind.get("data") {
-        data.extend(members.clone());
-    }
-    let at = UNIX_EPOCH + Duration::from_millis(event.id.unix_millis());
-    api::Event {
-        id: event.id.to_string(),
-        kind: kind["type"].as_str().unwrap_or_default().to_owned(),
-        server,
-        created_at: utc::rfc3339(at),
-        data,
-    }
 }

@@ -3,10 +3,10 @@
 use axum::{Json, extract::State};
 use mainstay_core::catalog::{Item, ListKind, Part};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::{Door, address::Query, refusal::Refusal};
-use crate::api::{self, Raw};
+use crate::api;
+pub use crate::front::plain::lists::{full_name, raw, shown, text};
 
 /// `?server=NAME` (J15)
 #[derive(Debug, Deserialize)]
@@ -113,32 +113,4 @@ async fn each<T>(
     Ok(parts
         .flat_map(|part| shown(part, kind).map(move |item| entry(part, item)))
         .collect())
-}
-
-/// What a server lists, without its disabled tools.
-pub fn shown(part: &Part, kind: ListKind) -> impl Iterator<Item = &Item> {
-    let hidden: &[String] = if kind == ListKind::Tools {
-        &part.disabled_tools
-    } else {
-        &[]
-    };
-    part.catalog
-        .list(kind)
-        .iter()
-        .filter(|item| !hidden.iter().any(|name| **name == *item.key))
-}
-
-/// `server/tool` (J1)
-pub fn full_name(part: &Part, item: &Item) -> String {
-    format!("{}/{}", part.server, item.key)
-}
-
-/// J3: a description that is absent is empty.
-fn text(item: &Item, member: &str) -> String {
-    item.text(member).unwrap_or_default()
-}
-
-/// Part of an item as it came, which was valid JSON as a whole.
-pub fn raw(json: &str) -> Raw {
-    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

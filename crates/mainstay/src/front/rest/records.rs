@@ -1,9 +1,6 @@
 //! Records of calls, and the objects that they name (L7).
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use axum::{
     Json,
@@ -25,6 +22,7 @@ use super::{
 };
 use crate::{
     api::{self, Raw},
+    front::plain::records::{failure, journal},
     journal::{Bucket, Filter, Journal, JournalError, Page, Range, Series},
     utc,
 };
@@ -82,7 +80,7 @@ pub async fn records(
 ) -> Result<Json<api::CallRecords>, Refusal> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let filter = filter(wanted)?;
-    let found = journal(&door)?.records(filter, limit).await;
+    let found = journal(&door.hub.calls)?.records(filter, limit).await;
     Ok(Json(page(found.map_err(failure)?)))
 }
 
@@ -91,7 +89,7 @@ pub async fn record(
     State(door): State<Door>,
     Path(id): Path<String>,
 ) -> Result<Json<api::WholeCallRecord>, Refusal> {
-    let journal = journal(&door)?;
+    let journal = journal(&door.hub.calls)?;
     let found = match id.parse::<RecordId>() {
         Ok(id) => journal.record(id).await.map_err(failure)?,
         Err(_) => None,
@@ -116,7 +114,7 @@ pub async fn object(
     Path(name): Path<String>,
     Query(slice): Query<Slice>,
 ) -> Result<Response, Refusal> {
-    let journal = journal(&door)?;
+    let journal = journal(&door.hub.calls)?;
     let cid: Cid = name
         .parse()
         .map_err(|error: mainstay_core::record::InvalidCid| {
@@ -160,17 +158,13 @@ pub async fn statistics(
         until,
         bucket: Duration::from_millis(span.bucket_ms.unwrap_or(3_600_000)),
     };
-    let series = journal(&door)?.statistics(range).await.map_err(failure)?;
+    let series = journal(&door.hub.calls)?
+        .statistics(range)
+        .await
+        .map_err(failure)?;
     Ok(Json(api::Statistics {
         tools: series.into_iter().map(of_tool).collect(),
     }))
-}
-
-fn journal(door: &Door) -> Result<&Arc<Journal>, Failure> {
-    door.hub.calls.journal().ok_or_else(|| {
-        let message = "calls are not recorded; see \"journal\" in the configuration";
-        Failure::new(FailureKind::NoJournal, message)
-    })
 }
 
 fn filter(wanted: Wanted) -> Result<Filter, Refusal> {
@@ -228,21 +222,6 @@ async fn payload(journal: &Journal, payload: Option<Payload>) -> Result<Option<R
         }
         Err(JournalError::NotKept(_) | JournalError::NoSuchObject(_)) => Ok(None),
         Err(error) => Err(failure(error)),
-    }
-}
-
-pub fn failure(error: JournalError) -> Failure {
-    match error {
-        JournalError::NoSuchObject(cid) | JournalError::NotKept(cid) => {
-            Failure::new(FailureKind::CidNotFound, error.to_string()).with("cid", cid.to_string())
-        }
-        error => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the journal cannot be read"
-            );
-            Failure::new(FailureKind::JournalUnreadable, error.to_string())
-        }
     }
 }
 

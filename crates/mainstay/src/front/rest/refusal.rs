@@ -7,7 +7,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-use crate::tokens::TokenError;
+use crate::{front::plain::lists::NotFound, tokens::TokenError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -46,6 +46,15 @@ pub enum Refusal {
     Token(#[from] TokenError),
     #[error(transparent)]
     Failed(#[from] Failure),
+}
+
+impl From<NotFound> for Refusal {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::Unclear { name, reason } => Self::InvalidToolName { name, reason },
+            NotFound::Failed(failure) => failure.into(),
+        }
+    }
 }
 
 impl Refusal {

@@ -1,0 +1,246 @@
+//! What a tool of ours may know and reach: the part of the house that its profile shows.
+
+use std::{borrow::Cow, sync::Arc};
+
+use mainstay_core::{
+    catalog::{Catalog, ListKind, Target},
+    era::Caller,
+    failure::Failure,
+    ids::ServerName,
+    message::{self, Address, Method, Text, quote},
+    names::Unresolved,
+    principal::Principal,
+    record::{Door, Origin},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::{Asked, Refusal};
+use crate::{
+    api::Raw,
+    calls::Client,
+    front::{
+        mcp::{hub::Hub, view::View},
+        plain::{
+            self,
+            lists::{NotFound, not_found},
+        },
+    },
+    registry::unknown_server,
+    supervisor::Server,
+    transport::Frame,
+};
+
+pub struct Context<'a> {
+    pub hub: &'a Hub,
+    view: View,
+    frame: &'a Frame,
+    client: Arc<Client>,
+}
+
+impl<'a> Context<'a> {
+    pub fn of(asked: &Asked<'a>) -> Self {
+        Self {
+            hub: asked.hub,
+            view: asked.view.clone(),
+            frame: asked.frame,
+            client: Arc::clone(&asked.outlet.client),
+        }
+    }
+
+    /// What the tool is called with.
+    pub fn arguments<T: Deserialize<'a>>(&self) -> Result<T, Refusal> {
+        let given = self.frame.param("arguments").filter(|it| *it != "null");
+        serde_json::from_str(given.unwrap_or("{}"))
+            .map_err(|error| Refusal::Arguments(error.to_string()))
+    }
+
+    /// Waits for the servers of the profile that are starting, each once.
+    async fn settled(&self) {
+        let registry = &self.hub.registry;
+        registry.profile_settled(&self.view.profile).await;
+    }
+
+    /// What the servers of the profile offer, listed or not, once those that are starting had their time.
+    pub async fn catalog(&self) -> Arc<Catalog> {
+        self.settled().await;
+        Arc::clone(&self.view.shown().catalog)
+    }
+
+    /// One list of a catalog, of all servers or of one: where each item leads, and what it says of itself.
+    pub fn items<'c>(
+        &self,
+        catalog: &'c Catalog,
+        kind: ListKind,
+        only: Option<&Server>,
+    ) -> impl Iterator<Item = (&'c Target, &'c str)> {
+        let items = catalog.targets(kind).iter().zip(catalog.items(kind));
+        let items =
+            items.filter(move |(target, _)| is_of(target, only) && !self.view.hides(kind, target));
+        items.map(|(target, item)| (target, &**item))
+    }
+
+    /// Whether a tool of the profile's catalog is this client's, and of this server where only one's are
+    /// wanted.
+    pub fn shows_tool(&self, target: &Target, only: Option<&Server>) -> bool {
+        is_of(target, only) && !self.view.hides(ListKind::Tools, target)
+    }
+
+    /// In configuration order.
+    pub fn servers(&self) -> Vec<Arc<Server>> {
+        let mut servers = self.hub.registry.servers_of(&self.view.profile);
+        servers.retain(|server| self.has_server(&server.name));
+        servers
+    }
+
+    /// Whether no server is hidden from the client.
+    pub fn has_all_servers(&self) -> bool {
+        self.servers().len() == self.hub.registry.servers().len()
+    }
+
+    /// One that the profile does not have is like one that is not there.
+    pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
+        let known = self.hub.registry.server(name)?;
+        if self.has_server(&known.name) {
+            Ok(known)
+        } else {
+            Err(unknown_server(name))
+        }
+    }
+
+    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. One that is
+    /// known waits for nobody.
+    pub async fn target(
+        &self,
+        kind: ListKind,
+        server: Option<&str>,
+        name: &str,
+    ) -> Result<Target, NotFound> {
+        let find = || match (self.lookup(kind, name), server) {
+            (Ok(target), Some(server)) if target.server.as_str() == server => Ok(target),
+            (_, Some(server)) => self.lookup(kind, &format!("{server}/{name}")),
+            (found, None) => found,
+        };
+        if let Ok(target) = find() {
+            return Ok(target);
+        }
+        self.settled().await;
+        find().map_err(|why| {
+            let name = self.full_name(server, name);
+            not_found(|server| self.server(server), kind, &name, why)
+        })
+    }
+
+    fn lookup(&self, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
+        let catalog = &self.view.shown().catalog;
+        let found = match kind {
+            ListKind::Prompts => catalog.prompt(name),
+            _ => catalog.tool(name),
+        };
+        let seen = found.map(|target| (!self.view.hides(kind, target)).then(|| target.clone()));
+        seen?.ok_or(Unresolved::Unknown)
+    }
+
+    /// `server/name`, where it is known whose it would be: what has become of that server says more.
+    fn full_name<'n>(&self, server: Option<&str>, name: &'n str) -> Cow<'n, str> {
+        if let Some(server) = server {
+            return format!("{server}/{name}").into();
+        }
+        let servers = self.servers();
+        let rest = |server: &Arc<Server>| {
+            let rest = name
+                .strip_prefix(server.name.as_str())?
+                .strip_prefix("__")?;
+            Some(format!("{}/{rest}", server.name))
+        };
+        servers
+            .iter()
+            .find_map(rest)
+            .map_or(name.into(), Cow::Owned)
+    }
+
+    /// Whether a server is part of the profile.
+    pub fn has_server(&self, name: &ServerName) -> bool {
+        self.view.has_server(name)
+    }
+
+    /// By whom we ask a server something in the client's name, other than by its own request.
+    pub fn client(&self) -> Arc<Client> {
+        let origin = Origin {
+            door: Door::Own,
+            ..Origin::clone(&self.client.origin)
+        };
+        let principal = self.client.principal.clone();
+        Arc::new(Client::unasked(Caller::default(), principal, origin))
+    }
+
+    /// Whether the client bears the control token.
+    pub fn is_operator(&self) -> bool {
+        self.client.principal == Principal::Operator
+    }
+
+    /// What a server answers to `resources/read`.
+    pub async fn read(
+        &self,
+        server: &str,
+        uri: &str,
+        cancelled: oneshot::Receiver<String>,
+    ) -> Result<Raw, Failure> {
+        let server = self.server(server)?;
+        // A URI that says its server, as the list may have it.
+        let listed = self.view.resource(uri);
+        let listed = listed.filter(|target| target.server == server.name);
+        let own = listed.map_or_else(|| uri.into(), |target| target.original);
+        let params = format!(r#"{{"uri":{}}}"#, quote(&own));
+        let calls = &self.hub.calls;
+        let (client, method) = (self.client(), Method::ResourcesRead);
+        plain::calls::ask(calls, client, server, method, &params, cancelled).await
+    }
+
+    /// The server of this name, where one is given.
+    pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<Server>>, Failure> {
+        name.map(|name| self.server(name)).transpose()
+    }
+}
+
+/// Whether an item is wanted where only one server's are.
+fn is_of(target: &Target, only: Option<&Server>) -> bool {
+    only.is_none_or(|server| server.name == target.server)
+}
+
+/// The arguments for a server's tool as JSON text; absent and `null` are none (K1).
+pub fn object(arguments: Option<&RawValue>) -> Result<&str, Refusal> {
+    let given = arguments.map_or("null", RawValue::get);
+    match given.as_bytes() {
+        [b'{', ..] => Ok(given),
+        b"null" => Ok("{}"),
+        _ => Err(Refusal::Arguments(
+            "\"arguments\" must be an object".to_owned(),
+        )),
+    }
+}
+
+/// The client's request as the call that it asks for: a server's tool and its arguments in the place of
+/// ours. All else stays: the id, the progress token, answers to what a server has asked.
+pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, Refusal> {
+    let unreadable = |reason: &str| Refusal::Arguments(reason.to_owned());
+    let (Some(name), Some(outer)) = (
+        frame.param_span(&["name"]),
+        frame.param_span(&["arguments"]),
+    ) else {
+        return Err(unreadable("\"arguments\" is missing"));
+    };
+    let tool = quote(tool);
+    let text = message::splice(frame.text(), &mut [(name, &tool), (outer, arguments)]);
+    Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
+}
+
+/// Where an unwrapped request goes.
+pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), Refusal> {
+    let address = message::address(frame.text(), frame.envelope())
+        .map_err(|error| Refusal::Arguments(error.to_string()))?;
+    let name = address.name.clone();
+    let name = name.ok_or_else(|| Refusal::Arguments("\"name\" is missing".to_owned()))?;
+    Ok((address, name))
+}

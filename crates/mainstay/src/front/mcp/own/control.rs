@@ -1,0 +1,108 @@
+//! Group `control`: servers added, removed and switched by the operator's own client, until the next
+//! restart (A33).
+//!
+//! A model that reads foreign text must not be able to start programs, nor to send secrets away: what
+//! would run a command, or names secrets by references, waits until a person has seen it and approved it
+//! outside of MCP.
+
+use mainstay_core::config::{Approval, Launch};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Asked, Outcome, Refusal, Said, context::Context, here};
+use crate::{
+    front::plain::servers::details,
+    supervisor::{Operation, Server},
+};
+
+tools! {
+    Add "add_server",
+    Remove "remove_server",
+    Enable "enable_server",
+    Disable "disable_server",
+}
+
+pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+    let context = &Context::of(&asked);
+    if !context.is_operator() {
+        return Err(Refusal::Forbidden);
+    }
+    match tool {
+        Tool::Add => here(asked.cancelled, add(context)).await,
+        Tool::Remove => here(asked.cancelled, remove(context)).await,
+        Tool::Enable => here(asked.cancelled, enable(context)).await,
+        Tool::Disable => here(asked.cancelled, disable(context)).await,
+    }
+}
+
+async fn add(context: &Context<'_>) -> Outcome {
+    let mut entry: Map<String, Value> = context.arguments()?;
+    let Some(Value::String(name)) = entry.shift_remove("name") else {
+        return Err(Refusal::Arguments("\"name\" must be a string".to_owned()));
+    };
+    let registry = &context.hub.registry;
+    let has_references = Value::Object(entry.clone()).to_string().contains("${");
+    let mut new = registry.read_entry(&name, entry, Approval::Given)?.runtime;
+    if has_references || matches!(new.config.launch, Launch::Stdio(_)) {
+        new.approval = Approval::Pending;
+    }
+    let is_pending = new.approval == Approval::Pending;
+    let server = registry.add(new).await?;
+    if !is_pending {
+        return Ok(started(&server).await);
+    }
+    let shown = details(registry, &server);
+    Ok(Said::json(&json!({
+        "success": true,
+        "name": name,
+        "status": shown.status,
+        "pending": shown.pending,
+        "next": format!("a person approves it with: mainstay approve {name}"),
+    })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+async fn remove(context: &Context<'_>) -> Outcome {
+    let Named { name } = context.arguments()?;
+    context.hub.registry.remove(&name).await?;
+    Ok(Said::json(&json!({"success": true, "name": name})))
+}
+
+async fn enable(context: &Context<'_>) -> Outcome {
+    let Named { name } = context.arguments()?;
+    let server = context.hub.registry.enable(&name).await?;
+    Ok(started(&server).await)
+}
+
+async fn disable(context: &Context<'_>) -> Outcome {
+    let Named { name } = context.arguments()?;
+    let server = context.hub.registry.disable(&name).await?;
+    server.operate(Operation::Stop).await?;
+    Ok(done(&server))
+}
+
+/// Waits for a server that starts by itself, whatever comes of it: its status says.
+async fn started(server: &Server) -> Said {
+    if server.config().connects_at_start() {
+        server.operate(Operation::Start).await.ok();
+    }
+    done(server)
+}
+
+fn done(server: &Server) -> Said {
+    let view = server.view();
+    let mut said = json!({
+        "success": true,
+        "name": server.name.as_str(),
+        "status": view.state().words().tools,
+    });
+    if let Some(reason) = &view.status.reason {
+        said["lastError"] = reason.as_str().into();
+    }
+    Said::json(&said)
+}

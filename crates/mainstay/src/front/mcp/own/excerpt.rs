@@ -1,0 +1,227 @@
+//! Part of a kept object: so that a result of twenty megabytes need not cost a context window.
+//!
+//! What is read is the text of a tool's result, where it is one, else the object as it is kept.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use mainstay_core::message::{items, member, text_member};
+use regex::RegexBuilder;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json_path::JsonPath;
+
+/// Characters of an excerpt, where nobody says how many, and at most.
+const DEFAULT_LENGTH: usize = 4_000;
+const MAX_LENGTH: usize = 16_000;
+
+/// Bytes of a compiled expression: one that a model writes needs less.
+const MAX_PATTERN: usize = 1 << 20;
+
+/// Which part is wanted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    pub cid: String,
+    offset: Option<usize>,
+    length: Option<usize>,
+    lines: Option<String>,
+    pattern: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    raw: bool,
+}
+
+/// The excerpt, and where to go on.
+#[derive(Debug, Serialize)]
+pub struct Excerpt {
+    pub text: String,
+    /// Where it begins in what was selected, in characters, and how long that is.
+    pub offset: usize,
+    pub total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("only one of \"lines\", \"pattern\" and \"path\" can be chosen")]
+    Several,
+    #[error("\"lines\" must be as 10-40: {0:?}")]
+    Lines(String),
+    #[error("\"pattern\" cannot be read: {0}")]
+    Pattern(#[from] regex::Error),
+    #[error("\"path\" cannot be read: {0}")]
+    Path(#[from] serde_json_path::ParseError),
+    #[error("the object is not JSON: {0}")]
+    NotJson(serde_json::Error),
+}
+
+impl Wanted {
+    /// Reads an object; one of many megabytes takes a while.
+    pub fn of(&self, object: &[u8]) -> Result<Excerpt, Unreadable> {
+        let object = String::from_utf8_lossy(object);
+        let whole = if self.raw {
+            Cow::Borrowed(&*object)
+        } else {
+            text_of(&object)
+        };
+        let selected: Cow<'_, str> = match (&self.lines, &self.pattern, &self.path) {
+            (None, None, None) => whole,
+            (Some(lines), None, None) => select_lines(&whole, lines)?.into(),
+            (None, Some(pattern), None) => matching(&whole, pattern)?.into(),
+            (None, None, Some(path)) => at(&whole, path)?.into(),
+            _ => return Err(Unreadable::Several),
+        };
+        let length = self.length.unwrap_or(DEFAULT_LENGTH).clamp(1, MAX_LENGTH);
+        let offset = self.offset.unwrap_or_default();
+        let total = selected.chars().count();
+        let text: String = selected.chars().skip(offset).take(length).collect();
+        let end = offset.saturating_add(length);
+        Ok(Excerpt {
+            text,
+            offset,
+            total,
+            next_offset: (end < total).then_some(end),
+        })
+    }
+}
+
+/// The texts of a tool's result, one below the other; anything else as it is.
+fn text_of(object: &str) -> Cow<'_, str> {
+    let content = member(object, "content")
+        .and_then(items)
+        .unwrap_or_default();
+    let texts: Vec<_> = content
+        .into_iter()
+        .filter_map(|block| text_member(block, "text"))
+        .collect();
+    if texts.is_empty() {
+        Cow::Borrowed(object)
+    } else {
+        Cow::Owned(texts.join("\n"))
+    }
+}
+
+/// `10-40`, `10-` and `10`, counted from 1.
+fn select_lines(text: &str, lines: &str) -> Result<String, Unreadable> {
+    let unclear = || Unreadable::Lines(lines.to_owned());
+    let number = |text: &str| text.trim().parse::<usize>().map_err(|_| unclear());
+    let (first, last) = match lines.split_once('-') {
+        None => (number(lines)?, number(lines)?),
+        Some((first, last)) if last.trim().is_empty() => (number(first)?, usize::MAX),
+        Some((first, last)) => (number(first)?, number(last)?),
+    };
+    if first == 0 || last < first {
+        return Err(unclear());
+    }
+    let selected = text.lines().skip(first - 1).take(last - first + 1);
+    Ok(selected.collect::<Vec<_>>().join("\n"))
+}
+
+/// The lines that match, each with its number.
+fn matching(text: &str, pattern: &str) -> Result<String, Unreadable> {
+    let pattern = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build()?;
+    let mut found = String::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if pattern.is_match(line) {
+            let _ = writeln!(found, "{number}: {line}");
+        }
+    }
+    Ok(found)
+}
+
+/// What a JSON path leads to: the text that stands there, one value, or the list of several.
+fn at(text: &str, path: &str) -> Result<String, Unreadable> {
+    let path = JsonPath::parse(path)?;
+    let document: Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
+    Ok(match path.query(&document).all().as_slice() {
+        [Value::String(text)] => text.clone(),
+        [value] => value.to_string(),
+        several => serde_json::to_string(several).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(object: &Value, wanted: Value) -> Result<Excerpt, Unreadable> {
+        let mut wanted = wanted;
+        wanted["cid"] = "x".into();
+        let wanted: Wanted = serde_json::from_value(wanted).expect("arguments");
+        wanted.of(object.to_string().as_bytes())
+    }
+
+    fn result(text: &str) -> Value {
+        json!({"content": [{"type": "text", "text": text}, {"type": "image", "data": "AA=="}]})
+    }
+
+    #[test]
+    fn every_part_can_be_had() {
+        let poem = result("one\ntwo\nthrée\nfour");
+        let data = result(r#"{"rows": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Alan"}]}"#);
+        for (object, wanted, expected) in [
+            (&poem, json!({}), "one\ntwo\nthrée\nfour"),
+            (&poem, json!({"offset": 8, "length": 5}), "thrée"),
+            (&poem, json!({"offset": 1000}), ""),
+            (&poem, json!({"lines": "2-3"}), "two\nthrée"),
+            (&poem, json!({"lines": "3-"}), "thrée\nfour"),
+            (&poem, json!({"lines": "4"}), "four"),
+            (
+                &poem,
+                json!({"lines": "2-9", "offset": 4, "length": 2}),
+                "th",
+            ),
+            (&poem, json!({"pattern": "^t"}), "2: two\n3: thrée\n"),
+            (&poem, json!({"pattern": "none"}), ""),
+            (
+                &poem,
+                json!({"raw": true, "path": "$.content[1].type"}),
+                "image",
+            ),
+            (&data, json!({"path": "$.rows[1].name"}), "Alan"),
+            (
+                &data,
+                json!({"path": "$.rows[0]"}),
+                r#"{"id":1,"name":"Ada"}"#,
+            ),
+            (&data, json!({"path": "$.rows[?@.id > 1].name"}), "Alan"),
+            (&data, json!({"path": "$.rows[*].id"}), "[1,2]"),
+            (&json!({"a": 1}), json!({}), r#"{"a":1}"#),
+        ] {
+            let excerpt = read(object, wanted.clone()).expect("readable");
+            assert_eq!(excerpt.text, expected, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_reader_is_told_where_to_go_on() {
+        let long = result(&"é".repeat(DEFAULT_LENGTH + 10));
+        let first = read(&long, json!({})).expect("readable");
+        assert_eq!(first.total, DEFAULT_LENGTH + 10);
+        assert_eq!(first.next_offset, Some(DEFAULT_LENGTH));
+        let rest = read(&long, json!({"offset": DEFAULT_LENGTH})).expect("readable");
+        assert_eq!((rest.text.chars().count(), rest.next_offset), (10, None));
+        let much = read(&result(&"x".repeat(50_000)), json!({"length": 40_000}));
+        assert_eq!(much.expect("readable").text.len(), MAX_LENGTH);
+    }
+
+    #[test]
+    fn what_cannot_be_selected_is_said() {
+        for wanted in [
+            json!({"lines": "3-2"}),
+            json!({"lines": "0"}),
+            json!({"lines": "all"}),
+            json!({"pattern": "("}),
+            json!({"pattern": "(a{1000}){1000}"}),
+            json!({"path": "rows"}),
+            json!({"path": "$.rows"}),
+            json!({"path": "$", "lines": "1"}),
+        ] {
+            let refused = read(&result("text"), wanted.clone());
+            assert!(refused.is_err(), "{wanted}: {refused:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The answer of `search_tools`: as many tools as fit, each with its whole input schema.
+
+use std::fmt::Write as _;
+
+use mainstay_core::{
+    catalog::Target,
+    message::{self, quote},
+};
+use serde_json::json;
+
+/// Bytes of an answer on the wire, envelope and all.
+pub const MAX_FOUND: usize = 16_000;
+
+/// What the envelope and the members beside the tools take of that.
+const FRAME: usize = 1_000;
+
+/// For the tools, as they stand in a string inside of JSON.
+const ROOM: usize = MAX_FOUND - FRAME;
+
+/// Characters of a description among others; `describe_tool` has it whole.
+const MAX_DESCRIPTION: usize = 1_000;
+
+/// Names of tools that are too large to be shown.
+const MAX_TOO_LARGE: usize = 5;
+
+/// Characters of such a name.
+const MAX_NAME: usize = 100;
+
+#[derive(Debug, Default)]
+pub struct Found {
+    tools: Vec<String>,
+    too_large: Vec<String>,
+    used: usize,
+}
+
+impl Found {
+    /// Adds a tool (JSON text); `false` when there is no room for it. One that would never fit is only
+    /// named: fewer tools rather than parts of schemas.
+    pub fn add(&mut self, name: &str, tool: String) -> bool {
+        let size = quote(&tool).len();
+        if size > ROOM {
+            if self.too_large.len() < MAX_TOO_LARGE {
+                self.too_large.push(name.chars().take(MAX_NAME).collect());
+            }
+            return true;
+        }
+        if self.used + size > ROOM {
+            return false;
+        }
+        self.used += size;
+        self.tools.push(tool);
+        true
+    }
+
+    /// What is said of so many that match.
+    pub fn say(&self, matching: usize) -> String {
+        let more = matching - self.tools.len() - self.too_large.len();
+        let mut said = format!(r#"{{"tools":[{}],"more":{more}"#, self.tools.join(","));
+        if !self.too_large.is_empty() {
+            let note = json!({"names": self.too_large, "see": "describe_tool"});
+            let _ = write!(said, r#","tooLarge":{note}"#);
+        }
+        if matching == 0 {
+            said.push_str(r#","hint":"no tool has any of these words: try others""#);
+        }
+        said.push('}');
+        said
+    }
+}
+
+/// One tool among others: enough to call it, and how its server is, unless it is well.
+pub fn tool(exposed: &str, target: &Target, item: &str, status: Option<&str>) -> String {
+    let description = message::text_member(item, "description").unwrap_or_default();
+    let mut tool = format!(
+        r#"{{"name":{},"server":{},"description":{},"inputSchema":{}"#,
+        quote(exposed),
+        quote(target.server.as_str()),
+        quote(&shortened(&description)),
+        message::member(item, "inputSchema").unwrap_or(r#"{"type":"object"}"#),
+    );
+    if let Some(status) = status {
+        let _ = write!(tool, r#","status":"{status}""#);
+    }
+    tool.push('}');
+    tool
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_DESCRIPTION) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::{ids::ServerName, message::response};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// A tool whose schema has about so many bytes, all of them such as grow in a string.
+    fn of_size(bytes: usize) -> String {
+        let schema = json!({"type": "object", "x": vec!["\"\\"; bytes / 7]});
+        let item = json!({"name": "n", "description": "d".repeat(5_000), "inputSchema": schema});
+        let target = Target {
+            server: ServerName::new("s").expect("a name"),
+            original: "n".into(),
+        };
+        tool("s__n", &target, &item.to_string(), None)
+    }
+
+    /// What goes over the wire.
+    fn answer(found: &Found, matching: usize) -> (String, Value) {
+        let said = found.say(matching);
+        let text = quote(&said);
+        let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]}}"#);
+        let said = serde_json::from_str(&said).expect("JSON");
+        (response("1234567890", &result), said)
+    }
+
+    #[test]
+    fn there_are_fewer_tools_rather_than_parts_of_schemas() {
+        for size in [10, 100, 1_000, 4_000] {
+            let mut found = Found::default();
+            let tool = of_size(size);
+            let shown = (0..1_000)
+                .take_while(|_| found.add("s__n", tool.clone()))
+                .count();
+            let (wire, said) = answer(&found, 1_000);
+            assert!(wire.len() <= MAX_FOUND, "{} bytes", wire.len());
+            let room_for_more = 2 * quote(&tool).len();
+            assert!(wire.len() + room_for_more > ROOM, "{} bytes", wire.len());
+            let tools = said["tools"].as_array().expect("a list");
+            assert_eq!((tools.len(), &said["more"]), (shown, &json!(1_000 - shown)));
+            let whole: Value = serde_json::from_str(&tool).expect("JSON");
+            assert!(tools.iter().all(|it| *it == whole), "whole");
+            let description = whole["description"].as_str().expect("a description");
+            assert_eq!(description.chars().count(), MAX_DESCRIPTION + 1);
+        }
+    }
+
+    #[test]
+    fn a_tool_that_never_fits_is_named() {
+        let mut found = Found::default();
+        for _ in 0..10 {
+            assert!(found.add(&"n".repeat(10_000), of_size(40_000)));
+        }
+        assert!(found.add("small", of_size(10)));
+        let (wire, said) = answer(&found, 11);
+        assert!(wire.len() <= MAX_FOUND);
+        assert_eq!(said["tools"].as_array().map(Vec::len), Some(1));
+        let names = said["tooLarge"]["names"].as_array().expect("names");
+        assert_eq!((names.len(), &said["more"]), (MAX_TOO_LARGE, &json!(5)));
+    }
+}

@@ -1,0 +1,207 @@
+//! Mainstay's own tools, in groups that a profile chooses: beside the tools of its servers, or in their
+//! place (requirements K, L7, N, O, Z2).
+//!
+//! What the tools of a group say of themselves stands in a JSON file, what they do in the Rust file of
+//! the same name. A result is one text that holds JSON (t134), but where a server speaks itself.
+
+/// The tools of a group, in the order of its descriptors.
+macro_rules! tools {
+    ($($tool:ident $name:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Tool {
+            $($tool,)*
+        }
+
+        impl Tool {
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$tool),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+mod activity;
+mod browse;
+mod context;
+mod control;
+mod excerpt;
+mod external;
+mod found;
+mod meta;
+mod records;
+mod refusal;
+mod search;
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::quote,
+    own::Group,
+};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use self::refusal::Refusal;
+pub use self::search::Indexes;
+use super::{aggregate::Asked, reply::Reply};
+
+/// One of our own tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Meta(meta::Tool),
+    External(external::Tool),
+    Activity(activity::Tool),
+    Records(records::Tool),
+    Control(control::Tool),
+}
+
+/// What a tool of ours says.
+enum Said {
+    /// One text that holds this JSON (t134).
+    Json(String),
+    /// The same of a call that failed (N8).
+    Failed(String),
+    /// What a server says, in its own words.
+    Server(Reply),
+}
+
+type Outcome = Result<Said, Refusal>;
+
+impl Said {
+    fn json(value: &impl Serialize) -> Self {
+        // Maps with text keys cannot fail.
+        Self::Json(serde_json::to_string(value).unwrap_or_default())
+    }
+}
+
+/// What the tools of these groups say of themselves: each JSON text on one line.
+pub fn descriptors(groups: &[Group]) -> impl Iterator<Item = &str> {
+    static ALL: LazyLock<BTreeMap<Group, Vec<String>>> =
+        LazyLock::new(|| Group::ALL.map(|group| (group, read(group))).into());
+    let of_group = |group: &Group| ALL.get(group).into_iter().flatten();
+    groups.iter().flat_map(of_group).map(String::as_str)
+}
+
+fn read(group: Group) -> Vec<String> {
+    let text = match group {
+        Group::Meta => include_str!("meta.json"),
+        Group::External => include_str!("external.json"),
+        Group::Activity => include_str!("activity.json"),
+        Group::Records => include_str!("records.json"),
+        Group::Control => include_str!("control.json"),
+    };
+    let tools: Vec<Value> = serde_json::from_str(text).expect("our own JSON");
+    tools.iter().map(Value::to_string).collect()
+}
+
+/// The tool of this name, if one of these groups has it.
+pub fn find(groups: &[Group], name: &str) -> Option<Tool> {
+    groups.iter().find_map(|group| match group {
+        Group::Meta => meta::Tool::named(name).map(Tool::Meta),
+        Group::External => external::Tool::named(name).map(Tool::External),
+        Group::Activity => activity::Tool::named(name).map(Tool::Activity),
+        Group::Records => records::Tool::named(name).map(Tool::Records),
+        Group::Control => control::Tool::named(name).map(Tool::Control),
+    })
+}
+
+/// Calls a tool of ours.
+pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
+    let (id, era) = (asked.id(), asked.era());
+    let outcome = match tool {
+        Tool::Meta(tool) => meta::answer(tool, asked).await,
+        Tool::External(tool) => external::answer(tool, asked).await,
+        Tool::Activity(tool) => activity::answer(tool, asked).await,
+        Tool::Records(tool) => records::answer(tool, asked).await,
+        Tool::Control(tool) => control::answer(tool, asked).await,
+    };
+    let (json, failed) = match outcome {
+        Ok(Said::Server(reply)) => return reply,
+        Ok(Said::Json(json)) => (json, false),
+        Ok(Said::Failed(json)) => (json, true),
+        Err(Refusal::Failed(failure)) if failure.kind == FailureKind::Cancelled => {
+            return Reply::failure(id, &failure);
+        }
+        Err(refusal) => (refusal.body().to_string(), true),
+    };
+    let failed = if failed { r#","isError":true"# } else { "" };
+    let text = quote(&json);
+    let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
+    Reply::tool_result(id, &result, era)
+}
+
+/// What is done here, unless the client cancels it; calls of servers hear of that themselves.
+async fn here(
+    cancelled: oneshot::Receiver<String>,
+    answer: impl Future<Output = Outcome>,
+) -> Outcome {
+    let cancelled = async {
+        match cancelled.await {
+            Ok(reason) => reason,
+            // Nobody can cancel it any more.
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = answer => outcome,
+        reason = cancelled => {
+            let message = format!("cancelled: {reason}");
+            Err(Failure::new(FailureKind::Cancelled, message).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::message;
+
+    use super::*;
+
+    /// N6, N7, t132, t133: what is listed can be called, under the names that the core reserves.
+    #[test]
+    fn what_is_described_is_what_can_be_called() {
+        for group in Group::ALL {
+            let groups = [group];
+            let described: Vec<_> = descriptors(&groups)
+                .map(|tool| message::text_member(tool, "name").expect("a name"))
+                .collect();
+            assert_eq!(described, group.tools(), "{}", group.name());
+            for name in group.tools() {
+                assert!(find(&groups, name).is_some(), "{name}");
+                assert!(find(&[], name).is_none(), "{name}");
+            }
+        }
+        let external = Group::External.tools();
+        assert!(external.iter().all(|name| name.starts_with("external_")));
+        assert_eq!((external.len(), Group::Meta.tools().len()), (5, 6));
+    }
+
+    /// Names are unique among all groups, since a profile may choose them all.
+    #[test]
+    fn no_two_groups_share_a_name() {
+        let mut all: Vec<_> = Group::ALL.into_iter().flat_map(Group::tools).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    /// Descriptors cost every client's context: short, and on one line for stdio and SSE.
+    #[test]
+    fn descriptors_are_short_and_whole() {
+        for tool in descriptors(&Group::ALL) {
+            assert!(!tool.contains('\n') && tool.len() < 900, "{tool}");
+            let tool: Value = serde_json::from_str(tool).expect("JSON");
+            assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+            assert!(tool["title"].is_string() && tool["annotations"].is_object());
+            let described = tool["description"].as_str().expect("a description");
+            assert!(described.len() < 200, "{described}");
+        }
+    }
+}

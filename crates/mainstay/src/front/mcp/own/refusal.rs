@@ -1,0 +1,57 @@
+//! Why a tool of ours did not do what it was called for: always `{"error": KIND, …}` (K2).
+
+use mainstay_core::failure::{Failure, FailureKind};
+use serde_json::{Value, json};
+
+use crate::front::plain::lists::NotFound;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("the arguments are not as the tool's schema has them: {0}")]
+    Arguments(String),
+    /// t35: neither `server/tool` nor another spelling that means one tool.
+    #[error("{name:?} is not the name of a tool: {reason}")]
+    ToolName { name: String, reason: String },
+    #[error("this tool is for the bearer of the control token alone")]
+    Forbidden,
+    /// L7
+    #[error("nothing is kept under {0}")]
+    CidNotFound(String),
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl From<NotFound> for Refusal {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::Unclear { name, reason } => Self::ToolName { name, reason },
+            NotFound::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl Refusal {
+    pub fn body(&self) -> Value {
+        let message = self.to_string();
+        match self {
+            Self::Arguments(_) => {
+                json!({"error": FailureKind::InvalidRequest.code(), "message": message})
+            }
+            Self::ToolName { name, .. } => {
+                json!({"error": "invalid_tool_name", "message": message, "tool": name})
+            }
+            Self::Forbidden => json!({"error": "forbidden", "message": message}),
+            Self::CidNotFound(cid) => {
+                json!({"error": FailureKind::CidNotFound.code(), "message": message, "cid": cid})
+            }
+            // Y17: a time limit is `call_timeout` here, other than on REST.
+            Self::Failed(failure) => {
+                let mut body = json!({"error": failure.kind.code(), "message": message});
+                for (key, value) in &failure.details {
+                    body[key] = value.clone();
+                }
+                body
+            }
+        }
+    }
+}

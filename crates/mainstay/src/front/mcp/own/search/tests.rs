@@ -1,0 +1,213 @@
+use std::time::Duration;
+
+use mainstay_core::{
+    catalog::{Part, ServerCatalog, page},
+    config::{Naming, Profile},
+    ids::{ProfileName, ServerName},
+};
+use serde_json::json;
+
+use super::*;
+
+/// Tools as servers in the wild have them.
+fn realistic() -> Catalog {
+    let mut servers: Vec<(&str, Vec<Value>)> = Vec::new();
+    for line in include_str!("tools.txt")
+        .lines()
+        .filter(|it| !it.starts_with('#'))
+    {
+        let [server, name, description, parameters] = fields(line, " | ");
+        let parameters = parameters.split("; ").map(|parameter| {
+            let [name, description] = fields(parameter, ": ");
+            (
+                name.to_owned(),
+                json!({"type": "string", "description": description}),
+            )
+        });
+        let schema =
+            json!({"type": "object", "properties": parameters.collect::<serde_json::Map<_, _>>()});
+        let tool = json!({"name": name, "description": description, "inputSchema": schema});
+        match servers.last_mut().filter(|(last, _)| *last == server) {
+            Some((_, tools)) => tools.push(tool),
+            None => servers.push((server, vec![tool])),
+        }
+    }
+    catalog(servers.into_iter())
+}
+
+fn fields<'a, const N: usize>(line: &'a str, separator: &str) -> [&'a str; N] {
+    let fields: Vec<&str> = line.splitn(N, separator).collect();
+    fields.try_into().unwrap_or_else(|_| panic!("{line}"))
+}
+
+fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog {
+    let part = |(server, tools)| {
+        let mut catalog = ServerCatalog::default();
+        let list = json!({"tools": tools}).to_string();
+        catalog.set(
+            ListKind::Tools,
+            page(ListKind::Tools, &list).expect("a list").items,
+        );
+        Part {
+            server: ServerName::new(server).expect("a name"),
+            catalog: Arc::new(catalog),
+            disabled_tools: Arc::default(),
+        }
+    };
+    let everything = Profile::everything(ProfileName::default());
+    Catalog::merge(
+        servers.map(part).collect(),
+        &everything,
+        Naming::DoubleUnderscore,
+        48,
+    )
+}
+
+/// What people ask for, and the tool that does it.
+#[test]
+fn who_describes_a_tool_finds_it_first() {
+    let catalog = realistic();
+    let index = Index::of(&catalog);
+    let targets = catalog.targets(ListKind::Tools);
+    assert!(targets.len() > 60, "{}", targets.len());
+    let mut faults = Vec::new();
+    for (query, expected) in [
+        ("read a file", "read_file"),
+        ("show me the contents of a text file", "read_file"),
+        ("write content to a file", "write_file"),
+        ("overwrite existing file", "write_file"),
+        ("rename a file", "move_file"),
+        ("make a directory", "create_directory"),
+        ("list files in directory", "list_directory"),
+        ("find files by name pattern", "search_files"),
+        ("file size and permissions", "get_file_info"),
+        ("what changed in the working tree", "git_status"),
+        ("commit my changes", "git_commit"),
+        ("commit history", "git_log"),
+        ("switching to another branch", "git_checkout"),
+        ("create branch", "git_create_branch"),
+        ("open a pull request on github", "createPullRequest"),
+        ("create an issue in a repository", "createIssue"),
+        ("create issue", "createIssue"),
+        ("comment on issue", "addIssueComment"),
+        ("merge PR with squash", "mergePullRequest"),
+        ("search code in repositories", "searchCode"),
+        ("post a message to slack", "slack_post_message"),
+        ("send a message to a channel", "slack_post_message"),
+        ("reply in thread", "slack_reply_to_thread"),
+        ("emoji reaction", "slack_add_reaction"),
+        ("who is in the workspace", "slack_get_users"),
+        ("run a SQL select query", "query"),
+        ("update rows with a statement", "execute"),
+        ("which tables are in the database schema", "list_tables"),
+        ("columns of a table", "describe_table"),
+        ("navigate to a url", "browser_navigate"),
+        ("click a button on the page", "browser_click"),
+        ("take screenshot", "browser_take_screenshot"),
+        ("invite attendees to a meeting at a place", "create_event"),
+        ("upcoming calendar events", "list_events"),
+        ("when is everybody free to meet", "find_free_slots"),
+        ("send an email with an attachment", "send_email"),
+        ("archive messages", "modify_labels"),
+        ("jira bug", "jira_create_issue"),
+        ("upload to s3", "s3_put_object"),
+        ("virtual machines", "ec2_describe_instances"),
+        ("invoke lambda function", "lambda_invoke"),
+        ("kubernetes pods", "kubectl_get_pods"),
+        ("container logs", "kubectl_logs"),
+        ("scale deployment replicas", "kubectl_scale"),
+        ("start a docker container from an image", "run_container"),
+        ("will it rain tomorrow, weather forecast", "get_forecast"),
+        ("time zone conversion: convert time", "convert_time"),
+        ("coordinates of an address", "maps_geocode"),
+        (
+            "walking directions from one place to another",
+            "maps_directions",
+        ),
+        ("download a url as markdown", "fetch"),
+        ("search the web for news", "brave_web_search"),
+        ("refund a customer's charge", "stripe_create_refund"),
+        ("stack trace of an error", "sentry_get_issue"),
+        // Names, in whatever spelling.
+        ("createIssue", "createIssue"),
+        ("git_log", "git_log"),
+        ("db__query", "query"),
+        ("BROWSER_TYPE", "browser_type"),
+    ] {
+        let first = index
+            .search(query)
+            .first()
+            .map(|place| &*targets[*place].original);
+        if first != Some(expected) {
+            faults.push(format!("{query:?}: {first:?} instead of {expected}"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn parameters_and_their_values_are_found() {
+    let schema = json!({"properties": {"filter": {"anyOf": [
+        {"properties": {"inseamLength": {"description": "of trousers"}}},
+        {"enum": ["corduroy"]},
+    ]}}});
+    let tools = vec![
+        json!({"name": "other"}),
+        json!({"name": "buy", "inputSchema": schema}),
+    ];
+    let catalog = catalog([("shop", tools)].into_iter());
+    let index = Index::of(&catalog);
+    for query in ["filter", "inseam", "trousers", "corduroy"] {
+        assert_eq!(index.search(query), [1], "{query}");
+    }
+    assert_eq!(index.search("shop"), [0, 1], "equals stand as in the list");
+    for query in ["", "the", "?!", "unheard"] {
+        assert!(index.search(query).is_empty(), "{query}");
+    }
+}
+
+#[test]
+fn names_are_split_where_words_begin() {
+    for (text, expected) in [
+        ("getHTTPUrl", "get http url"),
+        ("read_multiple-files", "read multipl fil"),
+        ("kubectl.get/pods2", "kubectl get pods2"),
+        ("S3 put_object", "s3 put object"),
+        ("deleting deleted deletes delete", "delet delet delet delet"),
+        ("queries query", "query query"),
+        ("running run", "run run"),
+        ("calling call", "call call"),
+        ("status class analysis", "status class analysis"),
+        ("größe Über", "größe über"),
+        ("天気予報 tokyo", "天 気 予 報 tokyo"),
+    ] {
+        assert_eq!(words(text).join(" "), expected, "{text}");
+    }
+}
+
+/// An index is built once for a catalog, and again when the catalog has changed.
+#[tokio::test]
+async fn indexes_follow_the_catalog() {
+    let of = |tool: &str| Arc::new(catalog([("x", vec![json!({"name": tool})])].into_iter()));
+    let (indexes, one, other) = (Indexes::default(), of("alpha"), of("beta"));
+    let search = async |catalog: &Arc<Catalog>, query: &str| {
+        let found = indexes.search(Arc::clone(catalog), query.to_owned());
+        let found = tokio::time::timeout(Duration::from_secs(10), found).await;
+        found.expect("in time").expect("no panic").len()
+    };
+    assert_eq!(
+        (search(&one, "alpha").await, search(&one, "beta").await),
+        (1, 0)
+    );
+    assert_eq!(
+        (search(&other, "alpha").await, search(&other, "beta").await),
+        (0, 1)
+    );
+    let built = indexes.index(one.digest(ListKind::Tools));
+    assert!(built.get().is_some(), "it is kept");
+    for number in 0..MAX_INDEXES {
+        search(&of(&format!("tool{number}")), "tool").await;
+    }
+    let built = indexes.index(one.digest(ListKind::Tools));
+    assert!(built.get().is_none(), "bounded");
+}

@@ -1,0 +1,91 @@
+//! What a server offers, item by item.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    catalog::{Item, ListKind, Part},
+    failure::{Failure, FailureKind},
+    lifecycle::State,
+    names::Unresolved,
+};
+use serde_json::value::RawValue;
+
+use crate::{api::Raw, supervisor::Server};
+
+/// What a server lists, without its disabled tools.
+pub fn shown(part: &Part, kind: ListKind) -> impl Iterator<Item = &Item> {
+    let hidden: &[String] = if kind == ListKind::Tools {
+        &part.disabled_tools
+    } else {
+        &[]
+    };
+    part.catalog
+        .list(kind)
+        .iter()
+        .filter(|item| !hidden.iter().any(|name| **name == *item.key))
+}
+
+/// `server/tool` (J1)
+pub fn full_name(part: &Part, item: &Item) -> String {
+    format!("{}/{}", part.server, item.key)
+}
+
+/// J3: a description that is absent is empty.
+pub fn text(item: &Item, member: &str) -> String {
+    item.text(member).unwrap_or_default()
+}
+
+/// Part of an item as it came, which was valid JSON as a whole.
+pub fn raw(json: &str) -> Raw {
+    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Why there is no tool or prompt of this name.
+#[derive(Debug, thiserror::Error)]
+pub enum NotFound {
+    /// K2: neither `server/tool` nor another spelling that means one tool.
+    #[error("{name:?} is not the name of a tool: {reason}")]
+    Unclear { name: String, reason: String },
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+/// K2: the server is unknown, or down, or does not have it, or the name cannot be understood.
+pub fn not_found(
+    server: impl FnOnce(&str) -> Result<Arc<Server>, Failure>,
+    kind: ListKind,
+    name: &str,
+    unresolved: Unresolved,
+) -> NotFound {
+    let (what, failure) = match kind {
+        ListKind::Prompts => ("prompt", FailureKind::PromptNotFound),
+        _ => ("tool", FailureKind::ToolNotFound),
+    };
+    let unclear = match unresolved {
+        Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
+        Unresolved::Unknown => format!("expected server/{what}"),
+    };
+    let failure = match name.split_once('/').map(|(name, _)| server(name)) {
+        Some(Err(failure)) => failure,
+        Some(Ok(server)) if server.view().status.state != State::Connected => {
+            server.not_connected()
+        }
+        Some(Ok(server)) => {
+            let message = format!(
+                "Server '{}' has no {what} of that name: {name}",
+                server.name
+            );
+            Failure::new(failure, message)
+                .of_server(&server.name)
+                .with(what, name)
+        }
+        None if kind == ListKind::Tools => {
+            return NotFound::Unclear {
+                name: name.to_owned(),
+                reason: unclear,
+            };
+        }
+        None => Failure::new(failure, format!("Unknown {what} {name}: {unclear}")).with(what, name),
+    };
+    failure.into()
+}

@@ -1,0 +1,285 @@
+//! Group `meta`: K9, O1–O6, and the cost of a thousand tools.
+
+use serde_json::{Value, json};
+
+use super::{fails, said, says};
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, names, text, value},
+    gateway::{Gateway, until},
+    modern::Modern,
+    rest::never,
+};
+
+/// The most that `tools/list` of the profile may cost.
+const MAX_LIST: usize = 9_000;
+
+const TOOLS: [&str; 6] = [
+    "search_tools",
+    "describe_tool",
+    "execute_tool",
+    "list_servers",
+    "reconnect_server",
+    "read_object",
+];
+
+async fn meta(gateway: &Gateway) -> Http {
+    gateway.client_at("/mcp/meta").await
+}
+
+fn execute(tool: &str, arguments: Value) -> Value {
+    json!({"name": "execute_tool", "arguments": {"name": tool, "arguments": arguments}})
+}
+
+/// A thousand tools cost a client six.
+#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+#[tokio::test]
+async fn a_thousand_tools_cost_six() {
+    let many = Backend::start(Kind::Http, &["--tools", "1000"]).await;
+    let gateway = Gateway::of(&[("many", &many)]).await;
+    let client = meta(&gateway).await;
+    let result = client.ask("tools/list", "{}").await;
+    println!("tools/list of profile meta: {} bytes", result.len());
+    assert!(result.len() < MAX_LIST, "{} bytes", result.len());
+    assert_eq!(names(&value(&result)["result"]["tools"]), TOOLS);
+    let modern = Modern::at(&gateway, "/mcp/meta");
+    let listed = modern.result("tools/list", json!({})).await;
+    assert_eq!(names(&listed["tools"]), TOOLS);
+
+    let search =
+        json!({"name": "search_tools", "arguments": {"query": "returns name", "limit": 50}});
+    let found = client.ask("tools/call", &search.to_string()).await;
+    assert!(found.len() <= 16_000, "{} bytes", found.len());
+    let (found, _) = said(&value(&found)["result"]);
+    let shown = found["tools"].as_array().expect("a list");
+    let whole = |tool: &Value| tool["inputSchema"]["type"] == "object";
+    assert!(shown.len() == 50 && shown.iter().all(whole), "{found}");
+    assert!(found["more"].as_u64() > Some(900), "{found}");
+    let found = says(&client, "search_tools", json!({"query": "tool_777"})).await;
+    assert_eq!(found["tools"][0]["name"], "many__tool_777", "{found}");
+}
+
+/// Found, described, called: what a client does that knows no tool.
+#[tokio::test]
+async fn tools_are_found_described_and_called() {
+    let (one, two) = (Backend::http().await, Backend::stdio().await);
+    let gateway = Gateway::of(&[("one", &one), ("two", &two)]).await;
+    let client = meta(&gateway).await;
+    let found = says(
+        &client,
+        "search_tools",
+        json!({"query": "add two numbers", "server": "two"}),
+    )
+    .await;
+    assert_eq!(found["tools"][0]["name"], "two__add", "{found}");
+    assert_eq!(found["tools"][0]["server"], "two");
+    let described = says(&client, "describe_tool", json!({"name": "two__add"})).await;
+    assert_eq!(described["tool"]["name"], "two__add");
+    assert_eq!(described["status"], "connected");
+    assert_eq!(
+        described["tool"]["inputSchema"],
+        found["tools"][0]["inputSchema"]
+    );
+    for name in [
+        json!({"name": "two__add"}),
+        json!({"name": "two/add"}),
+        json!({"server": "two", "tool": "add"}),
+        json!({"server": "two", "name": "two__add"}),
+    ] {
+        let mut arguments = name.clone();
+        arguments["arguments"] = json!({"a": 2, "b": 40});
+        let sum = client.say("execute_tool", arguments).await;
+        assert_eq!(sum, "42", "{name}");
+    }
+    assert_eq!((one.runs("add"), two.runs("add")), (0, 4));
+    let nothing = says(&client, "search_tools", json!({"query": "zyxwv"})).await;
+    assert_eq!(
+        (&nothing["tools"], &nothing["more"]),
+        (&json!([]), &json!(0)),
+        "{nothing}"
+    );
+    // What the profile does not list is called by nobody.
+    let error = client
+        .error("tools/call", json!({"name": "two__add"}))
+        .await;
+    assert_eq!(error["code"], -32602, "{error}");
+}
+
+/// K2, and what is wrong with the arguments.
+#[tokio::test]
+async fn what_cannot_be_called_is_said() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = meta(&gateway).await;
+    for (tool, arguments, kind) in [
+        (
+            "execute_tool",
+            json!({"name": "x__nothing"}),
+            "tool_not_found",
+        ),
+        ("execute_tool", json!({"name": "nothing"}), "tool_not_found"),
+        (
+            "execute_tool",
+            json!({"server": "x", "name": "nothing"}),
+            "tool_not_found",
+        ),
+        (
+            "execute_tool",
+            json!({"server": "y", "name": "echo"}),
+            "server_not_found",
+        ),
+        (
+            "execute_tool",
+            json!({"name": "search_tools"}),
+            "tool_not_found",
+        ),
+        ("execute_tool", json!({}), "invalid_request"),
+        (
+            "execute_tool",
+            json!({"name": "x__echo", "arguments": 1}),
+            "invalid_request",
+        ),
+        (
+            "execute_tool",
+            json!({"name": "x__echo", "argument": {}}),
+            "invalid_request",
+        ),
+        (
+            "describe_tool",
+            json!({"name": "x/nothing"}),
+            "tool_not_found",
+        ),
+        (
+            "search_tools",
+            json!({"query": "x", "server": "y"}),
+            "server_not_found",
+        ),
+        ("reconnect_server", json!({"name": "y"}), "server_not_found"),
+    ] {
+        let said = fails(&client, tool, arguments.clone()).await;
+        assert_eq!(said["error"], kind, "{tool} {arguments}: {said}");
+    }
+    let said = fails(&client, "reconnect_server", json!({"name": "y"})).await;
+    assert_eq!(said["message"], "Server 'y' not found", "O2");
+    assert_eq!(backend.count("tools/call"), 0);
+}
+
+over_every_transport! {
+    /// Invariant 5, K3: arguments and results are the bytes that came, whatever they are.
+    async fn what_is_executed_passes_as_it_is(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = meta(&gateway).await;
+        let direct = gateway.client_at("/servers/x/mcp").await;
+        let weird = client.ask("tools/call", &execute("x__weird", json!({})).to_string()).await;
+        let own = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
+        let result = |text: &str| crate::client::raw(text, "result").to_owned();
+        assert_eq!(result(&weird), result(&own));
+        let params = r#"{"name":"execute_tool","arguments":{"name":"x__echo","arguments":{"text":1.50e1,"ä" : [ ]}}}"#;
+        client.ask("tools/call", params).await;
+        let sent = backend.of_method("tools/call").pop().expect("a call");
+        assert_eq!(sent["params"]["arguments"], json!({"text": 15.0, "ä": []}), "{sent}");
+        let failed = client.call("execute_tool", json!({"name": "x__error"})).await;
+        assert_eq!((&failed["isError"], &*text(&failed)), (&json!(true), "the tool failed"));
+    }
+
+    /// A call like any other: progress, cancellation, and whose it is.
+    async fn progress_and_cancellation_are_those_of_the_call(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = meta(&gateway).await;
+        let mut params = execute("x__progress", json!({"steps": 3}));
+        params["_meta"] = json!({"progressToken": "mine"});
+        let said = client.exchange("tools/call", &params.to_string()).await;
+        let said: Vec<_> = said.iter().map(|it| value(it)).collect();
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert!(said[..3].iter().all(|it| it["params"]["progressToken"] == "mine"), "{said:?}");
+        let id = json!(7);
+        let hang = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", json!({}))});
+        let (response, ()) = tokio::join!(client.post(hang.to_string()), async {
+            let upstream = backend.until_called("hang").await;
+            client.cancel(&id).await;
+            backend.until_cancelled(&upstream).await;
+        });
+        assert_eq!(response.json()["id"], 7);
+    }
+
+    /// K9: a server that is being brought back is tried at once, and if that fails its text says so.
+    async fn a_reconnecting_server_is_tried_at_once(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", never());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, plain) = (meta(&gateway).await, gateway.client().await);
+        backend.leave(&plain).await;
+        let gone = async || {
+            let result = client.call("execute_tool", json!({"name": "x__echo"})).await;
+            (failure(&result)["kind"] == "server_not_connected").then_some(result)
+        };
+        let result = crate::gateway::soon("a call that finds no session", async {
+            loop {
+                if let Some(result) = gone().await {
+                    return result;
+                }
+            }
+        })
+        .await;
+        assert!(text(&result).contains("Server 'x' is reconnecting"), "{result}");
+        let servers = says(&client, "list_servers", json!({})).await;
+        assert_eq!((&servers[0]["status"], &servers[0]["connected"]), (&json!("reconnecting"), &json!(false)), "O5: {servers}");
+        assert!(servers[0]["nextRetryMs"].is_number() && servers[0]["lastError"].is_string(), "{servers}");
+        let found = says(&client, "search_tools", json!({"query": "echo"})).await;
+        assert_eq!(found["tools"][0]["status"], "reconnecting", "{found}");
+        backend.come_back().await;
+        let said = client.say("execute_tool", json!({"name": "x__echo", "arguments": {"text": "back"}})).await;
+        assert_eq!(said, "back");
+    }
+
+    /// O1–O3: whatever there is, a new session comes in its place.
+    async fn reconnect_server_opens_a_new_session(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (meta(&gateway).await, gateway.rest());
+        client.call("execute_tool", json!({"name": "x__echo"})).await;
+        let before = backend.count("initialize");
+        let done = says(&client, "reconnect_server", json!({"name": "x"})).await;
+        assert_eq!(done, json!({"success": true, "status": "connected"}));
+        assert_eq!(backend.count("initialize"), before + 1);
+        rest.done("x", "stop").await;
+        let servers = says(&client, "list_servers", json!({})).await;
+        assert_eq!(servers[0]["status"], "disconnected", "{servers}");
+        let done = says(&client, "reconnect_server", json!({"name": "x"})).await;
+        assert_eq!(done["status"], "connected");
+        let servers = says(&client, "list_servers", json!({})).await;
+        assert_eq!((&servers[0]["connected"], &servers[0]["healthStatus"]), (&json!(true), &json!("healthy")), "O5: {servers}");
+        assert!(servers[0]["toolCount"].as_u64() > Some(3), "O6: {servers}");
+    }
+}
+
+/// The question of a server's tool reaches the client that executed it, in both eras.
+#[tokio::test]
+async fn questions_reach_the_client_that_executes() {
+    let backend = Backend::http().await.option("serverRequests", "forward");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut client = gateway.stranger("/mcp/meta");
+    client.initialize_with(&json!({"sampling": {}})).await;
+    let ask = execute("x__ask", json!({"method": "sampling/createMessage"}));
+    let mut stream = client
+        .begin(client.request_text("tools/call", &ask.to_string()))
+        .await;
+    let question = stream.message().await;
+    let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"model": "mine"}});
+    client.post(reply.to_string()).await;
+    assert!(text(&stream.message().await["result"]).contains("mine"));
+
+    let modern = Modern::at(&gateway, "/mcp/meta").able(json!({"sampling": {}}));
+    let asked = modern.result("tools/call", ask.clone()).await;
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let requests = asked["inputRequests"].as_object().expect("questions");
+    let (key, question) = requests.iter().next().expect("one");
+    assert_eq!(question["method"], "sampling/createMessage");
+    let mut again = ask;
+    again["inputResponses"] = json!({key: {"model": "modern"}});
+    again["requestState"] = asked["requestState"].clone();
+    let answer = modern.result("tools/call", again).await;
+    assert!(text(&answer).contains("modern"), "{answer}");
+    until("one run", || backend.runs("ask") == 2).await;
+}
