@@ -67,7 +67,8 @@ impl Gateway {
                     let daemon = Arc::clone(&daemon);
                     clients.spawn(async move {
                         let (input, output) = stream.into_split();
-                        daemon.serve_stdio(input, output).await;
+                        let profile = daemon.hub.registry.default_profile();
+                        daemon.serve_stdio(profile, input, output).await;
                     });
                 }
                 Some(_) = clients.join_next() => {}

@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::kept::{KeptCatalog, Unusable};
 use crate::{
-    config::Naming,
+    config::{Naming, Profile, ToolEdit},
     era::Capabilities,
     ids::ServerName,
-    message::{self, Method, Span},
+    message::{self, Method, Object, Span},
     names::{NameTable, Origin, Unresolved},
 };
 
@@ -237,11 +237,15 @@ struct Listing {
 
 impl Listing {
     fn push(&mut self, server: &ServerName, item: &Item, exposed: &str) {
+        self.add(server, item, item.under(exposed));
+    }
+
+    fn add(&mut self, server: &ServerName, item: &Item, text: Box<str>) {
         self.targets.push(Target {
             server: server.clone(),
             original: (*item.key).into(),
         });
-        self.items.push(item.under(exposed));
+        self.items.push(text);
     }
 
     fn seal(mut self) -> Self {
@@ -255,7 +259,7 @@ impl Listing {
     }
 }
 
-/// All servers' offers under the names a client sees: a snapshot, replaced as a whole.
+/// What the servers of a profile offer, under the names a client sees: a snapshot, replaced as a whole.
 #[derive(Debug, Default)]
 pub struct Catalog {
     parts: Vec<Part>,
@@ -270,13 +274,19 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Merges the parts, given in configuration order.
-    pub fn merge(parts: Vec<Part>, naming: Naming, max_name_length: usize) -> Self {
+    /// Merges what a profile has of these parts, given in configuration order. `naming` is for a
+    /// profile that has none of its own.
+    pub fn merge(
+        mut parts: Vec<Part>,
+        profile: &Profile,
+        naming: Naming,
+        max_name_length: usize,
+    ) -> Self {
+        parts.retain(|part| profile.has_server(&part.server));
+        let naming = profile.naming.unwrap_or(naming);
         let mut catalog = Self::default();
-        (catalog.tools, catalog.tool_names) =
-            named(&parts, ListKind::Tools, naming, max_name_length);
-        (catalog.prompts, catalog.prompt_names) =
-            named(&parts, ListKind::Prompts, naming, max_name_length);
+        (catalog.tools, catalog.tool_names) = tools(&parts, profile, naming, max_name_length);
+        (catalog.prompts, catalog.prompt_names) = prompts(&parts, naming, max_name_length);
         for part in &parts {
             for item in &part.catalog.resources {
                 let exposed = expose_uri(&part.server, &item.key, &catalog.by_uri);
@@ -333,6 +343,20 @@ impl Catalog {
             .iter()
             .enumerate()
             .map(|(index, target)| (table.exposed(index), target))
+    }
+
+    /// Tools whose given name another tool would have had.
+    pub fn clashes(&self) -> impl Iterator<Item = Clash<'_>> {
+        let named = |index| (&self.tools.targets[index], self.tool_names.exposed(index));
+        self.tool_names.clashes().iter().map(move |clash| Clash {
+            renamed: named(clash.renamed),
+            evaded: named(clash.evaded),
+        })
+    }
+
+    /// Where the item of each list leads, in the order of [`Catalog::items`].
+    pub fn targets(&self, kind: ListKind) -> &[Target] {
+        &self.listing(kind).targets
     }
 
     /// Changes exactly when the list does.
@@ -392,6 +416,13 @@ impl Catalog {
     }
 }
 
+/// Two tools of one name, each with the name that it has for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clash<'a> {
+    pub renamed: (&'a Target, &'a str),
+    pub evaded: (&'a Target, &'a str),
+}
+
 /// The URI under which a resource or template is listed: its own, or, where another server offers
 /// the same, its address.
 fn expose_uri(server: &ServerName, uri: &str, taken: &HashMap<Box<str>, usize>) -> Box<str> {
@@ -406,25 +437,63 @@ fn addressed(server: &ServerName, uri: &str) -> String {
     format!("mainstay+{server}:{uri}")
 }
 
-fn named(
+fn tools(
     parts: &[Part],
-    kind: ListKind,
+    profile: &Profile,
     naming: Naming,
     max_length: usize,
 ) -> (Listing, NameTable) {
+    let shown: Vec<(&ServerName, &Item, Option<&ToolEdit>)> = parts
+        .iter()
+        .flat_map(|part| part.catalog.tools.iter().map(move |item| (part, item)))
+        .filter(|(part, item)| {
+            !part.disabled_tools.iter().any(|name| **name == *item.key)
+                && profile.has_tool(&part.server, &item.key)
+        })
+        .map(|(part, item)| (&part.server, item, profile.edit(&part.server, &item.key)))
+        .collect();
+    let origins: Vec<Origin<'_>> = shown
+        .iter()
+        .map(|(server, item, edit)| Origin {
+            server,
+            original: &item.key,
+            renamed: edit.and_then(|edit| edit.name.as_deref()),
+        })
+        .collect();
+    let table = NameTable::build(&origins, naming, max_length);
+    let mut listing = Listing::default();
+    for (index, (server, item, edit)) in shown.into_iter().enumerate() {
+        let text = item.under(table.exposed(index));
+        let text = match edit.and_then(|edit| edit.description.as_deref()) {
+            Some(description) => described(&text, description),
+            None => text,
+        };
+        listing.add(server, item, text);
+    }
+    (listing.seal(), table)
+}
+
+/// An item with this description; nothing else of it changes.
+fn described(item: &str, description: &str) -> Box<str> {
+    let mut object = Object::read(item).unwrap_or_default();
+    object.set_text("description", description);
+    object.to_string().into()
+}
+
+fn prompts(parts: &[Part], naming: Naming, max_length: usize) -> (Listing, NameTable) {
     let shown: Vec<(&ServerName, &Item)> = parts
         .iter()
-        .flat_map(|part| part.catalog.list(kind).iter().map(move |item| (part, item)))
-        .filter(|(part, item)| {
-            kind != ListKind::Tools || !part.disabled_tools.iter().any(|name| **name == *item.key)
+        .flat_map(|part| {
+            let prompts = part.catalog.prompts.iter();
+            prompts.map(move |item| (&part.server, item))
         })
-        .map(|(part, item)| (&part.server, item))
         .collect();
     let origins: Vec<Origin<'_>> = shown
         .iter()
         .map(|(server, item)| Origin {
             server,
             original: &item.key,
+            renamed: None,
         })
         .collect();
     let table = NameTable::build(&origins, naming, max_length);
@@ -470,6 +539,7 @@ fn template_matches(template: &str, uri: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::ProfileName;
 
     fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) -> Part {
         let list = |kind: ListKind, keys: &[&str]| {
@@ -496,7 +566,8 @@ mod tests {
     }
 
     fn merged(parts: Vec<Part>) -> Catalog {
-        Catalog::merge(parts, Naming::DoubleUnderscore, 48)
+        let everything = Profile::everything(ProfileName::default());
+        Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48)
     }
 
     /// J4: the same tool name on two servers: both present. Invariant 5: only the name changes.

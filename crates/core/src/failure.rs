@@ -9,6 +9,7 @@ use crate::ids::ServerName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     ServerNotFound,
+    ProfileNotFound,
     ServerNotConnected,
     ToolNotFound,
     PromptNotFound,
@@ -27,7 +28,25 @@ pub enum FailureKind {
     TooManySessions,
     Cancelled,
     ShuttingDown,
+    /// Calls are not recorded (`journal.enabled`).
+    NoJournal,
+    /// The journal cannot be read.
+    JournalUnreadable,
+    RecordNotFound,
+    CidNotFound,
+    /// What must be on record (`journal.durability: strict`) could not be put there.
+    NotRecorded,
     InvalidRequest,
+    /// The name of a new server is another's (A26).
+    DuplicateName,
+    /// A server that waits for nobody is approved.
+    NotPending,
+    /// A configuration, or an entry of one, that is refused (A24).
+    InvalidConfig,
+    /// A file cannot be written.
+    NotSaved,
+    /// There is neither a configuration nor a server (B7).
+    NotConfigured,
 }
 
 /// One row of the table.
@@ -50,6 +69,7 @@ impl FailureKind {
     const fn row(self) -> Row {
         let (code, status, exit, rpc) = match self {
             Self::ServerNotFound => ("server_not_found", 404, 4, INVALID_PARAMS),
+            Self::ProfileNotFound => ("profile_not_found", 404, 4, INVALID_PARAMS),
             Self::ServerNotConnected => ("server_not_connected", 503, 1, INTERNAL_ERROR),
             Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
             Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),
@@ -63,7 +83,17 @@ impl FailureKind {
             Self::TooManySessions => ("too_many_sessions", 503, 1, INTERNAL_ERROR),
             Self::Cancelled => ("cancelled", 499, 1, INTERNAL_ERROR),
             Self::ShuttingDown => ("shutting_down", 503, 1, INTERNAL_ERROR),
+            Self::NoJournal => ("journal_disabled", 503, 1, INTERNAL_ERROR),
+            Self::JournalUnreadable => ("journal_unreadable", 500, 1, INTERNAL_ERROR),
+            Self::RecordNotFound => ("record_not_found", 404, 4, INVALID_PARAMS),
+            Self::CidNotFound => ("cid_not_found", 404, 4, INVALID_PARAMS),
+            Self::NotRecorded => ("not_recorded", 500, 1, INTERNAL_ERROR),
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
+            Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
+            Self::NotPending => ("not_pending", 409, 1, INVALID_PARAMS),
+            Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),
+            Self::NotSaved => ("not_saved", 500, 1, INTERNAL_ERROR),
+            Self::NotConfigured => ("mcp_client_not_configured", 503, 1, INTERNAL_ERROR),
         };
         Row {
             code,

@@ -66,6 +66,50 @@ impl<'de> Deserialize<'de> for ServerName {
     }
 }
 
+/// The name of a profile, by the rules of a server's: it is part of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileName(std::sync::Arc<str>);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "profile name {0:?} must be letters, digits, '_' and '-', without \"__\" and without '_' at either end"
+)]
+pub struct InvalidProfileName(String);
+
+impl ProfileName {
+    /// The profile at `/mcp`.
+    pub const DEFAULT: &str = "default";
+    /// The built-in one that shows Mainstay's own tools instead of the servers'.
+    pub const META: &str = "meta";
+
+    pub fn new(text: &str) -> Result<Self, InvalidProfileName> {
+        match ServerName::new(text) {
+            Ok(ServerName(name)) => Ok(Self(name)),
+            Err(_) => Err(InvalidProfileName(text.to_owned())),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_default(&self) -> bool {
+        *self.0 == *Self::DEFAULT
+    }
+}
+
+impl Default for ProfileName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.into())
+    }
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Counts the connections of one upstream session; every report carries the epoch it comes from, and
 /// a report of a past epoch does nothing (invariant 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -15,4 +15,6 @@ pub mod lifecycle;
 pub mod message;
 pub mod names;
 pub mod own;
+pub mod principal;
 pub mod record;
+pub mod switches;

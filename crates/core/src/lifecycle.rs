@@ -559,6 +559,10 @@ impl Lifecycle {
                 _ => None,
             },
             on_call: self.opens_on_call(policy),
+            if_lost: match policy.reconnect.mode {
+                ReconnectMode::Auto => State::Reconnecting,
+                ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,
+            },
             health,
         }
     }

@@ -17,6 +17,8 @@ const HASH_LENGTH: usize = 8;
 pub struct Origin<'a> {
     pub server: &'a ServerName,
     pub original: &'a str,
+    /// The name that a profile gives it, as it is to be exposed.
+    pub renamed: Option<&'a str>,
 }
 
 /// The exposed names of one profile, and every spelling that leads to one of them.
@@ -27,6 +29,16 @@ pub struct NameTable {
     by_name: foldhash::HashMap<String, usize>,
     /// Other spellings; more than one index = ambiguous.
     aliases: HashMap<String, Vec<usize>>,
+    clashes: Vec<Clash>,
+}
+
+/// A given name that another origin would have had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// Who has it: it was given on purpose.
+    pub renamed: usize,
+    /// Who has another name because of that.
+    pub evaded: usize,
 }
 
 /// Why a name leads nowhere.
@@ -40,17 +52,31 @@ pub enum Unresolved {
 impl NameTable {
     pub fn build(origins: &[Origin<'_>], naming: Naming, max_length: usize) -> Self {
         let mut claims: HashMap<&str, usize> = HashMap::new();
-        for origin in origins {
-            *claims.entry(origin.original).or_default() += 1;
-        }
         let mut table = Self::default();
+        // Given names first: whoever has no name yet gives way.
+        for (index, origin) in origins.iter().enumerate() {
+            match origin.renamed {
+                Some(name) => drop(table.by_name.insert(name.to_owned(), index)),
+                None => *claims.entry(origin.original).or_default() += 1,
+            }
+        }
         for (index, origin) in origins.iter().enumerate() {
             let naming = match naming {
-                Naming::None if claims[origin.original] > 1 => Naming::DoubleUnderscore,
+                Naming::None if claims.get(origin.original) > Some(&1) => Naming::DoubleUnderscore,
                 other => other,
             };
-            let mut name = expose(origin, naming, max_length);
-            if table.by_name.contains_key(&name) {
+            let mut name = match origin.renamed {
+                Some(name) => name.to_owned(),
+                None => expose(origin, naming, max_length),
+            };
+            let known = table.by_name.get(&name).copied();
+            if let Some(known) = known.filter(|known| *known != index) {
+                if origins[known].renamed.is_some() {
+                    table.clashes.push(Clash {
+                        renamed: known,
+                        evaded: index,
+                    });
+                }
                 name = close_with_hash(&name, origin, max_length);
             }
             table.by_name.insert(name.clone(), index);
@@ -73,6 +99,10 @@ impl NameTable {
     /// The exposed name of the origin at `index`.
     pub fn exposed(&self, index: usize) -> &str {
         &self.exposed[index]
+    }
+
+    pub fn clashes(&self) -> &[Clash] {
+        &self.clashes
     }
 
     /// The origin that `name` means: the exposed name wins; another spelling counts only where it
@@ -139,10 +169,18 @@ mod tests {
         ServerName::new(name).expect("a legal name")
     }
 
+    fn origin<'a>(server: &'a ServerName, original: &'a str) -> Origin<'a> {
+        Origin {
+            server,
+            original,
+            renamed: None,
+        }
+    }
+
     fn table(naming: Naming, origins: &[(&ServerName, &str)]) -> NameTable {
         let origins: Vec<_> = origins
             .iter()
-            .map(|&(server, original)| Origin { server, original })
+            .map(|&(server, original)| origin(server, original))
             .collect();
         NameTable::build(&origins, naming, 48)
     }
@@ -212,6 +250,32 @@ mod tests {
         assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
     }
 
+    /// Issue 5, "Profiles": a given name stands, and who would have had it stays reachable.
+    #[test]
+    fn a_given_name_is_had_by_nobody_else() {
+        let (fs, git) = (server("fs"), server("git"));
+        let given = Origin {
+            renamed: Some("git__log"),
+            ..origin(&fs, "log")
+        };
+        let origins = [origin(&git, "log"), given, origin(&git, "diff")];
+        let table = NameTable::build(&origins, Naming::DoubleUnderscore, 48);
+        assert_eq!(table.resolve("git__log"), Ok(1));
+        assert_eq!(table.exposed(1), "git__log");
+        assert!(table.exposed(0).starts_with("git__log_"));
+        assert_eq!(table.resolve(table.exposed(0)), Ok(0));
+        assert_eq!(table.resolve("git/log"), Ok(0));
+        assert_eq!(table.resolve("fs__log"), Ok(1));
+        let clash = Clash {
+            renamed: 1,
+            evaded: 0,
+        };
+        assert_eq!(table.clashes(), [clash]);
+        // A tool with a name of its own claims no bare one.
+        let table = NameTable::build(&origins, Naming::None, 48);
+        assert_eq!((table.exposed(0), table.clashes()), ("log", &[][..]));
+    }
+
     proptest! {
         /// J12: whatever a server calls its tools, what is exposed is legal, unique and resolvable.
         #[test]
@@ -222,7 +286,7 @@ mod tests {
             let (one, two) = (server("one"), server("two"));
             let origins: Vec<_> = originals
                 .iter()
-                .flat_map(|original| [Origin { server: &one, original }, Origin { server: &two, original }])
+                .flat_map(|original| [origin(&one, original), origin(&two, original)])
                 .collect();
             let table = NameTable::build(&origins, naming, 48);
             for index in 0..origins.len() {

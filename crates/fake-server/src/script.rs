@@ -45,6 +45,9 @@ pub struct Script {
     /// *process*: how many such tools, read from this file at start: catalogs differ between starts
     #[arg(long, value_name = "PATH")]
     pub tools_file: Option<PathBuf>,
+    /// Adds a tool of this definition, as it is written here, which returns its name
+    #[arg(long = "tool", value_name = "JSON")]
+    pub defined_tools: Vec<String>,
     /// Adds this annotation to every tool, e.g. `readOnlyHint`
     #[arg(long, value_name = "ANNOTATION")]
     pub hint: Option<String>,

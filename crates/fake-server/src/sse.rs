@@ -16,8 +16,8 @@ const ENDPOINT: &str = "/messages?sessionId=";
 
 pub(crate) fn answer(service: &Arc<Service>, received: &Received, turn: Turn) -> Reply {
     match (received.verb.as_str(), received.path.as_str()) {
-        ("GET", "/sse") => open(service),
-        (_, "/sse") => not_allowed("GET"),
+        ("GET", "/sse" | "/sse/") => open(service),
+        (_, "/sse" | "/sse/") => not_allowed("GET"),
         ("POST", path) => match path.strip_prefix(ENDPOINT) {
             Some(id) => post(service, id, received, turn),
             None => plain(StatusCode::NOT_FOUND, "not found"),

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mainstay_core::config::{Config, Plan, Secret};
+use mainstay_core::config::{Config, Plan};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -14,15 +14,18 @@ use crate::{
     alerts::Alerts,
     calls::Calls,
     front::{
+        entrance::Entrance,
         guard::Guard,
         http::{self, Door},
         mcp::{self, Hub, Seal},
         rest,
     },
-    registry::Registry,
+    registry::{Profile, Registry},
     reload::Reloader,
     setting::Setting,
     surroundings::LoadError,
+    switches::SwitchBoard,
+    tokens::Tokens,
 };
 
 /// What calls in flight and cancellations on their way may take at the end.
@@ -34,6 +37,8 @@ pub struct Daemon {
     max_body: usize,
     hosts: Vec<String>,
     origins: Vec<String>,
+    /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
+    require_token: Option<bool>,
     reloader: Option<Arc<Reloader>>,
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
@@ -47,6 +52,9 @@ impl Daemon {
         let origin = setting.origin.clone();
         let lineage = setting.lineage.clone();
         let session_key = setting.session_key.clone();
+        let journal = setting.journal.clone();
+        let switches = SwitchBoard::open(setting.switches.clone());
+        let insecure = setting.insecure.then_some(false);
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
         let reloader = origin.map(|origin| {
@@ -55,10 +63,11 @@ impl Daemon {
         });
         let hub = Arc::new(Hub::new(
             registry,
-            Calls::default(),
+            Calls::new(journal),
             config.page_size,
             lineage,
             Seal::new(session_key),
+            switches,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -70,6 +79,7 @@ impl Daemon {
             max_body: config.max_body_bytes,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
+            require_token: config.require_token.or(insecure),
             reloader,
             stop,
             telling,
@@ -82,29 +92,35 @@ impl Daemon {
         self.stop.clone()
     }
 
-    /// Serves HTTP on a listener bound to `address`, until the daemon stops; the REST door opens to
-    /// whoever has the token.
+    /// Serves HTTP on a listener bound to `address`, until the daemon stops, to whoever has one of these
+    /// tokens: the REST door, and where it is asked for the MCP paths. A [`Secret`] alone is a control
+    /// token.
+    ///
+    /// [`Secret`]: mainstay_core::config::Secret
     pub fn serve_http(
         &self,
         listener: TcpListener,
         address: SocketAddr,
-        token: Secret,
+        tokens: impl Into<Tokens>,
     ) -> JoinHandle<()> {
+        let tokens = tokens.into();
+        let exposed = !address.ip().is_loopback();
         let door = Door {
             hub: Arc::clone(&self.hub),
-            rest: self.rest(token),
+            rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
+            entrance: Entrance::new(tokens, self.require_token, exposed),
             max_body: self.max_body,
         };
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
     }
 
-    /// The REST door, open to whoever has the token.
-    pub fn rest(&self, token: Secret) -> axum::Router {
+    /// The REST door, open to whoever has the control token.
+    pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
         rest::router(rest::Door {
             hub: Arc::clone(&self.hub),
             reloader: self.reloader.clone(),
-            token,
+            tokens: tokens.into(),
             max_body: self.max_body,
             stop: self.stop.clone(),
         })
@@ -123,14 +139,16 @@ impl Daemon {
         }
     }
 
-    /// Serves one client on stdio; returns when it has gone.
+    /// Serves one client of a profile on stdio; returns when it has gone.
     pub async fn serve_stdio(
         &self,
+        profile: Arc<Profile>,
         input: impl AsyncRead + Unpin,
         output: impl AsyncWrite + Unpin + Send + 'static,
     ) {
         mcp::stdio::serve(
             Arc::clone(&self.hub),
+            profile,
             input,
             output,
             self.max_body,
@@ -152,6 +170,9 @@ impl Daemon {
         }
         self.hub.calls.drain(DRAIN_LIMIT).await;
         self.hub.registry.stop().await;
+        if let Some(journal) = self.hub.calls.journal() {
+            journal.close().await;
+        }
         self.alerts.stop().await;
     }
 }

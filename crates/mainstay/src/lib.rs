@@ -22,5 +22,7 @@ pub mod setting;
 pub mod state;
 pub mod supervisor;
 pub mod surroundings;
+pub mod switches;
+pub mod tokens;
 pub mod transport;
 pub mod utc;

@@ -1,16 +1,19 @@
-//! Owns the supervisors, and publishes what all servers offer as one catalog.
+//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as each profile has it.
+
+mod profiles;
+
+mod roster;
 
 use std::{sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
-    config::{Config, Naming, ServerConfig},
-    event::EventKind,
+    config::{self, Config, Overlay, ServerConfig, Standing},
     failure::{Failure, FailureKind},
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
 };
 use tokio::{
     sync::{Mutex, broadcast, mpsc, oneshot},
@@ -18,8 +21,13 @@ use tokio::{
     time::Instant,
 };
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::profiles::{Change, Profiles};
+pub use self::profiles::{Profile, Shown};
+use self::roster::Roster;
+pub(crate) use self::roster::duplicate;
+pub use self::roster::{Known, NewServer};
 use crate::{
     clock::SleepClock,
     events::Events,
@@ -27,6 +35,7 @@ use crate::{
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Queue, Report, Server},
+    surroundings::Origin,
     transport::{self, Notice},
 };
 
@@ -43,8 +52,10 @@ const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 /// What the registry tells everyone who listens.
 #[derive(Clone, Debug)]
 pub enum Announcement {
-    /// A list of the merged catalog has changed; the new one had been published at that time.
-    ListChanged(ListKind, Instant),
+    /// A list of a profile has changed; the new one had been published at that time.
+    ListChanged(ProfileName, ListKind, Instant),
+    /// There is no such profile any more.
+    ProfileGone(ProfileName),
     /// A server says that a list of its own has changed.
     ServerListChanged(ServerName, ListKind),
     /// A server has a new shared session, which knows nothing of log levels and subscriptions.
@@ -55,22 +66,28 @@ pub enum Announcement {
     Notice(ServerName, Notice),
 }
 
-/// All servers; a snapshot, replaced as a whole by a reload.
+/// All servers; a snapshot, replaced as a whole by every change.
 #[derive(Debug, Default)]
 struct Servers {
     /// In configuration order.
     list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
+    /// Of those that are not of the file.
+    standings: HashMap<ServerName, Standing>,
 }
 
 impl Servers {
-    fn new(list: Vec<Arc<Server>>) -> Self {
+    fn new(list: Vec<Arc<Server>>, standings: HashMap<ServerName, Standing>) -> Self {
         let by_name = list
             .iter()
             .enumerate()
             .map(|(index, server)| (server.name.clone(), index))
             .collect();
-        Self { list, by_name }
+        Self {
+            list,
+            by_name,
+            standings,
+        }
     }
 
     fn named(&self, name: &ServerName) -> Option<&Arc<Server>> {
@@ -83,11 +100,20 @@ impl Servers {
 pub struct Registry {
     servers: Arc<ArcSwap<Servers>>,
     catalog: Arc<ArcSwap<Catalog>>,
+    profiles: Arc<Profiles>,
+    /// Asks for a merge that no server asks for; answered when it is done.
+    remerge: mpsc::Sender<oneshot::Sender<()>>,
     announcements: broadcast::Sender<Announcement>,
     fleet: Arc<Fleet>,
     startup_wait: Duration,
-    /// One reload at a time.
-    supervisors: Mutex<JoinSet<()>>,
+    /// Where the configuration comes from, if it can be read again.
+    origin: Option<Origin>,
+    /// Of the file in force, if there is one.
+    text: ArcSwapOption<String>,
+    /// One change at a time: held through it.
+    roster: Mutex<Roster>,
+    /// Changes under way.
+    operations: TaskTracker,
     /// The tasks that merge and that watch the clock, until `stop`.
     own: Mutex<JoinSet<()>>,
     stop: CancellationToken,
@@ -121,27 +147,48 @@ impl Registry {
             .iter()
             .map(|server| supervise(server, &fleet, &mut supervisors))
             .collect();
-        let servers = Arc::new(ArcSwap::from_pointee(Servers::new(list)));
+        let servers = Arc::new(ArcSwap::from_pointee(Servers::new(
+            list,
+            HashMap::default(),
+        )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
+        let (remerge, asked) = mpsc::channel(1);
         let merger = Merger {
             servers: Arc::clone(&servers),
             catalog: Arc::default(),
+            profiles: Arc::new(Profiles::new(config)),
             announcements: announcements.clone(),
-            naming: config.naming,
-            max_name_length: config.max_name_length,
         };
-        let catalog = Arc::clone(&merger.catalog);
+        let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
         let stop = CancellationToken::new();
         let mut own = JoinSet::new();
-        own.spawn(merger.run(inbox, stop.clone()));
+        own.spawn(merger.run(inbox, asked, stop.clone()));
         own.spawn(wake(Arc::clone(&servers), setting.clock, stop.clone()));
         Arc::new(Self {
             servers,
             catalog,
+            profiles,
+            remerge,
             announcements,
             fleet,
             startup_wait: config.startup_wait,
-            supervisors: Mutex::new(supervisors),
+            // It was read a moment ago; if it has gone since, there is none.
+            text: ArcSwapOption::new(
+                setting
+                    .origin
+                    .as_ref()
+                    .and_then(|origin| origin.text().ok().flatten())
+                    .map(Arc::new),
+            ),
+            origin: setting.origin,
+            roster: Mutex::new(Roster {
+                supervisors,
+                file: config.servers.clone(),
+                overlay: Overlay::default(),
+                leaving: HashMap::default(),
+                closed: false,
+            }),
+            operations: TaskTracker::new(),
             own: Mutex::new(own),
             stop,
         })
@@ -170,21 +217,63 @@ impl Registry {
         })
     }
 
+    /// The configuration's text in force, if it comes from a file.
+    pub fn text(&self) -> Option<Arc<String>> {
+        self.text.load_full()
+    }
+
+    /// The text has changed, and says what it said.
+    pub fn note_text(&self, text: Option<String>) {
+        self.text.store(text.map(Arc::new));
+    }
+
     /// What all servers offer, as of now.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
+    /// The profile at `/mcp`.
+    pub fn default_profile(&self) -> Arc<Profile> {
+        Arc::clone(&self.profiles.default)
+    }
+
+    pub fn profile(&self, name: &str) -> Result<Arc<Profile>, Failure> {
+        self.profiles.named(name).ok_or_else(|| {
+            let known: Vec<String> = self
+                .profiles
+                .names()
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let message = format!("Profile '{name}' not found; there are {}", known.join(", "));
+            Failure::new(FailureKind::ProfileNotFound, message).with("profile", name)
+        })
+    }
+
+    /// The servers of a profile, in configuration order.
+    pub fn servers_of(&self, profile: &Profile) -> Vec<Arc<Server>> {
+        let shown = profile.shown();
+        let servers = self.servers.load();
+        let list = servers.list.iter();
+        list.filter(|server| shown.config.has_server(&server.name))
+            .cloned()
+            .collect()
+    }
+
     /// Resolves when every server has had its first attempt, or its time for it (design section 12:
     /// each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
-        let servers = self.servers();
-        join_all(
-            servers
-                .iter()
-                .map(|server| server.settled(self.startup_wait)),
-        )
-        .await;
+        self.all_settled(&self.servers()).await;
+    }
+
+    /// The same for the servers of a profile.
+    pub async fn profile_settled(&self, profile: &Profile) {
+        self.all_settled(&self.servers_of(profile)).await;
+    }
+
+    async fn all_settled(&self, servers: &[Arc<Server>]) {
+        let settled = servers.iter();
+        join_all(settled.map(|server| server.settled(self.startup_wait))).await;
     }
 
     /// Resolves when a server has had its first attempt, or its time for it.
@@ -217,75 +306,12 @@ impl Registry {
         &self.fleet.events
     }
 
-    /// Takes the servers of another configuration into force: what did not change keeps its sessions
-    /// and calls. Returns when the servers that are gone have ended.
-    pub async fn reload(&self, config: &Config) {
-        // Held while others may reload, so that one comes after the other.
-        let mut supervisors = self.supervisors.lock().await;
-        let before = self.servers.load_full();
-        let mut list = Vec::with_capacity(config.servers.len());
-        let (mut added, mut changed) = (Vec::new(), Vec::new());
-        for new in &config.servers {
-            match before.named(&new.name) {
-                Some(server) => list.push(Arc::clone(server)),
-                None => {
-                    self.events()
-                        .publish(Some(&new.name), EventKind::ServerAdded {});
-                    added.push(new.name.clone());
-                    list.push(supervise(new, &self.fleet, &mut supervisors));
-                }
-            }
-        }
-        let after = Arc::new(Servers::new(list));
-        self.servers.store(Arc::clone(&after));
-        // An error means that nobody listens.
-        self.announcements.send(Announcement::ServersChanged).ok();
-        let gone = before
-            .list
-            .iter()
-            .filter(|server| after.named(&server.name).is_none());
-        let removed = join_all(gone.map(async |server| {
-            server.end().await;
-            let mut views = server.changes();
-            // The channel closes when nothing of the server is left.
-            while views.changed().await.is_ok() {}
-            self.events()
-                .publish(Some(&server.name), EventKind::ServerRemoved {});
-            server.name.clone()
-        }))
-        .await;
-        for new in &config.servers {
-            if let Some(server) = before.named(&new.name)
-                && **server.config() != *new
-            {
-                changed.push(new.name.clone());
-                server.configure(Arc::new(new.clone())).await;
-            }
-        }
-        // Someone may have gone or come without a session of its own to tell of it.
+    /// Has the catalogs merged anew; returns when they are published.
+    async fn merge(&self) {
         let (merged, done) = oneshot::channel();
-        if let Some(server) = after.list.first() {
-            let report = Report::CatalogChanged {
-                announced: Vec::new(),
-                merged,
-            };
-            self.fleet
-                .reports
-                .send((server.name.clone(), report))
-                .await
-                .ok();
-            done.await.ok();
-        } else {
-            self.catalog.store(Arc::default());
-        }
-        self.events().publish(
-            None,
-            EventKind::ConfigReloaded {
-                added,
-                removed,
-                changed,
-            },
-        );
+        // The merging task ends after the last change.
+        self.remerge.send(merged).await.ok();
+        done.await.ok();
     }
 
     /// Ends every process of every server, when [`Registry::stop`] is not to be waited for any longer.
@@ -295,19 +321,22 @@ impl Registry {
 
     /// Stops every server, all at once, and returns when nothing of them is left.
     pub async fn stop(&self) {
+        self.roster.lock().await.closed = true;
         let servers = self.servers();
         join_all(servers.iter().map(|server| server.end())).await;
-        join(&self.supervisors).await;
+        let supervisors = std::mem::take(&mut self.roster.lock().await.supervisors);
+        join(supervisors).await;
+        self.operations.close();
+        self.operations.wait().await;
         self.stop.cancel();
-        join(&self.own).await;
+        join(std::mem::take(&mut *self.own.lock().await)).await;
         // After the last words of the servers.
         self.fleet.logs.close().await;
     }
 }
 
 /// Waits for all of these tasks.
-async fn join(tasks: &Mutex<JoinSet<()>>) {
-    let mut tasks = std::mem::take(&mut *tasks.lock().await);
+async fn join(mut tasks: JoinSet<()>) {
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a task of the registry failed");
@@ -345,39 +374,49 @@ async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: Cancellat
     }
 }
 
-/// The task that turns the servers' catalogs into the published one.
+/// The task that turns the servers' catalogs into the published ones.
 struct Merger {
     servers: Arc<ArcSwap<Servers>>,
     catalog: Arc<ArcSwap<Catalog>>,
+    profiles: Arc<Profiles>,
     announcements: broadcast::Sender<Announcement>,
-    naming: Naming,
-    max_name_length: usize,
 }
 
 impl Merger {
-    async fn run(self, mut reports: mpsc::Receiver<(ServerName, Report)>, stop: CancellationToken) {
+    async fn run(
+        self,
+        mut reports: mpsc::Receiver<(ServerName, Report)>,
+        mut asked: mpsc::Receiver<oneshot::Sender<()>>,
+        stop: CancellationToken,
+    ) {
         let mut waiting = Vec::new();
         loop {
+            let mut told = Vec::new();
             tokio::select! {
                 () = stop.cancelled() => return,
                 // The registry holds a sender, too.
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
+                Some(merged) = asked.recv() => told.push(merged),
             }
-            self.handle(waiting.drain(..));
+            self.handle(waiting.drain(..), told);
         }
     }
 
     /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
     /// for each of them many servers that start at once would take quadratic time.
-    fn handle(&self, reports: impl Iterator<Item = (ServerName, Report)>) {
-        let (mut kinds, mut told) = (Vec::new(), Vec::new());
+    fn handle(
+        &self,
+        reports: impl Iterator<Item = (ServerName, Report)>,
+        mut told: Vec<oneshot::Sender<()>>,
+    ) {
+        let mut said = Vec::new();
         for (server, report) in reports {
             match report {
                 Report::CatalogChanged { announced, merged } => {
-                    for kind in &announced {
-                        self.announce(Announcement::ServerListChanged(server.clone(), *kind));
+                    for kind in announced {
+                        self.announce(Announcement::ServerListChanged(server.clone(), kind));
+                        said.push((server.clone(), kind));
                     }
-                    kinds.extend(announced);
                     told.push(merged);
                 }
                 Report::Opened => self.announce(Announcement::Opened(server)),
@@ -387,14 +426,14 @@ impl Merger {
         if told.is_empty() {
             return;
         }
-        self.merge(&kinds);
+        self.merge(&said);
         for merged in told {
             // The supervisor may have been stopped meanwhile.
             merged.send(()).ok();
         }
     }
 
-    fn merge(&self, announced: &[ListKind]) {
+    fn merge(&self, said: &[(ServerName, ListKind)]) {
         let servers = self.servers.load();
         let parts: Vec<Part> = servers
             .list
@@ -408,17 +447,30 @@ impl Merger {
                 })
             })
             .collect();
-        let before = self.catalog.load_full();
+        let rules = self.profiles.rules();
+        let mut changed = Vec::new();
         // A server that came back as it was costs nothing; the digests of its list are the same.
-        if before.parts() != parts {
-            let merged = Catalog::merge(parts, self.naming, self.max_name_length);
-            self.catalog.store(Arc::new(merged));
-        }
-        let (after, now) = (self.catalog.load(), Instant::now());
-        for kind in ListKind::ALL {
-            if announced.contains(&kind) || before.digest(kind) != after.digest(kind) {
-                self.announce(Announcement::ListChanged(kind, now));
+        if !self.profiles.is_merged_by(&rules) || self.catalog.load().parts() != parts {
+            let everything = config::Profile::everything(ProfileName::default());
+            let whole = Arc::new(rules.merge(parts, &everything));
+            self.catalog.store(Arc::clone(&whole));
+            for change in self.profiles.merge(&rules, &whole) {
+                match change {
+                    Change::Listed(profile, kind) => changed.push((profile, kind)),
+                    Change::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
+                }
             }
+        }
+        for (server, kind) in said {
+            for profile in self.profiles.concerned(server, *kind) {
+                if !changed.contains(&(profile.clone(), *kind)) {
+                    changed.push((profile, *kind));
+                }
+            }
+        }
+        let now = Instant::now();
+        for (profile, kind) in changed {
+            self.announce(Announcement::ListChanged(profile, kind, now));
         }
     }
 

@@ -2,11 +2,15 @@
 //!
 //! A file that cannot be used changes nothing (invariant 11).
 
+mod edit;
+mod save;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::{Config, Plan},
     event::EventKind,
+    ids::ServerName,
 };
 use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::{Mutex, mpsc};
@@ -15,13 +19,16 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     alerts,
     registry::Registry,
-    surroundings::{LoadError, Origin},
+    surroundings::{LoadError, Loaded, Origin},
 };
+
+pub use self::edit::{Change, change_file, restored};
+pub use crate::registry::Known;
 
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);
 
-/// Reads the configuration anew and takes it into force.
+/// Reads the configuration anew and takes it into force, and writes it.
 #[derive(Debug)]
 pub struct Reloader {
     origin: Origin,
@@ -55,29 +62,48 @@ impl Reloader {
     /// Reloads; returns what was done.
     pub async fn reload(&self) -> Result<Plan, LoadError> {
         let mut current = self.current.lock().await;
-        let new = self
-            .origin
-            .load()
-            .inspect_err(|error| {
-                tracing::error!(
-                    error = error as &dyn std::error::Error,
-                    "the configuration stays as it was"
-                );
-                let reason = error.findings().join("; ");
-                let kind = EventKind::ConfigRejected { reason };
-                self.registry.events().publish(None, kind);
-            })?
-            .config;
-        let plan = Plan::between(&current, &new);
-        if !plan.is_empty() {
-            self.alerts.set(&new.alerts);
-            self.registry.reload(&new).await;
-            // The other settings wait for a restart, and every plan until then says so.
-            current.servers = new.servers;
-            current.alerts = new.alerts;
+        let (text, loaded) = self.read().inspect_err(|error| {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "the configuration stays as it was"
+            );
+            let reason = error.findings().join("; ");
+            let kind = EventKind::ConfigRejected { reason };
+            self.registry.events().publish(None, kind);
+        })?;
+        let plan = Plan::between(&current, &loaded.config);
+        if plan.is_empty() {
+            // What changed means nothing, and comments are kept as well.
+            self.registry.note_text(text);
+        } else {
+            self.take(&mut current, text, loaded.config, None).await;
         }
         tracing::info!(%plan, "the configuration was reloaded");
         Ok(plan)
+    }
+
+    fn read(&self) -> Result<(Option<String>, Loaded), LoadError> {
+        let text = self.origin.text()?;
+        let loaded = self.origin.parse(text.as_deref())?;
+        Ok((text, loaded))
+    }
+
+    /// Takes a configuration into force; of `settled` it says all there is to say.
+    async fn take(
+        &self,
+        current: &mut Config,
+        text: Option<String>,
+        new: Config,
+        settled: Option<&ServerName>,
+    ) {
+        self.alerts.set(&new.alerts);
+        self.registry.reload(&new, text, settled).await;
+        // The other settings wait for a restart, and every plan until then says so.
+        current.servers = new.servers;
+        current.alerts = new.alerts;
+        current.naming = new.naming;
+        current.max_name_length = new.max_name_length;
+        current.profiles = new.profiles;
     }
 
     /// Reloads whenever the file changes, until told to stop; `tell` hears what came of it.

@@ -1,10 +1,10 @@
 //! What a daemon is told beside its configuration.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use mainstay_core::config::Secret;
 
-use crate::{clock::SleepClock, lineage::Lineage, surroundings::Origin};
+use crate::{clock::SleepClock, journal::Journal, lineage::Lineage, surroundings::Origin};
 
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -14,8 +14,14 @@ pub struct Setting {
     pub session_key: Option<Secret>,
     /// Where catalogs are kept between runs, shared with other Mainstays.
     pub catalogs: Option<PathBuf>,
+    /// Where calls are recorded; without one they are not.
+    pub journal: Option<Arc<Journal>>,
+    /// Where clients' switches are kept between runs; without a place, for this run only.
+    pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
+    /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
+    pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
     /// The Mainstays above this one, and the marks of its servers' processes.
@@ -28,7 +34,10 @@ impl Default for Setting {
             state: None,
             session_key: None,
             catalogs: None,
+            journal: None,
+            switches: None,
             origin: None,
+            insecure: false,
             clock: SleepClock::system(),
             lineage: Lineage::default(),
         }

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 const LOCK: &str = "lock";
 const TOKEN: &str = "token";
+const CLIENT_TOKENS: &str = "tokens.json";
 const SESSION_KEY: &str = "session.key";
+const SWITCHES: &str = "switches.json";
 const DAEMON: &str = "daemon.json";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
@@ -99,6 +101,22 @@ impl StateDir {
     /// Where catalogs are kept between runs. Files are replaced whole, so that nobody needs the lock.
     pub fn catalogs(&self) -> PathBuf {
         self.0.join("catalogs")
+    }
+
+    /// What is switched off for which client; see [`StateDir::catalogs`].
+    pub fn switches(&self) -> PathBuf {
+        self.0.join(SWITCHES)
+    }
+
+    /// Where clients' tokens are kept, hashed.
+    pub fn client_tokens(&self) -> PathBuf {
+        self.0.join(CLIENT_TOKENS)
+    }
+
+    /// Puts another control token in the place of the one that is there; readers see either, whole.
+    pub(crate) fn replace_token(&self, token: &Secret) -> Result<(), StateError> {
+        let path = self.0.join(TOKEN);
+        write_private(&path, token.expose().as_bytes()).map_err(failed(&path))
     }
 
     /// Takes a directory for a Mainstay that serves one client only: many run beside each other, and
@@ -236,9 +254,18 @@ impl Ownership {
         &self.dir.0
     }
 
+    pub fn dir(&self) -> &StateDir {
+        &self.dir
+    }
+
     /// See [`StateDir::catalogs`].
     pub fn catalogs(&self) -> PathBuf {
         self.dir.catalogs()
+    }
+
+    /// See [`StateDir::switches`].
+    pub fn switches(&self) -> PathBuf {
+        self.dir.switches()
     }
 
     /// Tells the commands where we are.
@@ -391,6 +418,8 @@ mod tests {
         let owner = dir.clone().own().expect("owned");
         owner.announce("http://127.0.0.1:1").expect("announced");
         assert_eq!(mode(dir.path()), 0o700);
+        let token = owner.token.clone();
+        dir.replace_token(&token).expect("replaced");
         for name in [TOKEN, SESSION_KEY, DAEMON, LOCK] {
             assert_eq!(mode(&dir.path().join(name)), 0o600, "{name}");
         }

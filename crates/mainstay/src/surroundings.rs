@@ -6,8 +6,14 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::config::{
-    Config, ConfigError, ConfigErrors, Location, Source, Surroundings, locate, parse,
+use mainstay_core::{
+    config::{
+        Config, ConfigError, ConfigErrors, Inline, Location, ParsedEntry, Source, Surroundings,
+        edit::{self, Entry},
+        locate, locate_clients, parse, parse_entry,
+    },
+    failure::{Failure, FailureKind},
+    ids::ServerName,
 };
 
 /// The world of this process.
@@ -61,6 +67,20 @@ impl LoadError {
     }
 }
 
+impl LoadError {
+    /// The same in the table of failures, with [003]'s words (A24).
+    pub fn failure(&self) -> Failure {
+        let message = match self {
+            Self::Unreadable { source, .. } => format!("{self}: {source}"),
+            Self::Invalid { errors, .. } => match errors.0.first() {
+                Some(first) => format!("Invalid configuration: {}", first.message),
+                None => self.to_string(),
+            },
+        };
+        Failure::new(FailureKind::InvalidConfig, message).with("findings", self.findings())
+    }
+}
+
 impl Loaded {
     fn empty() -> Self {
         Self {
@@ -95,50 +115,161 @@ pub struct Origin {
     pub flag: Option<PathBuf>,
     /// `--health-interval`, if it was given (B13); `Some(None)` never asks.
     pub health_interval: Option<Option<Duration>>,
+    pub clients: Clients,
+}
+
+/// What [002]'s flags say (section B).
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    /// `--mcp-clients`: the usual file of [002].
+    pub usual: bool,
+    /// `--mcp-clients-config`
+    pub file: Option<PathBuf>,
+    /// `--mcp-client`, each wins over the file (B8).
+    pub inline: Vec<Inline>,
 }
 
 impl Origin {
     pub fn load(&self) -> Result<Loaded, LoadError> {
-        let mut loaded = load(self.flag.as_deref())?;
+        let text = self.text()?;
+        self.parse(text.as_deref())
+    }
+
+    /// The file's text. The usual file may be missing (A7), one that was named may not (A8).
+    pub fn text(&self) -> Result<Option<String>, LoadError> {
+        match self.location() {
+            None => Ok(None),
+            Some(Location::Usual(path)) if !path.exists() => Ok(None),
+            Some(Location::Named(path) | Location::Usual(path)) => fs::read_to_string(&path)
+                .map(Some)
+                .map_err(|source| LoadError::Unreadable { path, source }),
+        }
+    }
+
+    /// What this text means in the file's place, with what the command line says beside it.
+    pub fn parse(&self, text: Option<&str>) -> Result<Loaded, LoadError> {
+        let mut loaded = match text.zip(self.path()) {
+            None => Loaded::empty(),
+            Some((text, path)) => self.parse_file(text, path)?,
+        };
+        for Inline { name, entry } in &self.clients.inline {
+            let ParsedEntry { config, warnings } = self.parse_entry(name.clone(), entry, text)?;
+            loaded.config = loaded.config.with_inline([config]);
+            loaded.warnings.extend(warnings);
+        }
         if let Some(interval) = self.health_interval {
             loaded.config = loaded.config.with_health_interval(interval);
         }
         Ok(loaded)
     }
 
+    fn parse_file(&self, text: &str, path: PathBuf) -> Result<Loaded, LoadError> {
+        let absolute = absolute(&path)?;
+        let source = Source {
+            require_transport: self.requires_transport(),
+            ..Source::file(&absolute)
+        };
+        match parse(text, &source, &Process) {
+            Ok(parsed) => Ok(Loaded {
+                config: parsed.config,
+                path: Some(path),
+                warnings: parsed.warnings,
+            }),
+            Err(errors) => Err(LoadError::Invalid { path, errors }),
+        }
+    }
+
+    /// An entry that does not stand in the file, which has this text, read as if it did.
+    pub fn entry(
+        &self,
+        name: ServerName,
+        entry: &Entry,
+        text: Option<&str>,
+    ) -> Result<ParsedEntry, LoadError> {
+        let mut parsed = self.parse_entry(name, entry, text)?;
+        if let Some(interval) = self.health_interval
+            && !parsed.config.health_interval_stated
+        {
+            parsed.config.policy.health.interval = interval;
+        }
+        Ok(parsed)
+    }
+
+    fn parse_entry(
+        &self,
+        name: ServerName,
+        entry: &Entry,
+        text: Option<&str>,
+    ) -> Result<ParsedEntry, LoadError> {
+        let Some(path) = self.path() else {
+            return entry_alone(name, entry);
+        };
+        let (text, absolute) = (text.unwrap_or(edit::EMPTY), absolute(&path)?);
+        parse_entry(name, entry, text, &Source::file(&absolute), &Process)
+            .map_err(|errors| LoadError::Invalid { path, errors })
+    }
+
     /// The file, whether it is there or not.
     pub fn path(&self) -> Option<PathBuf> {
-        locate(self.flag.as_deref(), &Process).map(|location| location.path().to_owned())
+        self.location().map(|location| location.path().to_owned())
+    }
+
+    /// Whether there is anything to say which servers there are: a file, or a flag of [002] (B1, B6).
+    pub fn is_there(&self) -> bool {
+        let Clients {
+            usual,
+            file,
+            inline,
+        } = &self.clients;
+        *usual
+            || file.is_some()
+            || !inline.is_empty()
+            || self.path().is_some_and(|path| path.exists())
+    }
+
+    /// Whether the file is one by [002], whose servers must say their `transport` (A13, Y9).
+    pub fn requires_transport(&self) -> bool {
+        self.clients.file.is_some() || self.of_clients().is_some()
+    }
+
+    fn location(&self) -> Option<Location> {
+        let given = self.flag.as_ref().or(self.clients.file.as_ref());
+        match given {
+            Some(path) => Some(Location::Named(path.clone())),
+            None => self.of_clients().or_else(|| locate(None, &Process)),
+        }
+    }
+
+    /// What `--mcp-clients` alone means; ours where [002] has left none.
+    fn of_clients(&self) -> Option<Location> {
+        let usual = self.flag.is_none() && self.clients.file.is_none() && self.clients.usual;
+        let location = usual.then(|| locate_clients(&Process)).flatten()?;
+        let there = matches!(location, Location::Named(_)) || location.path().exists();
+        there.then_some(location)
     }
 }
 
 /// Reads the configuration: the file named by `flag`, else the one of the environment, else the
 /// user's own (A5–A8).
 pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
-    match locate(flag, &Process) {
-        None => Ok(Loaded::empty()),
-        Some(Location::Usual(path)) if !path.exists() => Ok(Loaded::empty()),
-        Some(location) => read(location.path()),
-    }
+    let origin = Origin {
+        flag: flag.map(Path::to_owned),
+        ..Origin::default()
+    };
+    origin.load()
 }
 
-fn read(path: &Path) -> Result<Loaded, LoadError> {
-    let unreadable = |source| LoadError::Unreadable {
+/// An entry read beside no file.
+pub fn entry_alone(name: ServerName, entry: &Entry) -> Result<ParsedEntry, LoadError> {
+    let path = PathBuf::new();
+    parse_entry(name, entry, edit::EMPTY, &Source::file(&path), &Process)
+        .map_err(|errors| LoadError::Invalid { path, errors })
+}
+
+/// Relative paths inside a file mean its own folder, wherever we are started.
+fn absolute(path: &Path) -> Result<PathBuf, LoadError> {
+    std::path::absolute(path).map_err(|source| LoadError::Unreadable {
         path: path.to_owned(),
         source,
-    };
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    // Relative paths inside mean the file's own folder, wherever we are started.
-    let absolute = std::path::absolute(path).map_err(unreadable)?;
-    match parse(&text, &Source::file(&absolute), &Process) {
-        Ok(parsed) => Ok(Loaded {
-            config: parsed.config,
-            path: Some(path.to_owned()),
-            warnings: parsed.warnings,
-        }),
-        Err(errors) => Err(LoadError::Invalid {
-            path: path.to_owned(),
-            errors,
-        }),
-    }
+    })
 }

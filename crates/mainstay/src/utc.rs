@@ -1,6 +1,6 @@
 //! Points in time as people and programs read them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -12,6 +12,15 @@ pub fn rfc3339(time: SystemTime) -> String {
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     let millis = since.subsec_millis();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+/// A point in time as people and programs write it: RFC 3339, or seconds since 1970.
+pub fn parse(text: &str) -> Option<SystemTime> {
+    if let Ok(time) = chrono::DateTime::parse_from_rfc3339(text) {
+        return Some(time.into());
+    }
+    let seconds = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
+    UNIX_EPOCH.checked_add(seconds)
 }
 
 /// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
@@ -35,8 +44,6 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -53,6 +60,19 @@ mod tests {
                 rfc3339(UNIX_EPOCH + Duration::from_millis(millis)),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for text in ["2025-11-25T12:34:56.789Z", "1970-01-01T00:00:00.000Z"] {
+            assert_eq!(parse(text).map(rfc3339).as_deref(), Some(text));
+        }
+        let noon = parse("2025-11-25T13:00:00+01:00").map(rfc3339);
+        assert_eq!(noon.as_deref(), Some("2025-11-25T12:00:00.000Z"));
+        assert_eq!(parse("1.5"), Some(UNIX_EPOCH + Duration::from_millis(1500)));
+        for text in ["", "today", "-1", "NaN", "1e300", "14:03"] {
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 }

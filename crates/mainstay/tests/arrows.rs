@@ -19,39 +19,48 @@ const ROOMS: &str = "
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/connect cli/error api
+    // Without a daemon these change the configuration's file.
+    cli/records   -> cli/connect api utc
+    cli/remove    -> cli/add cli/connect reload
+    cli/switch    -> cli/add cli/connect api reload
+    cli/add       -> cli/connect reload
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
+    cli/token     -> cli/connect api state surroundings tokens  // without a daemon: its directory
     cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
-    cli/mcp       -> cli/serve daemon lineage setting state surroundings
+    cli/mcp       -> cli/clients cli/serve daemon journal lineage setting state surroundings
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
-    cli/serve     -> cli/status daemon demo lineage reload setting state surroundings
+    cli/serve     -> cli/clients cli/status daemon demo journal lineage reload setting state surroundings tokens
+    cli/clients   -> surroundings            // [002]'s flags
     cli/status    -> registry supervisor              // what `serve` tells of its servers
-    cli/error     -> api lineage state surroundings  // why any command failed
+    cli/error     -> api journal lineage state surroundings tokens  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
-    front         -> front/mcp
-    front/rest    -> front/mcp calls events reload supervisor transport logs api utc
-    front/mcp     -> calls lineage registry supervisor transport
-    calls         -> supervisor transport
-    reload        -> alerts registry surroundings
+    front         -> front/mcp tokens
+    front/rest    -> front/mcp calls events journal reload registry supervisor transport logs api tokens utc
+    front/mcp     -> calls journal lineage registry supervisor switches transport
+    calls         -> journal supervisor transport
+    reload        -> alerts registry state surroundings
     alerts        -> events transport utc
-    registry      -> clock events setting state supervisor transport logs
+    registry      -> clock events setting state supervisor surroundings transport logs
     supervisor    -> events lineage state transport logs
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
     journal       -> state
 
-    api           -> event_stream
+    tokens        -> api state utc
+    api           -> event_stream utc
     event_stream  ->
     guardian      -> processes
     events        ->
-    setting       -> clock lineage surroundings
+    setting       -> clock journal lineage surroundings
     clock         ->
     lineage       ->
     processes     ->
+    switches      -> state
     state         ->
     surroundings  ->
     utc           ->

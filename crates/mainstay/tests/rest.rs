@@ -332,13 +332,6 @@ async fn refusals_have_one_shape() {
         (&json!("server_not_connected"), &json!("down"))
     );
 
-    let untyped = request(Method::POST, "/api/mcp-tools/call")
-        .body(Body::from("{}"))
-        .expect("a request");
-    let answer = world.send(untyped).await;
-    assert_eq!(answer.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    assert_eq!(answer.json()["error"], "unsupported_media_type");
-
     let large = format!(
         r#"{{"tool":"fake/echo","arguments":{{"text":"{}"}}}}"#,
         "x".repeat(MAX_BODY)
@@ -354,6 +347,57 @@ async fn refusals_have_one_shape() {
         (answer.status, &answer.json()["error"]),
         (StatusCode::NOT_FOUND, &json!("not_found"))
     );
+    world.end().await;
+}
+
+/// No page of a browser can make a stranger's browser send JSON unasked: every write that has a body
+/// says that it is JSON, whether its route needs the body or not (requirement U, CSRF).
+#[tokio::test]
+async fn writes_say_that_they_are_json() {
+    let world = World::new().await;
+    for (method, path) in [
+        (Method::POST, "/api/mcp-tools/call"),
+        (Method::POST, "/api/mcp-resources/read"),
+        (Method::POST, "/api/resources/read"),
+        (Method::POST, "/api/mcp-prompts/get"),
+        (Method::POST, "/api/mcp-clients/fake/reconnect"),
+        (Method::POST, "/api/mcp-clients/fake/disconnect"),
+        (Method::POST, "/api/servers/fake/stop"),
+        (Method::POST, "/api/reload"),
+        (Method::POST, "/api/server-requests/1"),
+        (Method::POST, "/api/tokens"),
+        (Method::POST, "/api/token/rotate"),
+        (Method::DELETE, "/api/tokens/nobody"),
+    ] {
+        for content_type in [
+            None,
+            Some("text/plain"),
+            Some("application/x-www-form-urlencoded"),
+            Some("multipart/form-data"),
+            Some("application/json-seq"),
+        ] {
+            let mut request = request(method.clone(), path);
+            if let Some(content_type) = content_type {
+                request = request.header(header::CONTENT_TYPE, content_type);
+            }
+            let request = request.body(Body::from("{}")).expect("a request");
+            let answer = world.send(request).await;
+            assert_eq!(
+                answer.status,
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "{method} {path} {content_type:?}"
+            );
+            assert_eq!(answer.json()["error"], "unsupported_media_type");
+        }
+    }
+    // Nothing of it was done, and without a body nothing is to be said of it.
+    let servers = world.get("/api/servers").await.json();
+    assert_eq!(servers["servers"][0]["status"], "connected");
+    let bare = request(Method::POST, "/api/servers/fake/stop");
+    let answer = world
+        .send(bare.body(Body::empty()).expect("a request"))
+        .await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
     world.end().await;
 }
 

@@ -112,6 +112,7 @@ async fn a_fleet_that_was_lost_comes_back_in_order() {
 
 async fn fleet_sees(fleet: &Fleet, attempts: usize) {
     let mut glance = tokio::time::interval(GLANCE);
+    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while fleet.attempts().len() < attempts {
         glance.tick().await;
     }
@@ -155,6 +156,7 @@ impl Gateway {
         let client = self.client.clone();
         let all_fit = async {
             let mut glance = tokio::time::interval(GLANCE);
+            glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while !client
                 .servers()
                 .await

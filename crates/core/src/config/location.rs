@@ -41,3 +41,20 @@ pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Lo
     })?;
     Some(Location::Usual(folder.join("config.json")))
 }
+
+/// The file that `--mcp-clients` alone means, as [002] has it: `$CIDELDILL_MCP_CLIENTS_CONFIG`, else
+/// `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill` (A5).
+pub fn locate_clients(surroundings: &dyn Surroundings) -> Option<Location> {
+    let var = |name| {
+        surroundings
+            .var(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(path) = var("CIDELDILL_MCP_CLIENTS_CONFIG") {
+        return Some(Location::Named(path));
+    }
+    let home =
+        var("CIDELDILL_HOME").or_else(|| Some(surroundings.home_dir()?.join(".cideldill")))?;
+    Some(Location::Usual(home.join("mcp_clients.json")))
+}

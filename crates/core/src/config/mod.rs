@@ -9,19 +9,25 @@
 
 mod alerts;
 pub mod defaults;
+pub mod edit;
 mod entry;
 mod error;
 mod expand;
 mod fields;
+mod glob;
 mod http;
+mod inline;
 mod journal;
 mod location;
+pub mod masking;
 mod node;
 mod numbers;
 mod options;
+mod overlay;
 mod parse;
 pub mod plan;
 mod policies;
+mod profiles;
 mod reach;
 mod report;
 mod secret;
@@ -32,13 +38,17 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
-pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Glob, Receiver, Webhook};
+pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
 pub use expand::Surroundings;
+pub use glob::Glob;
+pub use inline::{Inline, InvalidInline};
 pub use journal::{Durability, Journal, Payloads, Redact};
-pub use location::{Location, locate};
-pub use parse::{Parsed, Source, parse};
+pub use location::{Location, locate, locate_clients};
+pub use overlay::{Approval, Overlay, Runtime, Standing, Word};
+pub use parse::{Parsed, ParsedEntry, Source, parse, parse_entry};
 pub use plan::Plan;
+pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
 
@@ -59,6 +69,9 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Origins accepted beside loopback ones (`http.allowedOrigins`).
     pub allowed_origins: Vec<String>,
+    /// Whether the MCP paths ask for a token (`http.requireToken`); `None` asks where there are clients'
+    /// tokens, or others can reach the address.
+    pub require_token: Option<bool>,
     /// Attempts of the whole fleet to reach servers over the network, per second
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
@@ -68,6 +81,8 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
+    /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
+    pub profiles: Vec<Profile>,
 }
 
 impl Config {
@@ -120,15 +135,17 @@ impl Default for Config {
             max_body_bytes: defaults::MAX_BODY_BYTES,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            require_token: None,
             max_attempts_per_second: defaults::MAX_ATTEMPTS_PER_SECOND,
             max_concurrent_starts: None,
             alerts: Vec::new(),
             journal: Journal::default(),
+            profiles: Profile::built_in(),
         }
     }
 }
 
-/// How tools and prompts are named on `/mcp` (design section 7).
+/// How tools and prompts are named on `/mcp` (design section 7), where a profile does not say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
     /// `server__tool`
@@ -222,9 +239,29 @@ impl ServerConfig {
         self.enabled && self.auto_start
     }
 
+    /// `stdio`, `http` or `sse`; `unknown` where the entry is wrong.
+    pub fn transport(&self) -> &'static str {
+        match &self.launch {
+            Launch::Stdio(_) => "stdio",
+            Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
+            Launch::Http(_) => "http",
+            Launch::Broken(_) => "unknown",
+        }
+    }
+
     /// Whether a session opened by this entry is no session of the other.
     pub fn is_reached_otherwise(&self, other: &Self) -> bool {
         self.launch != other.launch || self.protocol != other.protocol
+    }
+
+    /// Forgets where its problems stand.
+    fn unplace(&mut self) {
+        if let Launch::Broken(problem) = &mut self.launch {
+            problem.position = None;
+        }
+        for problem in &mut self.further_problems {
+            problem.position = None;
+        }
     }
 
     /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].

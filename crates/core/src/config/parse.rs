@@ -9,12 +9,13 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Naming, Surroundings, Syntax, alerts,
+    Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     journal,
     node::Node,
     policies::Policies,
+    profiles,
     report::{Lines, Place, Report},
     server_name, syntax,
 };
@@ -57,7 +58,6 @@ const LATER: &[&str] = &[
     "logs",
     "metrics",
     "perChatMCP",
-    "profiles",
     "strictToolNames",
     "telemetry",
     "tokens",
@@ -101,6 +101,58 @@ pub fn parse(
     Err(ConfigErrors(errors))
 }
 
+/// One server's entry beside a file.
+#[derive(Clone, Debug)]
+pub struct ParsedEntry {
+    /// May be [`Launch::Broken`](super::Launch::Broken).
+    pub config: ServerConfig,
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Reads an entry as if it stood in this file: it has the file's inputs and policies. Findings have a
+/// path within the entry, and no place. An error means that the file cannot be used.
+pub fn parse_entry(
+    name: ServerName,
+    entry: &serde_json::Map<String, serde_json::Value>,
+    file: &str,
+    source: &Source<'_>,
+    surroundings: &dyn Surroundings,
+) -> Result<ParsedEntry, ConfigErrors> {
+    let unusable = |error| ConfigErrors(vec![error]);
+    let entry = serde_json::to_string(entry).unwrap_or_default(); // a map of texts cannot fail
+    let file = file.strip_prefix('\u{feff}').unwrap_or(file);
+    let (lines, entry_lines) = (Lines::new(file), Lines::new(&entry));
+    let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
+    let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
+    // Whoever parses the file hears what is wrong with it.
+    let mut unheard = Report::new(lines);
+    let mut fields = Fields::open(&Node::root(&tree), &mut unheard);
+    let asked = fields.as_mut().and_then(|fields| fields.take("inputs"));
+    let inputs = asked
+        .map(|node| inputs(&node, &mut unheard))
+        .unwrap_or_default();
+    let policies = fields.map_or_else(Policies::default, |mut fields| {
+        Policies::read(&Policies::default(), &mut fields, &mut unheard)
+    });
+    let context = Context {
+        surroundings,
+        folder: source.folder,
+        inputs: &inputs,
+        require_transport: source.require_transport,
+        policies,
+    };
+    let mut report = Report::new(entry_lines);
+    let label = name.clone();
+    let node = Node::root(&entry_tree);
+    let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
+    config.unplace();
+    let mut warnings = report.warnings;
+    for warning in &mut warnings {
+        warning.position = None;
+    }
+    Ok(ParsedEntry { config, warnings })
+}
+
 fn read_root<'a>(
     root: &Node<'a>,
     config: &mut Config,
@@ -139,19 +191,26 @@ fn read_root<'a>(
             .servers
             .push(entry::read(name, label, &node, &context, report));
     }
+    profiles::read(&mut fields, config, report);
     fields.finish(report, &[], LATER);
 }
 
-fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
-    let naming = fields.take("naming").and_then(|node| {
+impl Naming {
+    pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
         let words = [
-            ("double_underscore", Naming::DoubleUnderscore),
-            ("slash", Naming::Slash),
-            ("none", Naming::None),
-            ("mcp_prefix", Naming::McpPrefix),
+            ("double_underscore", Self::DoubleUnderscore),
+            ("slash", Self::Slash),
+            ("none", Self::None),
+            ("mcp_prefix", Self::McpPrefix),
         ];
         node.word(report, &words)
-    });
+    }
+}
+
+fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
+    let naming = fields
+        .take("naming")
+        .and_then(|node| Naming::read(&node, report));
     config.naming = naming.unwrap_or_default();
     if let Some(length) = fields
         .take("maxNameLength")
@@ -198,6 +257,9 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         config.allowed_hosts = hosts.unwrap_or_default();
         let origins = http.take("allowedOrigins").map(|node| node.strings(report));
         config.allowed_origins = origins.unwrap_or_default();
+        config.require_token = http
+            .take("requireToken")
+            .and_then(|node| node.boolean(report));
         http.finish(report, &[], LATER_HTTP);
     }
 }

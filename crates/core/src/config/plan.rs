@@ -259,8 +259,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
     }
 }
 
-/// The settings beside the servers that differ. What the doors and the catalog were made with stays
-/// until the next start.
+/// The settings beside the servers that differ. What the doors were made with stays until the next start.
 fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
     let Config {
         servers: _,
@@ -271,14 +270,14 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_body_bytes,
         allowed_hosts,
         allowed_origins,
+        require_token,
         max_attempts_per_second,
         max_concurrent_starts,
         alerts,
         journal,
+        profiles,
     } = new;
     let at_restart = those([
-        ("naming", old.naming != *naming),
-        ("maxNameLength", old.max_name_length != *max_name_length),
         ("startup.waitMs", old.startup_wait != *startup_wait),
         (
             "startup.maxConcurrent",
@@ -296,8 +295,14 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             old.allowed_origins != *allowed_origins,
         ),
         ("journal", old.journal != *journal),
+        ("http.requireToken", old.require_token != *require_token),
     ]);
-    let now = those([("alerts", old.alerts != *alerts)]);
+    let now = those([
+        ("alerts", old.alerts != *alerts),
+        ("naming", old.naming != *naming),
+        ("maxNameLength", old.max_name_length != *max_name_length),
+        ("profiles", old.profiles != *profiles),
+    ]);
     let change = |takes_effect| move |key| SettingChange { key, takes_effect };
     let at_restart = at_restart.into_iter().map(change(TakesEffect::AtRestart));
     at_restart

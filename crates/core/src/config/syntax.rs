@@ -32,7 +32,7 @@ impl Syntax {
         }
     }
 
-    fn options(self) -> ParseOptions {
+    pub(super) fn options(self) -> ParseOptions {
         let liberal = self == Self::Jsonc;
         ParseOptions {
             allow_comments: liberal,

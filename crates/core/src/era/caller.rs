@@ -76,6 +76,15 @@ impl Caller {
         self.revision.era()
     }
 
+    /// In its name, and with tasks, which we see to the end for it.
+    #[must_use]
+    pub fn with_tasks(&self) -> Self {
+        Self {
+            capabilities: Arc::new(self.capabilities.with_tasks()),
+            ..self.clone()
+        }
+    }
+
     /// Whether it can be asked this, with these params (JSON text): its revision knows the question,
     /// and it declared that it takes it. What is none of the protocol's questions is an extension's,
     /// and the client's to refuse.

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Era, Revision, tasks::EXTENSION as TASKS};
+use super::{
+    Era, Revision,
+    tasks::{self, EXTENSION as TASKS},
+};
 use crate::message::{self, Method, Object, meta::SERVER_INFO};
 
 /// What a server declared that a gateway must know.
@@ -164,6 +167,12 @@ impl ClientCapabilities {
             roots: false,
             tasks: false,
         }
+    }
+
+    /// The same client, with the tasks extension declared for it.
+    #[must_use]
+    pub fn with_tasks(&self) -> Self {
+        Self::read(&tasks::declared(&self.raw))
     }
 
     /// A client that takes every question there is.

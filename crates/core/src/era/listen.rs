@@ -4,10 +4,13 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    Capabilities,
+    Caller, Capabilities, request,
     result::{COMPLETE, RESULT_TYPE},
 };
 use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
+
+/// What names tasks in a filter.
+const TASKS: &str = "taskIds";
 
 /// The notifications that a stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,9 +20,8 @@ pub struct Filter {
     pub resources: bool,
     /// Resources whose updates are wanted.
     pub uris: Vec<String>,
-    /// It names tasks, which takes their extension; none is told of here, but in the answers to
-    /// `tasks/get`.
-    pub names_tasks: bool,
+    /// Tasks whose changes are wanted, which takes their extension.
+    pub tasks: Vec<String>,
 }
 
 impl Filter {
@@ -29,18 +31,21 @@ impl Filter {
         let wanted = message::member(params, "notifications").ok_or(absent.clone())?;
         let wanted: Map<String, Value> = serde_json::from_str(wanted).map_err(|_| absent)?;
         let flag = |name: &str| wanted.get(name) == Some(&Value::Bool(true));
-        let uris = match wanted.get("resourceSubscriptions") {
-            None => Vec::new(),
-            Some(uris) => serde_json::from_value(uris.clone()).map_err(|_| {
-                InvalidParams("\"resourceSubscriptions\" must be an array of strings")
-            })?,
+        let strings = |name: &str, refusal| match wanted.get(name) {
+            None => Ok(Vec::new()),
+            Some(list) => serde_json::from_value(list.clone()).map_err(|_| InvalidParams(refusal)),
         };
+        let uris = strings(
+            "resourceSubscriptions",
+            "\"resourceSubscriptions\" must be an array of strings",
+        )?;
+        let tasks = strings(TASKS, "\"taskIds\" must be an array of strings")?;
         Ok(Self {
             tools: flag("toolsListChanged"),
             prompts: flag("promptsListChanged"),
             resources: flag("resourcesListChanged"),
             uris,
-            names_tasks: wanted.contains_key("taskIds"),
+            tasks,
         })
     }
 
@@ -56,7 +61,8 @@ impl Filter {
             } else {
                 Vec::new()
             },
-            names_tasks: false,
+            // A legacy server has none.
+            tasks: Vec::new(),
         }
     }
 
@@ -85,9 +91,28 @@ impl Filter {
         if !self.uris.is_empty() {
             honoured.insert("resourceSubscriptions".to_owned(), json!(self.uris));
         }
+        if !self.tasks.is_empty() {
+            honoured.insert(TASKS.to_owned(), json!(self.tasks));
+        }
         let params = json!({ "notifications": honoured }).to_string();
         tagged(Method::Acknowledged, &params, id)
     }
+}
+
+/// A request for news of these tasks of a server (JSON text), in the name of a client. `id` is JSON text.
+pub fn to_tasks(id: &str, tasks: &[&str], caller: &Caller) -> String {
+    let params = json!({"notifications": {TASKS: tasks}});
+    let method = message::quote(Method::Listen.name());
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#);
+    request::to_modern(&text, caller)
+}
+
+/// The tasks that an acknowledgement (its `params`, JSON text) promises news of.
+pub fn honoured_tasks(acknowledged: &str) -> Vec<String> {
+    message::member(acknowledged, "notifications")
+        .and_then(|honoured| message::member(honoured, TASKS))
+        .and_then(|tasks| serde_json::from_str(tasks).ok())
+        .unwrap_or_default()
 }
 
 /// A notification of a stream: which one it is stands in `_meta`. `params` and `id` are JSON texts.
@@ -139,6 +164,7 @@ mod tests {
             "{}",
             r#"{"notifications":[]}"#,
             r#"{"notifications":{"resourceSubscriptions":[1]}}"#,
+            r#"{"notifications":{"taskIds":"t"}}"#,
         ] {
             assert!(Filter::read(params).is_err(), "{params}");
         }

@@ -12,9 +12,9 @@ use crate::{
     message::{self, Method, Object, array, items, quote},
 };
 
-const INPUT_REQUIRED: &str = "input_required";
-const REQUESTS: &str = "inputRequests";
-const RESPONSES: &str = message::ANSWERS[0];
+pub(super) const INPUT_REQUIRED: &str = "input_required";
+pub(super) const REQUESTS: &str = "inputRequests";
+pub(super) const RESPONSES: &str = message::ANSWERS[0];
 const STATE: &str = message::ANSWERS[1];
 
 /// Whether a server may answer this method with questions.

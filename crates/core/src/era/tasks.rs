@@ -1,12 +1,17 @@
 //! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a call that is answered by the name
 //! of its work, before the work is done.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::result::RESULT_TYPE;
-use crate::message::{self, Object};
+use super::{
+    Caller, code,
+    questions::{BadInputRequired, INPUT_REQUIRED, InputRequired, REQUESTS, RESPONSES},
+    request,
+    result::{RESULT_TYPE, error_code},
+};
+use crate::message::{self, Method, Object};
 
 /// The name of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -16,6 +21,11 @@ pub const ID: &str = "taskId";
 
 /// What a result says that is a task.
 const TASK: &str = "task";
+
+/// How often a task is asked for that does not say so; what it says is taken within the bounds.
+const POLL: Duration = Duration::from_secs(1);
+const SHORTEST_POLL: Duration = Duration::from_millis(20);
+const LONGEST_POLL: Duration = Duration::from_secs(30);
 
 /// The capability, as clients and servers declare it.
 pub fn capability() -> Value {
@@ -28,6 +38,29 @@ pub fn undeclared() -> (&'static str, Value) {
         "the client does not declare the tasks extension",
         json!({ "requiredCapabilities": capability() }),
     )
+}
+
+/// Whether an `error` (JSON text) refuses a call for want of the extension: nothing of it has run.
+pub fn is_undeclared(error: &str) -> bool {
+    error_code(error) == Some(code::MISSING_CAPABILITY)
+        && message::member(error, "data")
+            .and_then(|data| message::member(data, "requiredCapabilities"))
+            .and_then(|required| message::member(required, "extensions"))
+            .is_some_and(|extensions| message::member(extensions, EXTENSION).is_some())
+}
+
+/// A client's capabilities (JSON text) with the extension.
+pub(super) fn declared(capabilities: &str) -> String {
+    let mut declared = Object::read(capabilities).unwrap_or_default();
+    let extensions = declared.get("extensions").map(str::to_owned);
+    let mut extensions = extensions
+        .as_deref()
+        .and_then(Object::read)
+        .unwrap_or_default();
+    extensions.set(EXTENSION, "{}");
+    let extensions = extensions.to_string();
+    declared.set("extensions", &extensions);
+    declared.to_string()
 }
 
 /// Whether the result (JSON text) of a call is a task.
@@ -52,9 +85,147 @@ pub fn renamed(result: &str, id: &str) -> String {
     renamed.to_string()
 }
 
+/// A request of ours about a task (JSON text), in the name of a client with the extension. `id` is JSON
+/// text.
+pub fn request(id: &str, method: Method, task: &str, caller: &Caller) -> String {
+    about(id, method, task, None, caller)
+}
+
+/// The request that brings answers (JSON texts) to what the task asked.
+pub fn update(id: &str, task: &str, answers: &[(String, Box<str>)], caller: &Caller) -> String {
+    let mut responses = Object::default();
+    for (key, answer) in answers {
+        responses.set(key, answer);
+    }
+    let responses = responses.to_string();
+    about(id, Method::TasksUpdate, task, Some(&responses), caller)
+}
+
+fn about(id: &str, method: Method, task: &str, responses: Option<&str>, caller: &Caller) -> String {
+    let mut params = Object::default();
+    params.set_text(ID, task);
+    if let Some(responses) = responses {
+        params.set(RESPONSES, responses);
+    }
+    let method = message::quote(method.name());
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#);
+    request::to_modern(&text, caller)
+}
+
+/// What people are told of a task at work.
+pub fn status_message(task: &str) -> Option<Cow<'_, str>> {
+    message::text_member(task, "statusMessage")
+}
+
+/// The answer to `tasks/get` (JSON text) as the `params` of a notification.
+pub fn as_news(state: &str) -> String {
+    let mut news = Object::read(state).unwrap_or_default();
+    news.remove(RESULT_TYPE);
+    news.to_string()
+}
+
+/// How far a task got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// To be asked again after this time.
+    Working(Duration),
+    Asks(InputRequired, Duration),
+    /// The result of the call, JSON text.
+    Completed(Box<str>),
+    /// The error of the call, JSON text.
+    Failed(Box<str>),
+    Cancelled,
+}
+
+/// A task in a shape that the extension does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTask {
+    #[error("the task has no \"taskId\"")]
+    Unnamed,
+    #[error("the task has no status that is known")]
+    Status,
+    #[error("the task has ended without its result or error")]
+    Outcome,
+    #[error(transparent)]
+    Questions(#[from] BadInputRequired),
+}
+
+impl Progress {
+    /// Reads a task (JSON text), as `tasks/get` or a call is answered with.
+    pub fn read(task: &str) -> Result<Self, BadTask> {
+        let object = |name| {
+            let found = message::member(task, name).filter(|found| found.starts_with('{'));
+            found.map(Box::from).ok_or(BadTask::Outcome)
+        };
+        Ok(match message::text_member(task, "status").as_deref() {
+            Some("working") => Self::Working(pause(task)),
+            Some("input_required") => {
+                let requests = message::member(task, REQUESTS).unwrap_or("{}");
+                let mut required = Object::default();
+                required.set_text(RESULT_TYPE, INPUT_REQUIRED);
+                required.set(REQUESTS, requests);
+                let required = InputRequired::read(&required.to_string())?;
+                Self::Asks(required.unwrap_or_default(), pause(task))
+            }
+            Some("completed") => Self::Completed(object("result")?),
+            Some("failed") => Self::Failed(object("error")?),
+            Some("cancelled") => Self::Cancelled,
+            _ => return Err(BadTask::Status),
+        })
+    }
+}
+
+fn pause(task: &str) -> Duration {
+    let asked = message::member(task, "pollIntervalMs").and_then(|asked| asked.parse().ok());
+    asked
+        .map_or(POLL, Duration::from_millis)
+        .clamp(SHORTEST_POLL, LONGEST_POLL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_extension_joins_what_is_declared() {
+        assert_eq!(
+            declared("{}"),
+            r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#
+        );
+        assert_eq!(
+            declared(r#"{"roots":{},"extensions":{"a/b":{"c": 1}}}"#),
+            r#"{"roots":{},"extensions":{"a/b":{"c": 1},"io.modelcontextprotocol/tasks":{}}}"#
+        );
+    }
+
+    #[test]
+    fn a_refusal_for_want_of_the_extension_is_told_from_others() {
+        let (message, data) = undeclared();
+        let error = json!({"code": -32021, "message": message, "data": data});
+        assert!(is_undeclared(&error.to_string()));
+        for other in [
+            r#"{"code":-32602,"data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}"#,
+            r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{}}}}"#,
+            r#"{"code":-32021,"data":{"requiredCapabilities":{"extensions":{"a/b":{}}}}}"#,
+            r#"{"code":-32021}"#,
+        ] {
+            assert!(!is_undeclared(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_request_about_a_task_says_who_asks() {
+        let caller = Caller::at(crate::era::Revision::V2025_06_18).with_tasks();
+        assert_eq!(
+            update(
+                "7",
+                "a\"b",
+                &[("k".to_owned(), r#"{"action":"cancel"}"#.into())],
+                &caller
+            ),
+            r#"{"jsonrpc":"2.0","id":7,"method":"tasks/update","params":{"taskId":"a\"b","inputResponses":{"k":{"action":"cancel"}},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}"#
+        );
+    }
 
     #[test]
     fn a_task_is_told_by_its_type_and_renamed_in_place() {
@@ -69,5 +240,40 @@ mod tests {
         );
         assert!(is_doubled(r#"{"taskId":"a","x":1,"taskId":"b"}"#));
         assert!(!is_doubled(r#"{"taskId":"a","x":{"taskId":"b"}}"#));
+    }
+
+    #[test]
+    fn progress_is_read() {
+        let read = |rest: &str| Progress::read(&format!(r#"{{"taskId":"a",{rest}}}"#));
+        for (interval, expected) in [
+            (r#","pollIntervalMs":250"#, Duration::from_millis(250)),
+            (r#","pollIntervalMs":0"#, SHORTEST_POLL),
+            (r#","pollIntervalMs":86400000"#, LONGEST_POLL),
+            (r#","pollIntervalMs":"soon""#, POLL),
+            ("", POLL),
+        ] {
+            let working = read(&format!(r#""status":"working"{interval}"#));
+            assert_eq!(working, Ok(Progress::Working(expected)), "{interval}");
+        }
+        let asks = read(
+            r#""status":"input_required","inputRequests":{"k":{"method":"roots/list","params":{}}}"#,
+        );
+        let Ok(Progress::Asks(asks, POLL)) = asks else {
+            panic!("{asks:?}");
+        };
+        assert_eq!(asks.requests[0].0, "k");
+        assert_eq!(
+            read(r#""status":"completed","result":{"a": 1}"#),
+            Ok(Progress::Completed(r#"{"a": 1}"#.into()))
+        );
+        assert_eq!(
+            read(r#""status":"failed","error":{"code":1}"#),
+            Ok(Progress::Failed(r#"{"code":1}"#.into()))
+        );
+        assert_eq!(read(r#""status":"cancelled""#), Ok(Progress::Cancelled));
+        assert_eq!(read(r#""status":"asleep""#), Err(BadTask::Status));
+        assert_eq!(read(r#""status":"completed""#), Err(BadTask::Outcome));
+        let odd = r#""status":"input_required","inputRequests":{"k":{"method":"odd"}}"#;
+        assert!(matches!(read(odd), Err(BadTask::Questions(_))));
     }
 }

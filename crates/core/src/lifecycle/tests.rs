@@ -9,6 +9,7 @@
 mod courses;
 mod histories;
 mod people;
+mod seeds;
 mod timings;
 mod words;
 

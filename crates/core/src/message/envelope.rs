@@ -27,6 +27,11 @@ impl Envelope {
         self.landmarks.stateless
     }
 
+    /// `params.arguments`: what a tool or a prompt is called with.
+    pub fn arguments(&self) -> Option<Span> {
+        self.landmarks.arguments
+    }
+
     /// Whether `params` have a member that answers questions (2026-07-28, "Multi Round-Trip Requests").
     pub fn brings_answers(&self) -> bool {
         self.landmarks.answers
@@ -61,6 +66,7 @@ impl Envelope {
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
     pub(super) uri: Option<Span>,
+    pub(super) arguments: Option<Span>,
     pub(super) progress_token: Option<Span>,
     pub(super) reference: Option<Span>,
     /// One of them occurs twice: two readers of one message must not see different calls.
@@ -147,6 +153,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 struct Params<'a> {
     name: Option<&'a RawValue>,
     uri: Option<&'a RawValue>,
+    arguments: Option<&'a RawValue>,
     reference: Option<&'a RawValue>,
     doubled: bool,
     meta: Option<&'a RawValue>,
@@ -208,6 +215,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                     let slot = match &*key {
                         "name" => &mut params.name,
                         "uri" => &mut params.uri,
+                        "arguments" => &mut params.arguments,
                         "ref" => &mut params.reference,
                         "_meta" => {
                             let raw: &'de RawValue = map.next_value()?;
@@ -304,6 +312,7 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     let landmarks = params.map_or_else(Landmarks::default, |params| Landmarks {
         name: params.name.map(span),
         uri: params.uri.map(span),
+        arguments: params.arguments.map(span),
         progress_token: params.read.progress_token.map(span),
         reference: params.reference.map(span),
         doubled: params.doubled,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mainstay_core::config::{Location, locate};
+use mainstay_core::config::{Location, locate, locate_clients};
 
 use crate::world::World;
 
@@ -48,4 +48,26 @@ fn a5_the_first_that_is_named_wins() {
 #[test]
 fn a5_without_a_home_there_is_no_usual_place() {
     assert_eq!(locate(None, &World::default()), None);
+}
+
+/// [002]'s t81–t83: its own places, for its own flag.
+#[test]
+fn a5_the_clients_file_has_places_of_its_own() {
+    let check = |vars: &[(&'static str, &'static str)], expected: Location| {
+        let world = World {
+            vars: vars.iter().copied().collect(),
+            home: Some("/home/me"),
+            ..World::default()
+        };
+        assert_eq!(locate_clients(&world), Some(expected), "{vars:?}");
+    };
+    let usual = |path: &str| Location::Usual(PathBuf::from(path));
+    let home = ("CIDELDILL_HOME", "/c");
+    check(&[], usual("/home/me/.cideldill/mcp_clients.json"));
+    check(&[home], usual("/c/mcp_clients.json"));
+    check(
+        &[home, ("CIDELDILL_MCP_CLIENTS_CONFIG", "/x.json")],
+        Location::Named(PathBuf::from("/x.json")),
+    );
+    assert_eq!(locate_clients(&World::default()), None);
 }

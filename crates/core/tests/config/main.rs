@@ -10,5 +10,6 @@ mod journal;
 mod location;
 mod plan;
 mod policies;
+mod profiles;
 mod properties;
 mod world;

@@ -61,8 +61,8 @@ fn a28_every_action() {
     - gone   is stopped and removed
     = 1 unchanged
     the order of the servers changes
-    settings that change: alerts
-    settings that need a restart of Mainstay: naming, http.maxBodyBytes
+    settings that change: alerts, naming
+    settings that need a restart of Mainstay: http.maxBodyBytes
     ");
     assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap(), @r#"
     {
@@ -121,15 +121,15 @@ fn a28_every_action() {
       "reordered": true,
       "settings": [
         {
-          "key": "naming",
-          "takesEffect": "at_restart"
-        },
-        {
           "key": "http.maxBodyBytes",
           "takesEffect": "at_restart"
         },
         {
           "key": "alerts",
+          "takesEffect": "now"
+        },
+        {
+          "key": "naming",
           "takesEffect": "now"
         }
       ]

@@ -189,6 +189,7 @@ pub(crate) fn tools(script: &Script, extra: bool, revision: &str) -> Vec<String>
         tools.push(define("extra", "appears when the tools change", "{}"));
     }
     tools.extend(eras::tools(script, revision).map(str::to_owned));
+    tools.extend_from_slice(&script.defined_tools);
     tools
 }
 
@@ -204,6 +205,10 @@ pub(crate) fn has_tool(name: &str, script: &Script, extra: bool, revision: &str)
         _ => {
             TOOLS.iter().any(|(known, ..)| *known == name)
                 || eras::tools(script, revision).any(|tool| eras::name(tool) == name)
+                || script
+                    .defined_tools
+                    .iter()
+                    .any(|tool| eras::name(tool) == name)
                 || numbered()
         }
     }

@@ -20,10 +20,13 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Answer, CALL, Call, GET_PROMPT, GetPrompt, HEALTH, HealthReport, LOGS, Logs, OPERATE, Operated,
-    PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, Read, Reload, Reloaded, Replied, Reply,
-    Resources, SERVER_REQUESTS, SERVERS, ServerRequests, Servers, TEMPLATES, TOOLS, Templates,
-    Tools, WholeRead,
+    AddToken, AddedToken, Answer, CALL, CALL_RECORD, CALL_RECORDS, Call, CallRecords, Cleared,
+    ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OBJECT,
+    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
+    Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
+    SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
+    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT,
+    WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -157,6 +160,34 @@ impl Client {
         self.post(&path, &Map::new()).await
     }
 
+    /// Adds a server: `body` has its name, its entry, and what [`Keeping`](super::Keeping) has.
+    pub async fn add(&self, body: &Map<String, Value>) -> Result<Operated, ClientError> {
+        self.post(SERVERS, body).await
+    }
+
+    pub async fn server(&self, name: &str) -> Result<ServerDetails, ClientError> {
+        self.get(&SERVER.replace("{name}", &escaped(name))).await
+    }
+
+    pub async fn remove(&self, name: &str, persist: bool) -> Result<Removed, ClientError> {
+        let path = SERVER.replace("{name}", &escaped(name));
+        let path = format!("{path}?persist={persist}");
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// `enable`, `disable` or `approve`.
+    pub async fn switch(
+        &self,
+        server: &str,
+        switch: &str,
+        keeping: Keeping,
+    ) -> Result<Operated, ClientError> {
+        let path = OPERATE
+            .replace("{name}", &escaped(server))
+            .replace("{operation}", switch);
+        self.post(&path, &keeping).await
+    }
+
     /// The last lines of a server's log.
     pub async fn logs(&self, server: &str, tail: usize) -> Result<Logs, ClientError> {
         let path = LOGS.replace("{name}", server);
@@ -168,6 +199,44 @@ impl Client {
         self.post(RELOAD, &Reload { dry_run }).await
     }
 
+    /// Records that fit the query: its parameters and their values.
+    pub async fn call_records(&self, query: &[(&str, String)]) -> Result<CallRecords, ClientError> {
+        let query = query
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escaped(value)));
+        let query: Vec<String> = query.collect();
+        self.get(&format!("{CALL_RECORDS}?{}", query.join("&")))
+            .await
+    }
+
+    pub async fn call_record(&self, id: &str) -> Result<WholeCallRecord, ClientError> {
+        self.get(&CALL_RECORD.replace("{id}", &escaped(id))).await
+    }
+
+    /// Arguments or a result, by its content identifier.
+    pub async fn object(&self, cid: &str) -> Result<Raw, ClientError> {
+        self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
+    }
+
+    /// What is switched off for whom.
+    pub async fn switches(&self) -> Result<Switches, ClientError> {
+        self.get(SWITCHES).await
+    }
+
+    pub async fn set_switch(&self, client: &str, set: &SetSwitch) -> Result<Switched, ClientError> {
+        let path = SWITCH.replace("{client}", &escaped(client));
+        self.send(Method::PUT, &path, set).await
+    }
+
+    /// Switches everything on, for a client or for all.
+    pub async fn clear_switches(&self, client: Option<&str>) -> Result<Cleared, ClientError> {
+        let path = match client {
+            Some(client) => SWITCH.replace("{client}", &escaped(client)),
+            None => SWITCHES.to_owned(),
+        };
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
     /// What servers ask and no client could be asked.
     pub async fn server_requests(&self) -> Result<ServerRequests, ClientError> {
         self.get(SERVER_REQUESTS).await
@@ -176,6 +245,24 @@ impl Client {
     pub async fn reply(&self, id: u64, reply: &Reply) -> Result<Replied, ClientError> {
         let path = REPLY.replace("{id}", &id.to_string());
         self.post(&path, reply).await
+    }
+
+    pub async fn client_tokens(&self) -> Result<ClientTokens, ClientError> {
+        self.get(TOKENS).await
+    }
+
+    pub async fn add_token(&self, wanted: &AddToken) -> Result<AddedToken, ClientError> {
+        self.post(TOKENS, wanted).await
+    }
+
+    pub async fn remove_token(&self, name: &str) -> Result<RemovedToken, ClientError> {
+        let path = TOKEN.replace("{name}", &escaped(name));
+        self.ask(Method::DELETE, &path, Bytes::new()).await
+    }
+
+    /// The token that this client bears opens nothing afterwards.
+    pub async fn rotate_token(&self) -> Result<RotatedToken, ClientError> {
+        self.post(ROTATE, &Map::new()).await
     }
 
     pub async fn tools(&self) -> Result<Tools, ClientError> {
@@ -215,8 +302,17 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        self.send(Method::POST, path, body).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.unreachable(error))?;
-        self.ask(Method::POST, path, body.into()).await
+        self.ask(method, path, body.into()).await
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -275,7 +371,8 @@ impl Client {
             .method(method)
             .uri(path)
             .header(header::HOST, &self.authority)
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::USER_AGENT, USER_AGENT);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.expose()));
         }

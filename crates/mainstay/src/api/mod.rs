@@ -4,21 +4,43 @@
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
 mod client;
+mod records;
 mod stream;
+mod tokens;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
+use utoipa::ToSchema;
 
 pub use self::client::{Client, ClientError};
+pub use self::records::*;
 pub use self::stream::{EventStream, LogEvents, Told};
+pub use self::tokens::*;
 
 pub type Raw = Box<RawValue>;
 
+/// What the commands call themselves.
+pub const USER_AGENT: &str = concat!("mainstay-cli/", env!("CARGO_PKG_VERSION"));
+
+/// What this door offers, as OpenAPI 3.1.
+pub const OPENAPI: &str = "/api/openapi.json";
 pub const CLIENTS: &str = "/api/mcp-clients";
 pub const SERVERS: &str = "/api/servers";
+/// One server: [`ServerDetails`]; PUT takes its entry, DELETE forgets it.
+pub const SERVER: &str = "/api/servers/{name}";
 pub const OPERATE: &str = "/api/servers/{name}/{operation}";
+pub const ENABLE: &str = "/api/servers/{name}/enable";
+pub const DISABLE: &str = "/api/servers/{name}/disable";
+pub const APPROVE: &str = "/api/servers/{name}/approve";
+/// Takes an [`Execute`], answers [`Executed`].
+pub const EXECUTE: &str = "/api/servers/{name}/tools/{tool}/call";
+/// The configuration as its file has it.
+pub const CONFIG: &str = "/api/config";
+/// Takes a server's name beside its entry (M6).
+pub const CONNECT_CLIENT: &str = "/api/mcp-clients/connect";
+pub const CLIENT: &str = "/api/mcp-clients/{name}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
 pub const DISCONNECT_CLIENT: &str = "/api/mcp-clients/{name}/disconnect";
 pub const HEALTH: &str = "/api/health";
@@ -27,6 +49,10 @@ pub const RELOAD: &str = "/api/reload";
 pub const SERVER_REQUESTS: &str = "/api/server-requests";
 /// Takes a [`Reply`].
 pub const REPLY: &str = "/api/server-requests/{id}";
+/// [`Switches`]; DELETE clears them all.
+pub const SWITCHES: &str = "/api/switches";
+/// PUT takes a [`SetSwitch`], DELETE switches everything on for this client.
+pub const SWITCH: &str = "/api/switches/{client}";
 /// With the server's name in its place.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
@@ -50,12 +76,12 @@ pub const SNAPSHOT: &str = "snapshot";
 pub const MISSED: &str = "missed";
 
 /// `GET /api/mcp-clients` (M1)
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Clients {
     pub clients: BTreeMap<String, ClientEntry>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientEntry {
     /// [002]'s word for the state (Y3).
     pub status: String,
@@ -69,14 +95,54 @@ pub struct ClientEntry {
     pub error: Option<String>,
 }
 
+/// `GET /api/switches` (A36): clients with everything on are not named.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Switches {
+    /// By the name of the client's token, or else the name that it gives itself.
+    pub clients: BTreeMap<String, SwitchedOff>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SwitchedOff {
+    pub servers: Vec<String>,
+    /// `server/tool`
+    pub tools: Vec<String>,
+}
+
+/// `PUT /api/switches/{client}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SetSwitch {
+    pub server: String,
+    /// As the server calls it; without one the switch is the server's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    pub enabled: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Switched {
+    pub success: bool,
+    pub client: String,
+    pub server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    pub enabled: bool,
+}
+
+/// `DELETE /api/switches`, and of one client.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Cleared {
+    pub success: bool,
+}
+
 /// `GET /api/servers`, in the order of the configuration.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Servers {
     pub servers: Vec<Server>,
 }
 
 /// O5 and O6.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Server {
     pub name: String,
@@ -89,6 +155,12 @@ pub struct Server {
     pub url: Option<String>,
     pub enabled: bool,
     pub auto_start: bool,
+    /// Whether it is gone after a restart (A33).
+    #[serde(default)]
+    pub ephemeral: bool,
+    /// What somebody wants started; nothing is before a person approves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Pending>,
     /// Whether its operator wants it up.
     pub wanted: bool,
     /// The canonical word (Y3).
@@ -138,26 +210,96 @@ pub struct Server {
     pub stderr: Vec<String>,
 }
 
-/// `POST /api/servers/{name}/{start,stop,restart,reconnect}` (M12, O3)
-#[derive(Debug, Serialize, Deserialize)]
+/// What a person approves, or does not: the command to the letter, references unexpanded.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pending {
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The names of the variables that are set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// `GET /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ServerDetails {
+    pub server: Server,
+    /// As the file has it, or as it was given; secrets are placeholders. `None` where there is none,
+    /// such as of a server from the command line.
+    #[schema(value_type = Option<Object>)]
+    pub entry: Option<Map<String, Value>>,
+}
+
+/// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
+/// M6; of `enable`, `disable` and `approve` it is the whole body.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Keeping {
+    /// Whether it is written into the file, and outlives a restart (Y10).
+    #[serde(default)]
+    pub persist: bool,
+    /// Whether a server of that name gets this entry (Y18).
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
+/// `POST /api/servers` (M12, O3)
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Operated {
     pub success: bool,
     pub name: String,
     /// The canonical word (Y3).
     pub status: String,
+    /// Why it is not connected, although it is to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// `server/tool`
     pub tools: Vec<String>,
+    /// What is odd about its entry without being wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// `DELETE /api/servers/{name}`
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Removed {
+    pub success: bool,
+    pub name: String,
+}
+
+/// `POST /api/servers/{name}/tools/{tool}/call` (M11)
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Execute {
+    #[serde(default, alias = "args", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<Raw>,
+}
+
+/// [003]'s result of a tool: either of the two (K8).
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Executed {
+    pub success: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Raw>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// `POST /api/mcp-clients/{name}/reconnect` (M8, Y19)
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reconnect {
     #[serde(default)]
     pub force: bool,
 }
 
 /// The answer to M7 and M8.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientOperated {
     /// `ok`
     pub status: String,
@@ -167,15 +309,25 @@ pub struct ClientOperated {
 }
 
 /// `POST /api/reload`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reload {
     #[serde(default)]
     pub dry_run: bool,
 }
 
+/// `PUT /api/config` (A28, M11)
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ConfigUpdated {
+    pub success: bool,
+    /// For people, of several lines.
+    pub summary: String,
+    /// `mainstay_core::config::Plan`
+    pub plan: serde_json::Value,
+}
+
 /// What differs, and whether it is in force now.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reloaded {
     pub applied: bool,
     /// For people, of several lines.
@@ -185,13 +337,13 @@ pub struct Reloaded {
 }
 
 /// `GET /api/server-requests`: what servers ask and no client could be asked (Y8).
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerRequests {
     /// Oldest first.
     pub requests: Vec<ServerRequest>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerRequest {
     pub id: u64,
@@ -199,34 +351,37 @@ pub struct ServerRequest {
     /// `sampling/createMessage`, `elicitation/create`, …
     pub method: String,
     /// As the server wrote them.
+    #[schema(value_type = Object)]
     pub params: Raw,
     /// RFC 3339; it waits for ten minutes.
     pub asked_at: String,
 }
 
 /// `POST /api/server-requests/{id}`: either of the two.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
     pub result: Option<Raw>,
     /// Why it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub error: Option<String>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Replied {
     pub success: bool,
     pub id: u64,
 }
 
 /// `GET /api/health` (M12): every server was asked just now.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthReport {
     pub servers: Vec<ServerHealth>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerHealth {
     pub name: String,
@@ -243,7 +398,7 @@ pub struct ServerHealth {
 }
 
 /// [004]'s words (F12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthStatus {
     Healthy,
@@ -253,12 +408,12 @@ pub enum HealthStatus {
 }
 
 /// `GET /api/servers/NAME/logs` (M12): the last lines, the oldest first.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Logs {
     pub lines: Vec<LogLine>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
     /// RFC 3339
     pub time: String,
@@ -280,48 +435,53 @@ impl LogEvent {
 }
 
 /// Lines that came too fast for this client.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Missed {
     pub lines: u64,
 }
 
 /// `GET /api/mcp-tools` (M2)
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Tools {
     pub tools: Vec<Tool>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Tool {
     /// `server/tool` (J1)
     pub name: String,
     pub server: String,
     pub original_name: String,
     pub description: String,
+    #[schema(value_type = Object)]
     pub input_schema: Raw,
 }
 
 /// `POST /api/mcp-tools/call` (M3)
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Call {
+    /// `server/tool`
+    #[schema(required = true, value_type = String, pattern = "^[^/]+/.+$")]
     pub tool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub arguments: Option<Raw>,
 }
 
 /// The answer to [`Call`] and [`GetPrompt`].
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Answer {
+    #[schema(value_type = Object)]
     pub result: Raw,
 }
 
 /// `GET /api/mcp-resources` (M4)
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Resources {
     pub resources: Vec<Resource>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Resource {
     pub uri: String,
     pub server: String,
@@ -331,12 +491,12 @@ pub struct Resource {
 }
 
 /// `GET /api/mcp-resource-templates`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Templates {
     pub resource_templates: Vec<Template>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Template {
     pub uri_template: String,
     pub server: String,
@@ -346,34 +506,38 @@ pub struct Template {
 }
 
 /// `POST /api/mcp-resources/read` (M5) and `POST /api/resources/read`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Read {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    #[schema(required = true, value_type = String)]
     pub uri: Option<String>,
 }
 
 /// M5: the first of the contents; text as it is, anything else in base64.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Content {
+    #[schema(value_type = String)]
     pub content: Raw,
+    #[schema(value_type = Option<String>)]
     pub mime_type: Option<Raw>,
 }
 
 /// A resource's contents as the server gave them, and whose they are.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WholeRead {
     pub server: String,
+    #[schema(value_type = Object)]
     pub result: Raw,
 }
 
 /// `GET /api/mcp-prompts`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Prompts {
     pub prompts: Vec<Prompt>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Prompt {
     /// `server/prompt`
     pub name: String,
@@ -381,19 +545,23 @@ pub struct Prompt {
     pub original_name: String,
     pub description: String,
     /// MCP's own list of arguments.
+    #[schema(value_type = Vec<Object>)]
     pub arguments: Raw,
 }
 
 /// `POST /api/mcp-prompts/get`
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct GetPrompt {
+    /// `server/prompt`
+    #[schema(required = true, value_type = String)]
     pub prompt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub arguments: Option<Raw>,
 }
 
 /// What happened (I13).
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// Sorts as text.
@@ -405,11 +573,12 @@ pub struct Event {
     /// RFC 3339
     pub created_at: String,
     /// With the server's `name`, as [001] has it.
+    #[schema(value_type = Object)]
     pub data: Map<String, Value>,
 }
 
 /// `GET /api/events/recent`
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Events {
     pub events: Vec<Event>,
     /// Whether some are gone that came after the place asked for.

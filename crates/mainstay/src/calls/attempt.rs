@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     Answer, Calls, Outlet, Request, Upstream,
+    account::Account,
     bridge::Bridge,
     log_level,
     rounds::{MAX_ROUNDS, Round},
@@ -49,6 +50,9 @@ pub(super) struct Call<'a> {
     pub deadline: Instant,
     pub limit: Duration,
     pub hard_deadline: Instant,
+    /// Whether the server has told of progress.
+    pub progressed: bool,
+    pub account: Account,
 }
 
 impl Call<'_> {
@@ -65,17 +69,27 @@ impl Call<'_> {
             return self.subscribe(&session, cancel).await;
         }
         let server = session.greeting.revision;
-        if !self.outlet.client.caller.revision.differs_from(server) {
+        let differs = self.outlet.client.caller.revision.differs_from(server);
+        let has_tasks = session.greeting.capabilities.tasks;
+        let may_be_task = has_tasks && self.request.to_its_end;
+        if !differs && !may_be_task {
             let render = |id: &str| self.request.render(id);
             return self.exchange(&session, render, cancel).await;
         }
-        let bridge = Bridge::new(self.outlet.caller(), server, self.request);
+        let mut bridge = Bridge::new(self.outlet.caller(), server, self.request);
         let mut round = None::<Round>;
         for _ in 0..=MAX_ROUNDS {
             let render = |id: &str| bridge.request(id, round.as_ref());
-            let answer = self.exchange(&session, render, cancel.as_mut()).await?;
+            let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
+            if has_tasks && bridge.declares_tasks_for(&answer.frame) {
+                continue;
+            }
             if let Some(round) = round.take() {
                 self.opened(&round);
+            }
+            if let Some(caller) = bridge.takes_task(&answer.frame) {
+                let ended = self.see_to_its_end(&session, caller, answer.frame, cancel.as_mut());
+                answer.frame = ended.await.map_err(Attempt::Final)?;
             }
             let required = match bridge.input_required(&answer.frame) {
                 Ok(None) => {
@@ -99,6 +113,7 @@ impl Call<'_> {
         render: impl FnOnce(&str) -> String,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        self.account.about_to_send().await.map_err(Attempt::Final)?;
         let asker = self.outlet.client.asker;
         let start = async {
             if self.request.is_listening() {
@@ -114,13 +129,14 @@ impl Call<'_> {
             () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        self.account.sent();
         let mut patience = None;
         let mut timer = pin!(tokio::time::sleep_until(self.deadline));
         loop {
             tokio::select! {
                 biased;
                 said = exchange.next() => {
-                    let frame = match said.map_err(|why| self.interrupted(why))? {
+                    let frame = match said.map_err(|why| self.lost(why))? {
                         Said::Message(frame) => frame,
                         Said::Question(question) => {
                             self.ask(question, patience.get_or_insert_default());
@@ -142,6 +158,7 @@ impl Call<'_> {
                     }
                     // K16: progress extends the deadline, up to the hard limit.
                     if method == Method::Progress {
+                        self.progressed = true;
                         self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
                         timer.as_mut().reset(self.deadline);
                     }
@@ -163,6 +180,20 @@ impl Call<'_> {
                     return Err(Attempt::Final(failure));
                 }
             }
+        }
+    }
+
+    /// Waits for a part of the call, unless it is cancelled or has no time left.
+    pub(super) async fn meanwhile<T>(
+        &self,
+        part: impl Future<Output = T>,
+        cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = part => Ok(done),
+            () = tokio::time::sleep_until(self.deadline) => Err(self.timed_out()),
+            reason = cancel => Err(self.cancelled(&reason)),
         }
     }
 
@@ -221,7 +252,7 @@ impl Call<'_> {
         }
     }
 
-    fn failure(&self, kind: FailureKind, message: String) -> Failure {
+    pub(super) fn failure(&self, kind: FailureKind, message: String) -> Failure {
         Failure::new(kind, message).of_server(&self.upstream.server().name)
     }
 
@@ -244,7 +275,7 @@ impl Call<'_> {
     }
 
     /// Has the server asked whether it is well: an isolated session shows by its next call.
-    fn doubt(&self) {
+    pub(super) fn doubt(&self) {
         if let Upstream::Shared(server) = self.upstream {
             server.doubt();
         }
@@ -259,6 +290,14 @@ impl Call<'_> {
 
     pub(super) fn cancelled(&self, reason: &str) -> Failure {
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
+    }
+
+    /// What was sent is lost, or was not sent after all.
+    fn lost(&mut self, why: Interruption) -> Attempt {
+        if why.state == CallState::NotSent {
+            self.account.not_sent();
+        }
+        self.interrupted(why)
     }
 
     pub(super) fn interrupted(&self, why: Interruption) -> Attempt {

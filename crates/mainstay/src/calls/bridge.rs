@@ -7,7 +7,7 @@ use mainstay_core::{
     era::{
         Caller, Era, Revision,
         questions::{self, BadInputRequired, InputRequired},
-        result,
+        result, tasks,
     },
     message::{self, Kind, Method},
 };
@@ -21,16 +21,19 @@ pub struct Bridge<'a> {
     server: Revision,
     method: Method,
     request: &'a Request,
+    /// The client as the server sees it once tasks have been declared for it.
+    with_tasks: Option<Caller>,
 }
 
 impl<'a> Bridge<'a> {
-    /// Between two that differ.
+    /// Between two that differ, if only in tasks.
     pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
         Self {
             caller,
             server,
             method: request.frame.method().unwrap_or(Method::Other),
             request,
+            with_tasks: None,
         }
     }
 
@@ -41,15 +44,36 @@ impl<'a> Bridge<'a> {
 
     /// The request under our id (JSON text) as the server understands it, with what was answered before.
     pub fn request(&self, id: &str, round: Option<&Round>) -> String {
-        let text = match (self.caller.era(), self.server.era()) {
-            (Era::Legacy, Era::Modern) => self.request.render_modern(id, &self.caller),
-            (Era::Modern, Era::Legacy) => self.request.render_legacy(id),
-            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => self.request.render(id),
+        let text = match (self.caller.era(), self.server.era(), &self.with_tasks) {
+            (_, Era::Modern, Some(caller)) => self.request.render_modern(id, caller),
+            (Era::Legacy, Era::Modern, None) => self.request.render_modern(id, &self.caller),
+            (Era::Modern, Era::Legacy, _) => self.request.render_legacy(id),
+            (Era::Legacy, Era::Legacy, _) | (Era::Modern, Era::Modern, None) => {
+                self.request.render(id)
+            }
         };
         match round {
             Some(round) => questions::answer(&text, &round.responses, round.state.as_deref()),
             None => text,
         }
+    }
+
+    /// Declares tasks for the client where a server's answer says that it cannot do without: whether
+    /// the request is to be made again.
+    pub fn declares_tasks_for(&mut self, answer: &Frame) -> bool {
+        let is_first = !self.caller.capabilities.tasks && self.with_tasks.is_none();
+        let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
+        if again {
+            self.with_tasks = Some(self.caller.with_tasks());
+        }
+        again
+    }
+
+    /// The client as the server sees it, where the answer is a task that the client must not see.
+    pub fn takes_task(&self, answer: &Frame) -> Option<Caller> {
+        let caller = self.with_tasks.as_ref()?;
+        let is_task = answer.result().is_some_and(tasks::is_task);
+        is_task.then(|| caller.clone())
     }
 
     /// What a modern server asks a legacy client before it answers.
@@ -71,7 +95,7 @@ impl<'a> Bridge<'a> {
             return answer;
         };
         let body = answer.get(body);
-        let uri = || self.request.original_uri();
+        let uri = || self.request.subject();
         let changed = match (self.caller.era(), self.server.era(), is_error) {
             (Era::Legacy, _, false) => result::to_legacy(self.method, body, self.caller.revision),
             (Era::Legacy, Era::Modern, true) => {
@@ -88,6 +112,10 @@ impl<'a> Bridge<'a> {
                     return Frame::read(text.into()).unwrap_or(answer);
                 }
                 result::error_to_modern(self.method, uri().as_deref(), body)
+            }
+            // What a task came to may lack what a modern result says of itself.
+            (Era::Modern, Era::Modern, false) if self.with_tasks.is_some() => {
+                result::to_modern(self.method, body)
             }
             (Era::Legacy, Era::Legacy, true) | (Era::Modern, Era::Modern, _) => return answer,
         };

@@ -9,7 +9,12 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::era::Caller;
+use mainstay_core::{
+    era::Caller,
+    message,
+    principal::Principal,
+    record::{ClientInfo, Door, Origin},
+};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::transport::{Asker, Frame, Question};
@@ -25,6 +30,10 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub struct Client {
     pub caller: Caller,
+    /// Who it is, by the token that it brought.
+    pub principal: Principal,
+    /// What its records say of it.
+    pub origin: Arc<Origin>,
     /// By which a server's questions are told to be this client's.
     pub asker: Asker,
     asks: Asks,
@@ -40,33 +49,53 @@ enum Asks {
 }
 
 impl Client {
-    /// One that cannot be asked: REST, and what we do by ourselves.
+    /// One that cannot be asked: what we do by ourselves.
     pub fn nobody() -> Arc<Self> {
-        Arc::new(Self::unasked(Caller::default()))
+        Arc::new(Self::unasked(
+            Caller::default(),
+            Principal::Anonymous,
+            Origin::of(Door::Own),
+        ))
     }
 
     /// One that takes no questions with what it asks now.
-    pub fn unasked(caller: Caller) -> Self {
+    pub fn unasked(caller: Caller, principal: Principal, origin: Origin) -> Self {
         Self {
             caller,
+            principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Nobody,
         }
     }
 
     /// One with a session, by which it answers.
-    pub fn of_session(caller: Caller, questions: Arc<Questions>) -> Self {
+    pub fn of_session(
+        caller: Caller,
+        principal: Principal,
+        origin: Origin,
+        questions: Arc<Questions>,
+    ) -> Self {
         Self {
             caller,
+            principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Session(questions),
         }
     }
 
     /// One that is asked by the result of its request, and answers by the next.
-    pub fn in_rounds(caller: Caller, questions: mpsc::Sender<Question>) -> Self {
+    pub fn in_rounds(
+        caller: Caller,
+        principal: Principal,
+        origin: Origin,
+        questions: mpsc::Sender<Question>,
+    ) -> Self {
         Self {
             caller,
+            principal,
+            origin: Arc::new(origin),
             asker: Asker::new(),
             asks: Asks::Rounds(questions),
         }
@@ -92,6 +121,25 @@ impl Client {
                     })
             }
         }
+    }
+}
+
+/// What records say of whoever calls through this door.
+pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
+    let declared = caller.client_info.as_deref().and_then(|info| {
+        let text = |member| message::text_member(info, member).map(String::from);
+        Some(ClientInfo {
+            name: text("name")?,
+            version: text("version").unwrap_or_default(),
+        })
+    });
+    Origin {
+        client: declared,
+        principal: match principal {
+            Principal::Anonymous => None,
+            Principal::Client(_) | Principal::Operator => Some(principal.to_string()),
+        },
+        ..Origin::of(door)
     }
 }
 

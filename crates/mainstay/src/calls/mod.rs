@@ -3,6 +3,7 @@
 //! A call is one future. It never passes through a supervisor's task; what the server says about it
 //! before the result goes to the caller's [`Outlet`] in the order it was written.
 
+mod account;
 mod attempt;
 mod bridge;
 mod client;
@@ -10,6 +11,7 @@ mod outlet;
 mod repeat;
 mod rounds;
 mod subscribe;
+mod tasks;
 
 use std::{
     pin::{Pin, pin},
@@ -21,17 +23,21 @@ use std::{
 use mainstay_core::{
     era::{Caller, Era, LogLevel, request},
     failure::Failure,
-    message::{self, Kind, Method, Span},
+    message::{self, Kind, Method, Span, Text},
 };
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::task::TaskTracker;
 
-use self::attempt::{Attempt, Call};
+use self::{
+    account::Account,
+    attempt::{Attempt, Call},
+};
 pub use self::{
-    client::{Client, Questions},
+    client::{Client, Questions, origin},
     outlet::{Messages, Outlet},
 };
 use crate::{
+    journal::Journal,
     supervisor::{Private, Server},
     transport::{Exchange, Frame, Session},
 };
@@ -44,9 +50,13 @@ const FOREVER: Duration = Duration::from_hours(24 * 365);
 pub struct Request {
     pub frame: Frame,
     id: Span,
-    /// The exposed name or URI, and the server's own as JSON text.
+    /// The server's own name, where it is known already.
+    original: Option<Arc<str>>,
+    /// The exposed name or URI, and what comes in its place, as JSON text.
     rename: Option<(Span, String)>,
     progress_token: Option<Span>,
+    /// Its client takes no tasks: a server that makes one of it is waited for.
+    to_its_end: bool,
 }
 
 impl Request {
@@ -58,15 +68,28 @@ impl Request {
         Some(Self {
             frame,
             id,
+            original: None,
             rename: None,
             progress_token,
+            to_its_end: false,
         })
     }
 
-    /// Replaces the text at `span` by `original`, quoted.
+    /// Waits for a server that makes a task of it, on behalf of a client that speaks the server's
+    /// revision. Who speaks another never sees a task.
     #[must_use]
-    pub fn renamed(mut self, span: Span, original: &str) -> Self {
-        self.rename = Some((span, message::quote(original)));
+    pub fn to_its_end(mut self) -> Self {
+        self.to_its_end = true;
+        self
+    }
+
+    /// Of that which the server knows as `original`, and the client as `exposed`.
+    #[must_use]
+    pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
+        if *exposed.value != **original {
+            self.rename = Some((exposed.span, message::quote(original)));
+        }
+        self.original = Some(Arc::clone(original));
         self
     }
 
@@ -80,21 +103,17 @@ impl Request {
         self.frame.method() == Some(Method::Listen)
     }
 
-    /// What the server itself calls that which is asked of it: a tool or a prompt.
-    fn original_name(&self) -> Option<String> {
-        match &self.rename {
-            // Quoted by us.
-            Some((_, original)) => serde_json::from_str(original).ok(),
-            None => self.frame.text_param("name"),
+    /// What the server itself calls that which is asked of it: a tool, a prompt, or a resource by its URI.
+    fn subject(&self) -> Option<Arc<str>> {
+        if let Some(original) = &self.original {
+            return Some(Arc::clone(original));
         }
-    }
-
-    /// What the server itself calls the resource that is asked of it.
-    fn original_uri(&self) -> Option<String> {
-        match &self.rename {
-            Some((_, original)) => serde_json::from_str(original).ok(),
-            None => self.frame.text_param("uri"),
-        }
+        let of_resource = matches!(
+            self.frame.method()?,
+            Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
+        );
+        let member = if of_resource { "uri" } else { "name" };
+        self.frame.text_param(member).map(Arc::from)
     }
 
     /// The request under our id, which is also its progress token: only where the client asked for
@@ -177,9 +196,22 @@ pub type Cancel = oneshot::Sender<String>;
 pub struct Calls {
     /// Calls whose client has gone, and cancellations on their way.
     background: TaskTracker,
+    journal: Option<Arc<Journal>>,
 }
 
 impl Calls {
+    /// With a journal, where there is one.
+    pub fn new(journal: Option<Arc<Journal>>) -> Self {
+        Self {
+            background: TaskTracker::new(),
+            journal,
+        }
+    }
+
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        self.journal.as_ref()
+    }
+
     /// Calls the server and returns its response, whether result or error. `cancel` ends the call
     /// with [`FailureKind::Cancelled`].
     pub async fn call(
@@ -196,6 +228,7 @@ impl Calls {
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();
+        let account = Account::open(self.journal.as_deref(), &upstream, &request, &outlet);
         let mut call = Call {
             calls: self,
             upstream: &upstream,
@@ -204,6 +237,8 @@ impl Calls {
             deadline: started + limit,
             limit,
             hard_deadline: started + hard_limit,
+            progressed: false,
+            account,
         };
         let mut cancel = pin!(async {
             match cancel.await {
@@ -216,7 +251,7 @@ impl Calls {
         // twice is as good as once (invariant 6). The second attempt of a call that was lost may be the
         // first to learn that its session is gone, too, and then was not sent.
         let (mut not_sent_before, mut lost_before) = (false, false);
-        loop {
+        let outcome = loop {
             match call.attempt(cancel.as_mut()).await {
                 Err(Attempt::NotSent(_)) if !not_sent_before => not_sent_before = true,
                 Err(Attempt::Lost(_))
@@ -224,9 +259,10 @@ impl Calls {
                 {
                     lost_before = true;
                 }
-                other => return other.map_err(Attempt::into_failure),
+                other => break other.map_err(Attempt::into_failure),
             }
-        }
+        };
+        call.account.close(outcome).await
     }
 
     /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream

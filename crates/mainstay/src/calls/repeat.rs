@@ -29,7 +29,7 @@ pub fn is_repeatable(request: &Request, server: &Server) -> bool {
 }
 
 fn tool_is_repeatable(request: &Request, server: &Server) -> bool {
-    let Some(name) = request.original_name() else {
+    let Some(name) = request.subject() else {
         return false;
     };
     let catalog = server.catalog();

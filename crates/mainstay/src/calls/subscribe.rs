@@ -45,7 +45,7 @@ impl Call<'_> {
         cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
         let changing = async {
-            let Some(uri) = self.request.original_uri() else {
+            let Some(uri) = self.request.subject() else {
                 return Ok(Err("\"uri\" is missing".to_owned()));
             };
             let changed = if self.request.frame.method() == Some(Method::ResourcesSubscribe) {
@@ -59,12 +59,8 @@ impl Call<'_> {
                 Err(refused) => Ok(Err(refused.to_string())),
             }
         };
-        let changed = tokio::select! {
-            biased;
-            changed = changing => changed?,
-            () = tokio::time::sleep_until(self.deadline) => return Err(Attempt::Final(self.timed_out())),
-            reason = cancel => return Err(Attempt::Final(self.cancelled(&reason))),
-        };
+        let changed = self.meanwhile(changing, cancel).await;
+        let changed = changed.map_err(Attempt::Final)??;
         let id = self.request.id();
         let text = match changed {
             Ok(()) => message::response(id, "{}"),

@@ -18,7 +18,7 @@ use crate::{
     lineage::Lineage,
     setting::Setting,
     state::{self, StateDir},
-    surroundings::{self, Process},
+    surroundings::{self, Origin, Process},
 };
 
 #[derive(Debug, Args)]
@@ -35,6 +35,13 @@ pub struct DaemonArgs {
     pub json: bool,
 }
 
+/// Who knows which servers there are.
+#[derive(Debug)]
+pub enum Place {
+    Daemon(Client),
+    File(Origin),
+}
+
 impl DaemonArgs {
     /// Whether the daemon is one for the occasion, which does not come back.
     pub fn starts_servers(&self) -> bool {
@@ -48,35 +55,51 @@ impl DaemonArgs {
     ) -> Result<T, CommandError> {
         match &self.config {
             Some(config) => for_the_occasion(config, work).await,
-            None => work(&self.running()?).await,
+            None => work(&running(self.url.clone())?).await,
         }
     }
 
-    fn running(&self) -> Result<Client, CommandError> {
-        let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let state = StateDir::locate(&Process);
-        let daemon = state.as_ref().ok().and_then(StateDir::daemon);
-        let (url, token_file) = match (self.url.clone().or_else(|| var("MAINSTAY_URL")), daemon) {
-            // Nobody else is sent the token of the state directory.
-            (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
-                (url, Some(daemon.token_file))
+    /// Where a command goes that changes which servers there are: to the daemon, and without one to
+    /// the file itself, which starts nothing.
+    pub fn place(&self) -> Result<Place, CommandError> {
+        if self.config.is_none() {
+            match running(self.url.clone()) {
+                Err(CommandError::Client(ClientError::NotRunning { .. })) => {}
+                found => return Ok(Place::Daemon(found?)),
             }
-            (Some(url), _) => (url, None),
-            (None, Some(daemon)) => (daemon.url, Some(daemon.token_file)),
-            (None, None) => {
-                return Err(ClientError::NotRunning {
-                    dir: state?.path().to_owned(),
-                }
-                .into());
-            }
-        };
-        let token = match (var("MAINSTAY_TOKEN"), token_file) {
-            (Some(token), _) => Some(Secret::new(token)),
-            (None, Some(path)) => Some(state::read_token(&path)?),
-            (None, None) => None,
-        };
-        Ok(Client::new(&url, token)?)
+        }
+        Ok(Place::File(Origin {
+            flag: self.config.clone(),
+            ..Origin::default()
+        }))
     }
+}
+
+/// The daemon at this URL, or else of the environment, or of the state directory.
+pub fn running(url: Option<String>) -> Result<Client, CommandError> {
+    let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let state = StateDir::locate(&Process);
+    let daemon = state.as_ref().ok().and_then(StateDir::daemon);
+    let (url, token_file) = match (url.or_else(|| var("MAINSTAY_URL")), daemon) {
+        // Nobody else is sent the token of the state directory.
+        (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
+            (url, Some(daemon.token_file))
+        }
+        (Some(url), _) => (url, None),
+        (None, Some(daemon)) => (daemon.url, Some(daemon.token_file)),
+        (None, None) => {
+            return Err(ClientError::NotRunning {
+                dir: state?.path().to_owned(),
+            }
+            .into());
+        }
+    };
+    let token = match (var("MAINSTAY_TOKEN"), token_file) {
+        (Some(token), _) => Some(Secret::new(token)),
+        (None, Some(path)) => Some(state::read_token(&path)?),
+        (None, None) => None,
+    };
+    Ok(Client::new(&url, token)?)
 }
 
 /// Starts a daemon on a port of its own, with a token that nobody else learns, and stops it in the

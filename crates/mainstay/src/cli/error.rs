@@ -3,10 +3,14 @@
 use std::{error::Error, io, net::SocketAddr};
 
 use http::StatusCode;
+use mainstay_core::failure::Failure;
 use serde_json::{Map, Value};
 
 use super::stderr::complain;
-use crate::{api::ClientError, lineage::LineageError, state::StateError, surroundings::LoadError};
+use crate::{
+    api::ClientError, journal::JournalError, lineage::LineageError, state::StateError,
+    surroundings::LoadError, tokens::TokenError,
+};
 
 /// Exit codes of all commands (design section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +32,16 @@ pub enum CommandError {
     #[error(transparent)]
     State(#[from] StateError),
     #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
     Lineage(#[from] LineageError),
     #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
     Client(#[from] ClientError),
+    /// What was to be done to the configuration's file cannot be.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// The arguments cannot be meant.
     #[error("{message}")]
     Usage {
@@ -63,9 +74,19 @@ impl CommandError {
                 Exit::USAGE
             }
             Self::Client(error) => client_exit(error),
+            Self::Token(error) => match error {
+                TokenError::Name(_) | TokenError::Lifetime(_) => Exit::USAGE,
+                TokenError::Unknown(_) => Exit::NOT_FOUND,
+                TokenError::Taken(_)
+                | TokenError::TooMany(_)
+                | TokenError::Unreadable { .. }
+                | TokenError::State(_) => Exit::FAILED,
+            },
+            Self::Failed(failure) => Exit(failure.kind.exit_code()),
             Self::NotFound { .. } => Exit::NOT_FOUND,
             Self::Interrupted { exit, .. } => Exit(*exit),
             Self::State(_)
+            | Self::Journal(_)
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_)
@@ -79,8 +100,10 @@ impl CommandError {
             Self::Load(_) => "invalid_config",
             Self::Lineage(_) => "loop",
             Self::State(StateError::Taken { .. }) => "already_running",
-            Self::State(_) => "state_unusable",
+            Self::State(_) | Self::Journal(_) => "state_unusable",
             Self::Client(error) => error.code(),
+            Self::Token(error) => error.code(),
+            Self::Failed(failure) => failure.kind.code(),
             Self::Usage { .. } => "invalid_arguments",
             Self::Listen { .. } => "cannot_listen",
             Self::NotFound { .. } => "not_found",
@@ -103,6 +126,7 @@ impl CommandError {
                 "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
             )),
             Self::Client(error) => client_hint(error).map(str::to_owned),
+            Self::Failed(failure) => hint_of(failure.kind.code()).map(str::to_owned),
             Self::NotFound { hint, .. } => Some((*hint).to_owned()),
             Self::Usage { hint, .. } => hint.clone(),
             Self::Listen { source, .. } => match source.kind() {
@@ -219,17 +243,26 @@ fn client_hint(error: &ClientError) -> Option<&'static str> {
             "set MAINSTAY_TOKEN to what the file `token` in that daemon's state directory holds"
         }
         ClientError::Refused { body, .. } => match body.get("error")?.as_str()? {
-            "server_not_found" | "server_not_connected" => {
-                "`mainstay list` shows the servers and how they are"
-            }
-            "tool_not_found" | "invalid_tool_name" => "`mainstay tools` lists what can be called",
-            "prompt_not_found" => "`mainstay prompts` lists what can be asked for",
-            "resource_not_found" => "`mainstay resources` lists what can be read",
             "call_failed" if body.get("code").is_some_and(|code| code == "call_timeout") => {
                 "`timeout` in the server's entry gives its calls more time"
             }
-            _ => return None,
+            code => return hint_of(code),
         },
         ClientError::BadUrl { .. } | ClientError::Foreign { .. } => return None,
+    })
+}
+
+/// What to do next about a failure with this code.
+fn hint_of(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "server_not_found" | "server_not_connected" => {
+            "`mainstay list` shows the servers and how they are"
+        }
+        "tool_not_found" | "invalid_tool_name" => "`mainstay tools` lists what can be called",
+        "prompt_not_found" => "`mainstay prompts` lists what can be asked for",
+        "resource_not_found" => "`mainstay resources` lists what can be read",
+        "duplicate_name" => "`mainstay add --replace` gives it another entry",
+        "mcp_client_not_configured" => "`mainstay add` adds the first server",
+        _ => return None,
     })
 }

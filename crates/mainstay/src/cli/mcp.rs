@@ -1,12 +1,15 @@
 //! `mainstay mcp`: the aggregate for one client on stdin and stdout, without a daemon.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
+use mainstay_core::config::{self, Durability};
+use mainstay_core::ids::ProfileName;
 
-use super::{CommandError, Exit, serve, signals::Signals};
+use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
 use crate::{
     daemon::Daemon,
+    journal::{Journal, JournalError},
     lineage::Lineage,
     setting::Setting,
     state::{Instance, StateDir},
@@ -16,7 +19,8 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   claude mcp add mainstay -- mainstay mcp
-  mainstay mcp --config servers.json";
+  mainstay mcp --config servers.json
+  mainstay mcp --profile meta";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -24,6 +28,11 @@ pub struct Mcp {
     /// The configuration [default: $MAINSTAY_CONFIG, or config.json in $MAINSTAY_HOME or ~/.config/mainstay]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The profile of the configuration that the client sees
+    #[arg(long, value_name = "NAME", default_value = ProfileName::DEFAULT)]
+    profile: String,
+    #[command(flatten)]
+    clients: ClientsArgs,
     #[command(flatten)]
     health: serve::HealthInterval,
 }
@@ -31,25 +40,65 @@ pub struct Mcp {
 impl Mcp {
     /// Ends when the client closes its end. Only the protocol is written to stdout.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let loaded = self.health.origin(self.config).load()?;
+        let loaded = self
+            .health
+            .origin(self.config, self.clients.into())
+            .load()?;
         serve::tell_findings(&loaded);
+        let profiles = loaded.config.profiles.iter();
+        let known: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();
+        if !known.contains(&self.profile.as_str()) {
+            return Err(CommandError::Usage {
+                message: format!(
+                    "there is no profile {:?} in the configuration",
+                    self.profile
+                ),
+                hint: Some(format!("it has {}", known.join(", "))),
+            });
+        }
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let (state, instance) = keep(&loaded, &lineage);
+        let journal = match &instance {
+            Some(instance) => record(instance, &loaded.config.journal)?,
+            None => None,
+        };
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
                 state: instance.as_ref().map(|instance| instance.path().to_owned()),
                 catalogs: state.as_ref().map(StateDir::catalogs),
+                journal,
+                switches: state.as_ref().map(StateDir::switches),
                 lineage,
                 ..Setting::default()
             },
         );
+        let registry = &daemon.hub.registry;
+        let profile = registry.profile(&self.profile);
+        let profile = profile.expect("the configuration has it, and is not read again");
         tokio::select! {
-            () = daemon.serve_stdio(tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
+            () = daemon.serve_stdio(profile, tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await
+    }
+}
+
+/// Where calls are recorded. A client's servers run without, unless every call is to be on record.
+fn record(
+    instance: &Instance,
+    settings: &config::Journal,
+) -> Result<Option<Arc<Journal>>, JournalError> {
+    match Journal::wanted(instance.path(), settings) {
+        Err(error) if settings.durability == Durability::Relaxed => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "no call is recorded"
+            );
+            Ok(None)
+        }
+        wanted => wanted,
     }
 }
 

@@ -1,21 +1,28 @@
 //! The command line: one file per command. All but `serve`, `mcp`, `validate` and `resolve` are
-//! clients of the REST API.
+//! clients of the REST API; `add`, `remove`, `enable` and `disable` do without a daemon.
 
+mod add;
+mod approve;
 mod call;
+mod clients;
 mod connect;
 mod content;
 mod error;
 mod events;
+mod get;
 mod health;
 mod list;
 mod logs;
 mod mcp;
+mod object;
 mod operate;
 mod output;
 mod pairs;
 mod prompts;
 mod read;
+mod records;
 mod reload;
+mod remove;
 mod requests;
 mod resolve;
 mod resources;
@@ -23,6 +30,9 @@ mod serve;
 mod signals;
 mod status;
 pub mod stderr;
+mod switch;
+mod switches;
+mod token;
 mod tools;
 mod validate;
 
@@ -78,6 +88,18 @@ pub enum Command {
     Validate(validate::Validate),
     /// Show the servers and how they are
     List(list::List),
+    /// Show a server: how it is, and its entry
+    Get(get::Get),
+    /// Add a server
+    Add(add::Add),
+    /// End a server and forget it
+    Remove(remove::Remove),
+    /// Enable a server that is disabled
+    Enable(switch::Switch),
+    /// Disable a server: it is stopped, and its tools are listed no longer
+    Disable(switch::Switch),
+    /// Let a server be started that was added from inside an MCP client
+    Approve(approve::Approve),
     /// Show what happened to the servers lately, or as it happens
     Events(events::Events),
     /// Ask every server whether it is well
@@ -92,8 +114,14 @@ pub enum Command {
     Reconnect(operate::Reconnect),
     /// Read the configuration again; what did not change keeps its sessions
     Reload(reload::Reload),
+    /// Show which calls there were, or what is known of one
+    Records(records::Records),
+    /// Print arguments or a result by its content identifier
+    Object(object::Object),
     /// Show what servers ask and no client could be asked, and answer it
     Requests(requests::Requests),
+    /// Switch servers and tools off for one client, or show what is off
+    Switches(switches::Switches),
     /// List the tools, or show one
     Tools(tools::Tools),
     /// Call a tool
@@ -106,6 +134,8 @@ pub enum Command {
     Prompts(prompts::Prompts),
     /// Show what a server wrote to stderr, and what became of it
     Logs(logs::Logs),
+    /// Say which clients may use the MCP addresses, or replace the control token
+    Token(token::Token),
     /// Show which program a server's command means
     Resolve(resolve::Resolve),
     /// A small MCP server on stdin and stdout
@@ -134,7 +164,12 @@ impl Command {
     /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
     /// may read from a terminal does without, for the terminal lets only its foreground group read.
     pub fn is_guarded(&self) -> bool {
-        let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
+        // These write the file instead.
+        let writes = matches!(
+            self,
+            Self::Add(_) | Self::Remove(_) | Self::Enable(_) | Self::Disable(_)
+        );
+        let for_the_occasion = || !writes && self.daemon().is_some_and(DaemonArgs::starts_servers);
         let may_read = matches!(self, Self::Mcp(_)) || for_the_occasion();
         matches!(self, Self::Serve(_)) || may_read && !io::stdin().is_terminal()
     }
@@ -143,6 +178,11 @@ impl Command {
     fn daemon(&self) -> Option<&DaemonArgs> {
         match self {
             Self::List(command) => Some(&command.daemon),
+            Self::Get(command) => Some(&command.daemon),
+            Self::Add(command) => Some(&command.daemon),
+            Self::Remove(command) => Some(&command.daemon),
+            Self::Enable(command) | Self::Disable(command) => Some(&command.daemon),
+            Self::Approve(command) => Some(&command.daemon),
             Self::Events(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
             Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
@@ -150,7 +190,10 @@ impl Command {
             }
             Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
+            Self::Records(command) => Some(&command.daemon),
+            Self::Object(command) => Some(&command.daemon),
             Self::Requests(command) => Some(&command.daemon),
+            Self::Switches(command) => Some(&command.daemon),
             Self::Tools(command) => Some(&command.daemon),
             Self::Call(command) => Some(&command.daemon),
             Self::Resources(command) => Some(&command.daemon),
@@ -159,6 +202,7 @@ impl Command {
             Self::Logs(command) => Some(&command.daemon),
             Self::Serve(_)
             | Self::Mcp(_)
+            | Self::Token(_)
             | Self::Validate(_)
             | Self::Resolve(_)
             | Self::DemoServer { .. } => None,
@@ -170,6 +214,7 @@ impl Command {
             Self::Serve(command) => command.json,
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
+            Self::Token(command) => command.json,
             _ => self.daemon().is_some_and(|daemon| daemon.json),
         }
     }
@@ -180,6 +225,12 @@ impl Command {
             Self::Mcp(command) => command.run().await,
             Self::Validate(command) => command.run(),
             Self::List(command) => command.run().await,
+            Self::Get(command) => command.run().await,
+            Self::Add(command) => command.run().await,
+            Self::Remove(command) => command.run().await,
+            Self::Enable(command) => command.run(true).await,
+            Self::Disable(command) => command.run(false).await,
+            Self::Approve(command) => command.run().await,
             Self::Events(command) => command.run().await,
             Self::Health(command) => command.run().await,
             Self::Start(command) => command.run("start").await,
@@ -187,13 +238,17 @@ impl Command {
             Self::Restart(command) => command.run("restart").await,
             Self::Reconnect(command) => command.run().await,
             Self::Reload(command) => command.run().await,
+            Self::Records(command) => command.run().await,
+            Self::Object(command) => command.run().await,
             Self::Requests(command) => command.run().await,
+            Self::Switches(command) => command.run().await,
             Self::Tools(command) => command.run().await,
             Self::Call(command) => command.run().await,
             Self::Resources(command) => command.run().await,
             Self::Read(command) => command.run().await,
             Self::Prompts(command) => command.run().await,
             Self::Logs(command) => command.run().await,
+            Self::Token(command) => command.run().await,
             Self::Resolve(command) => command.run(),
             // `main` runs it before there is a runtime.
             Self::DemoServer { .. } => Ok(Exit::DONE),

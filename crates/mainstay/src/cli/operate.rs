@@ -76,13 +76,18 @@ async fn reconnect_all(client: &Client) -> Result<Outcomes, CommandError> {
     .await)
 }
 
-fn tell(daemon: &DaemonArgs, operated: &Operated) -> Result<(), CommandError> {
+/// Says what came of it, and on stderr what is odd about it.
+pub fn tell(daemon: &DaemonArgs, operated: &Operated) -> Result<(), CommandError> {
     if daemon.json {
         return output::json(operated);
     }
+    for warning in &operated.warnings {
+        complain(&format!("warning: {warning}"));
+    }
     let tools = output::count(operated.tools.len(), "tool");
-    output::line(&format!(
-        "{} is {}, {tools}",
-        operated.name, operated.status
-    ))
+    let said = operated
+        .error
+        .as_ref()
+        .map_or(tools, |error| output::one_line(error).into_owned());
+    output::line(&format!("{} is {}, {said}", operated.name, operated.status))
 }

@@ -13,7 +13,9 @@ use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 
 use super::{
-    CommandError, Exit, output,
+    CommandError, Exit,
+    clients::ClientsArgs,
+    output,
     signals::{Signal, Signals},
     status::Tellers,
     stderr::complain,
@@ -21,11 +23,13 @@ use super::{
 use crate::{
     daemon::Daemon,
     demo,
+    journal::Journal,
     lineage::Lineage,
     reload::Reloader,
     setting::Setting,
     state::StateDir,
-    surroundings::{LoadError, Loaded, Origin, Process},
+    surroundings::{Clients, LoadError, Loaded, Origin, Process},
+    tokens::{self, Tokens},
 };
 
 /// Stopping in order takes no longer (requirement C11 and the doors' own limits fit into it).
@@ -53,11 +57,13 @@ pub struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", value_parser = address)]
     listen: SocketAddr,
     /// Start three small servers that are part of Mainstay, and no others
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ClientsArgs")]
     demo: bool,
     #[command(flatten)]
+    clients: ClientsArgs,
+    #[command(flatten)]
     health: HealthInterval,
-    /// Listen on an address that others can reach. /mcp asks nobody who he is
+    /// Ask nobody for a token, not even at an address that others can reach
     #[arg(long)]
     insecure: bool,
     /// Print where it listens as JSON on stdout
@@ -75,11 +81,12 @@ pub struct HealthInterval {
 
 impl HealthInterval {
     /// A configuration that is read with this in mind.
-    pub fn origin(self, flag: Option<PathBuf>) -> Origin {
+    pub fn origin(self, flag: Option<PathBuf>, clients: Clients) -> Origin {
         let interval = |seconds| (seconds > 0).then(|| Duration::from_secs(seconds));
         Origin {
             flag,
             health_interval: self.health_interval.map(interval),
+            clients,
         }
     }
 }
@@ -97,24 +104,17 @@ fn address(text: &str) -> Result<SocketAddr, BadAddress> {
 
 impl Serve {
     pub async fn run(self) -> Result<Exit, CommandError> {
-        if !self.listen.ip().is_loopback() && !self.insecure {
-            return Err(CommandError::Usage {
-                message: format!(
-                    "{} can be reached by others, who could call every tool",
-                    self.listen
-                ),
-                hint: Some(
-                    "listen on 127.0.0.1, or pass --insecure if something else keeps them out"
-                        .to_owned(),
-                ),
-            });
-        }
-        let origin = self.health.origin(self.config.clone());
+        let origin = self
+            .health
+            .origin(self.config.clone(), self.clients.clone().into());
         let loaded = self.load(&origin)?;
+        let state = StateDir::locate(&Process)?;
+        self.check_exposure(&loaded.config, &state)?;
         tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let state = StateDir::locate(&Process)?.own()?;
+        let state = state.own()?;
+        let tokens = Tokens::open(state.dir().clone(), &state.token)?;
         let unbound = |source| CommandError::Listen {
             address: self.listen,
             source,
@@ -124,19 +124,23 @@ impl Serve {
         let url = format!("http://{}", reachable(address));
         state.announce(&url)?;
 
+        let journal = Journal::wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
                 state: Some(state.path().to_owned()),
                 catalogs: Some(state.catalogs()),
+                switches: Some(state.switches()),
                 session_key: Some(state.session_key.clone()),
+                journal,
                 origin: (!self.demo).then_some(origin),
+                insecure: self.insecure,
                 lineage,
                 ..Setting::default()
             },
         );
         let tellers = Tellers::start(Arc::clone(&daemon.hub.registry));
-        let doors = daemon.serve_http(listener, address, state.token.clone());
+        let doors = daemon.serve_http(listener, address, tokens);
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
             daemon.hub.registry.settled().await;
@@ -161,6 +165,28 @@ impl Serve {
         let exit = stop(daemon, Some(doors), &mut signals).await?;
         tellers.end().await;
         Ok(exit)
+    }
+
+    /// An address that others can reach takes tokens (Q7), unless its operator knows better.
+    fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
+        if self.listen.ip().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        let exposed = |why: &str, what: &str| CommandError::Usage {
+            message: format!("{} can be reached by others, and {why}", self.listen),
+            hint: Some(format!(
+                "{what}, or listen on 127.0.0.1; --insecure is for where something else keeps others out"
+            )),
+        };
+        if config.require_token == Some(false) {
+            let why = "http.requireToken lets everyone call every tool";
+            return Err(exposed(why, "take it out of the configuration"));
+        }
+        if tokens::read(state)?.is_empty() {
+            let make = "make one for each with `mainstay token add NAME`";
+            return Err(exposed("no client has a token", make));
+        }
+        Ok(())
     }
 
     fn load(&self, origin: &Origin) -> Result<Loaded, CommandError> {
@@ -188,7 +214,8 @@ impl Serve {
         loaded: &Loaded,
         state: &std::path::Path,
     ) -> Result<(), CommandError> {
-        if self.insecure && !self.listen.ip().is_loopback() {
+        let asks_nobody = self.insecure && loaded.config.require_token != Some(true);
+        if asks_nobody && !self.listen.ip().is_loopback() {
             complain("warning: everyone who reaches this address can call every tool");
         }
         complain(&format!(

@@ -12,12 +12,17 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::{era, message};
-use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
+use mainstay_core::{era, message, principal::Principal};
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
 use super::{
+    entrance::{Entrance, Unauthorized, Visit},
     guard::Guard,
     mcp::{self, Hub, ResponseBody, Scope, sse},
     rare::Rare,
@@ -43,6 +48,7 @@ pub struct Door {
     pub hub: Arc<Hub>,
     pub rest: axum::Router,
     pub guard: Guard,
+    pub entrance: Entrance,
     pub max_body: usize,
 }
 
@@ -71,10 +77,7 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(CLOSE_LIMIT, connections.wait())
-        .await
-        .is_err()
-    {
+    if timeout(CLOSE_LIMIT, connections.wait()).await.is_err() {
         tracing::warn!("connections were still open at the end");
     }
 }
@@ -94,13 +97,17 @@ async fn accept(
 
 /// Serves one connection until its client ends it, `stop`, or it is left idle.
 async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: CancellationToken) {
-    let requests = Arc::new(AtomicU64::new(0));
+    let client = Arc::new(Client {
+        door,
+        requests: AtomicU64::new(0),
+        visit: Visit::default(),
+    });
     let service = service_fn({
-        let requests = Arc::clone(&requests);
+        let client = Arc::clone(&client);
         move |request| {
-            requests.fetch_add(1, Ordering::Relaxed);
-            let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.serve(request).await) }
+            client.requests.fetch_add(1, Ordering::Relaxed);
+            let client = Arc::clone(&client);
+            async move { Ok::<_, Infallible>(client.door.serve(request, &client.visit).await) }
         }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -108,8 +115,15 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        leave = Rare::new(reason_to_leave(&requests, &stop)) => match leave {
+        leave = Rare::new(reason_to_leave(&client, &stop)) => match leave {
             Leave::Now => return,
+            Leave::Soon => {
+                connection.as_mut().graceful_shutdown();
+                let Ok(ended) = timeout(CLOSE_LIMIT, connection).await else {
+                    return;
+                };
+                ended
+            }
             Leave::AfterTheAnswer => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -121,21 +135,39 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
     }
 }
 
+/// Who is at the other end of a connection.
+struct Client {
+    door: Arc<Door>,
+    requests: AtomicU64,
+    visit: Visit,
+}
+
 /// How a connection is to be ended by us.
 enum Leave {
     Now,
+    /// An answer in progress has [`CLOSE_LIMIT`].
+    Soon,
     /// One that is still being sent is sent to its end.
     AfterTheAnswer,
 }
 
-/// Waits for `stop`, or until nothing has been asked for too long.
-async fn reason_to_leave(requests: &AtomicU64, stop: &CancellationToken) -> Leave {
+/// Waits for `stop`, or until nothing has been asked for too long, or who asked may be told nothing more.
+async fn reason_to_leave(client: &Client, stop: &CancellationToken) -> Leave {
+    let mut changes = client.door.entrance.changes();
     let (mut seen, mut quiet) = (0, 0);
     while quiet < MAX_QUIET_LOOKS {
-        if stop.run_until_cancelled(sleep(IDLE_LOOK)).await.is_none() {
-            break;
+        let is_due = tokio::select! {
+            () = stop.cancelled() => break,
+            Ok(()) = changes.changed() => false,
+            () = sleep(IDLE_LOOK) => true,
+        };
+        if !client.door.entrance.is_open_to(&client.visit) {
+            return Leave::Soon;
         }
-        let now = requests.load(Ordering::Relaxed);
+        if !is_due {
+            continue;
+        }
+        let now = client.requests.load(Ordering::Relaxed);
         if now == 0 {
             // It has not even said what it wants.
             return Leave::Now;
@@ -147,30 +179,59 @@ async fn reason_to_leave(requests: &AtomicU64, stop: &CancellationToken) -> Leav
 }
 
 impl Door {
-    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    async fn serve(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
             return refuse(StatusCode::FORBIDDEN, &forbidden.to_string());
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let mut response = match self.endpoint(request.uri().path()) {
             Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
-            Some(Ok((scope, Endpoint::Streamable))) => {
-                mcp::http::serve(&self.hub, scope, self.max_body, request).await
+            Some(endpoint) => {
+                let (demand, headers) = (self.entrance.mcp, request.headers());
+                match self.entrance.admit(demand, headers, visit) {
+                    Ok(principal) => self.mcp(endpoint, principal, request).await,
+                    Err(why) => unauthorized(why),
+                }
             }
-            Some(Ok((scope, Endpoint::Sse(endpoint)))) => {
-                mcp::sse::serve(&self.hub, scope, endpoint, self.max_body, request).await
-            }
-            Some(Err(reason)) => refuse(StatusCode::NOT_FOUND, &reason),
-            None => {
-                let mut rest = self.rest.clone();
-                let Ok(response) = rest.call(request.map(axum::body::Body::new)).await;
-                response.map(ResponseBody::Other)
-            }
+            None => self.other(request, visit).await,
         };
         if let Some(origin) = origin {
             share(response.headers_mut(), origin);
         }
         response
+    }
+
+    async fn mcp(
+        &self,
+        endpoint: Result<(Scope, Endpoint), String>,
+        principal: Principal,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        match endpoint {
+            Ok((scope, Endpoint::Streamable)) => {
+                mcp::http::serve(&self.hub, scope, principal, self.max_body, request).await
+            }
+            Ok((scope, Endpoint::Sse(endpoint))) => {
+                let max_body = self.max_body;
+                mcp::sse::serve(&self.hub, scope, principal, endpoint, max_body, request).await
+            }
+            Err(reason) => refuse(StatusCode::NOT_FOUND, &reason),
+        }
+    }
+
+    /// REST, and what is for machines.
+    async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
+        if request.uri().path() == "/metrics" {
+            let (demand, headers) = (self.entrance.metrics, request.headers());
+            if let Err(why) = self.entrance.admit(demand, headers, visit) {
+                return unauthorized(why);
+            }
+        } else {
+            self.entrance.note(request.headers(), visit);
+        }
+        let mut rest = self.rest.clone();
+        let Ok(response) = rest.call(request.map(axum::body::Body::new)).await;
+        response.map(ResponseBody::Other)
     }
 
     /// The MCP endpoint that a path names; `None` if it names none.
@@ -182,18 +243,26 @@ impl Door {
                 .map(|(name, path)| (Some(name), path))?,
             None => (None, path),
         };
+        let (profile, endpoint) = match (server, endpoint.split_once('/')) {
+            (None, Some(("mcp", name))) if !name.is_empty() && !name.contains('/') => {
+                (Some(name), "mcp")
+            }
+            _ => (None, endpoint),
+        };
         let endpoint = match endpoint {
             "mcp" => Endpoint::Streamable,
             "sse" => Endpoint::Sse(sse::Endpoint::Stream),
             "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
             _ => return None,
         };
-        let scope = match server.map(|name| self.hub.registry.server(name)) {
-            None => Scope::All,
-            Some(Ok(server)) => Scope::One(server),
-            Some(Err(failure)) => return Some(Err(failure.message)),
+        let registry = &self.hub.registry;
+        let scope = match (server, profile) {
+            (Some(name), _) => registry.server(name).map(Scope::One),
+            (None, Some(name)) => registry.profile(name).map(Scope::Profile),
+            (None, None) => Ok(Scope::Profile(registry.default_profile())),
         };
-        Some(Ok((scope, endpoint)))
+        let scope = scope.map_err(|failure| failure.message);
+        Some(scope.map(|scope| (scope, endpoint)))
     }
 }
 
@@ -212,6 +281,14 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    response
+}
+
+fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {
+    let mut response = refuse(StatusCode::UNAUTHORIZED, &why.to_string());
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, why.challenge());
     response
 }
 

@@ -1,5 +1,6 @@
 //! The front doors: where clients, people and programs come in.
 
+pub mod entrance;
 pub mod guard;
 pub mod http;
 pub mod mcp;

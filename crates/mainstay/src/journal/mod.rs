@@ -103,6 +103,15 @@ impl Journal {
         })
     }
 
+    /// The same, where the settings want one.
+    pub fn wanted(
+        state: &Path,
+        settings: &config::Journal,
+    ) -> Result<Option<Arc<Self>>, JournalError> {
+        let open = || Self::open(state, settings).map(Arc::new);
+        settings.enabled.then(open).transpose()
+    }
+
     /// A call has come. In strict mode its [`Entry::intent`] is to be awaited before it is sent.
     pub fn begin(&self, begun: Begun) -> Entry {
         Entry::new(Call::begin(begun, &self.queue))

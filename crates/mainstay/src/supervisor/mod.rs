@@ -31,7 +31,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::{HttpTransport, Launch, ServerConfig},
+    config::ServerConfig,
     era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
@@ -202,12 +202,7 @@ impl Server {
     }
 
     pub fn transport(&self) -> &'static str {
-        match &self.config().launch {
-            Launch::Stdio(_) => "stdio",
-            Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
-            Launch::Http(_) => "http",
-            Launch::Broken(_) => "unknown",
-        }
+        self.config().transport()
     }
 
     fn live_session(&self) -> Option<Arc<Session>> {
@@ -402,6 +397,13 @@ impl Server {
         self.beside.close();
         // It may have ended already.
         self.commands.send(Command::End).await.ok();
+    }
+
+    /// Resolves when nothing of the server is left.
+    pub async fn gone(&self) {
+        let mut views = self.changes();
+        // The channel closes with the supervisor.
+        while views.changed().await.is_ok() {}
     }
 
     fn tell(&self, command: Command) {

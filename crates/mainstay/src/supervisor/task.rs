@@ -440,9 +440,12 @@ impl Task {
             kind,
             EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
         );
-        if of_health && self.shared.policy.health.action == Action::Log {
+        if of_health {
+            // H12
             tracing::warn!(server = %self.config.name, ?kind, "its health turned");
-            return;
+            if self.shared.policy.health.action == Action::Log {
+                return;
+            }
         }
         self.fleet.events.publish(Some(&self.config.name), kind);
     }

@@ -73,7 +73,7 @@ impl View {
             .as_ref()
             .is_some_and(|session| session.is_over());
         match self.status.state {
-            State::Connected if over => State::Reconnecting,
+            State::Connected if over => self.status.if_lost,
             _ if !self.wanted => State::Disconnected,
             state => state,
         }

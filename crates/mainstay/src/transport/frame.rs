@@ -38,6 +38,11 @@ impl Frame {
         span.get(&self.text)
     }
 
+    /// A part of this text, sharing its bytes.
+    pub fn share(&self, part: &str) -> ByteString {
+        self.text.slice_ref(part)
+    }
+
     /// The method of a request or notification.
     pub fn method(&self) -> Option<Method> {
         match self.envelope.kind {

@@ -79,3 +79,33 @@ async fn the_same_as_json() {
     );
     daemon.stop().await;
 }
+
+/// B13, H12: who is asked by nobody is asked where the command line says so, and what turns is a
+/// warning.
+#[tokio::test]
+async fn an_interval_of_the_command_line_asks_in_the_background() {
+    let home = Home::new();
+    let config = json!({"preset": "manual", "mcpServers": {"late": {
+        "command": fake_server::binary(),
+        "args": ["--ignore-ping"],
+        "health": {"timeoutMs": 100},
+    }}});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home
+        .serve(&["--config", &config, "--health-interval", "1"])
+        .await;
+    daemon.says("ready: 1 of 1").await;
+    let warning = daemon.says("its health turned").await;
+    assert!(
+        warning.contains("WARN") && warning.contains("late"),
+        "{warning}"
+    );
+    let list = home.run(&["list", "--json"]).await;
+    let shown = &list.json()["servers"][0];
+    assert_eq!(
+        (&shown["status"], &shown["healthStatus"]),
+        (&json!("connected"), &json!("degraded")),
+        "{list}"
+    );
+    daemon.stop().await;
+}

@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod commands;
+mod control;
 mod events;
 mod failures;
 mod health;
@@ -13,4 +14,6 @@ mod operate;
 mod reload;
 mod serve;
 mod shutdown;
+mod switches;
+mod token;
 mod world;

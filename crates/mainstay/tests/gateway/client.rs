@@ -29,6 +29,8 @@ pub struct Http {
     address: SocketAddr,
     path: String,
     pub session: Option<String>,
+    /// The token that it bears.
+    pub token: Option<String>,
     next_id: AtomicU64,
 }
 
@@ -54,6 +56,7 @@ impl Http {
             address,
             path: path.to_owned(),
             session: None,
+            token: None,
             next_id: AtomicU64::new(100),
         }
     }
@@ -68,6 +71,10 @@ impl Http {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/json"),
         );
+        if let Some(token) = &self.token {
+            let bearer = HeaderValue::from_str(&format!("Bearer {token}")).expect("ASCII");
+            headers.insert(header::AUTHORIZATION, bearer);
+        }
         if let Some(session) = &self.session {
             headers.insert(
                 "mcp-session-id",
@@ -173,7 +180,8 @@ impl Http {
         self.greet(&text.replace(empty, &declared)).await
     }
 
-    async fn greet(&mut self, initialize: &str) -> Value {
+    /// The same with this `initialize`.
+    pub async fn greet(&mut self, initialize: &str) -> Value {
         let response = self.post(initialize.to_owned()).await;
         assert_eq!(response.status, StatusCode::OK, "{}", response.text);
         let session = response

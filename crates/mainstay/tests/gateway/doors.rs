@@ -170,7 +170,7 @@ async fn headers_are_checked() {
     }
 }
 
-/// `Host` and `Origin` are checked on every path, known or not.
+/// Q7: `Host` and `Origin` are checked on every path, known or not, before anything else is.
 #[tokio::test]
 async fn strangers_are_kept_out_of_every_path() {
     let (gateway, _backend) = gateway().await;
@@ -180,9 +180,18 @@ async fn strangers_are_kept_out_of_every_path() {
         "/servers/none/mcp",
         "/servers/x/mcp",
         "/sse",
+        "/sse/message",
+        "/servers/x/sse",
         "/servers/x/sse/message",
         "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api",
         "/api/servers",
+        "/api/mcp-tools/call",
+        "/api/events",
+        "/api/tokens",
+        "/api/token/rotate",
     ] {
         let client = gateway.stranger(path);
         for (name, value) in [("host", "evil.example"), ("origin", "http://evil.example")] {

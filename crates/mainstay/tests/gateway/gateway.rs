@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, setting::Setting};
-use mainstay_core::config::{self, Config, Secret, Source, Surroundings, Syntax};
+use mainstay::{daemon::Daemon, registry::Registry, setting::Setting, tokens::Tokens};
+use mainstay_core::{
+    config::{self, Config, Secret, Source, Surroundings, Syntax},
+    ids::ProfileName,
+};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -35,6 +38,8 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// Waits for a condition that nobody announces.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let mut glance = tokio::time::interval(GLANCE);
+    // Whoever shares the task gets its turn, however long a look takes.
+    glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     soon(what, async {
         while !condition() {
             glance.tick().await;
@@ -94,12 +99,32 @@ impl Gateway {
 
     /// With what a daemon is told beside its configuration.
     pub async fn set(config: &Value, setting: Setting) -> Self {
-        let daemon = Daemon::start(&parse(&config.to_string()), setting);
+        Self::guarded(config, setting, Secret::new(TOKEN), |address| address).await
+    }
+
+    /// With these tokens, as if it listened where `seen` says.
+    pub async fn guarded(
+        config: &Value,
+        setting: Setting,
+        tokens: impl Into<Tokens>,
+        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Self {
+        Self::run(&parse(&config.to_string()), setting, tokens, seen).await
+    }
+
+    /// The same with a configuration that has been read.
+    pub async fn run(
+        config: &Config,
+        setting: Setting,
+        tokens: impl Into<Tokens>,
+        seen: impl FnOnce(SocketAddr) -> SocketAddr,
+    ) -> Self {
+        let daemon = Daemon::start(config, setting);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
         let address = listener.local_addr().expect("a bound socket");
-        let door = daemon.serve_http(listener, address, Secret::new(TOKEN));
+        let door = daemon.serve_http(listener, seen(address), tokens);
         Self {
             daemon: Arc::new(daemon),
             door,
@@ -141,14 +166,24 @@ impl Gateway {
 
     /// A client on stdio that has greeted.
     pub async fn pipe(&self) -> Pipe {
-        let mut pipe = self.silent_pipe();
+        self.pipe_of(ProfileName::DEFAULT).await
+    }
+
+    /// The same of a profile.
+    pub async fn pipe_of(&self, profile: &str) -> Pipe {
+        let mut pipe = Pipe::open(Arc::clone(&self.daemon), profile);
         pipe.initialize(LATEST).await;
         pipe
     }
 
     /// A client on stdio that has not greeted.
     pub fn silent_pipe(&self) -> Pipe {
-        Pipe::open(Arc::clone(&self.daemon))
+        Pipe::open(Arc::clone(&self.daemon), ProfileName::DEFAULT)
+    }
+
+    /// The servers, for what no door offers.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.daemon.hub.registry
     }
 
     /// How many clients have a session.

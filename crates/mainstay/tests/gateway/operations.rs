@@ -73,9 +73,9 @@ over_every_transport! {
         }
     }
 
-    /// M7, M8, Y19: [002]'s routes.
+    /// M7, M8, Y19: [002]'s routes, under its preset.
     async fn the_routes_of_002_do_what_they_say(kind) {
-        let backend = Backend::start(kind, &[]).await;
+        let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
         let gateway = Gateway::of(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.hears("x__echo").await;

@@ -24,10 +24,14 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    pub fn open(daemon: Arc<Daemon>) -> Self {
+    /// A client of the profile of this name.
+    pub fn open(daemon: Arc<Daemon>, profile: &str) -> Self {
         let (input, far_input) = io::duplex(64 * 1024);
         let (far_output, output) = io::duplex(64 * 1024);
-        let server = tokio::spawn(async move { daemon.serve_stdio(far_input, far_output).await });
+        let profile = daemon.hub.registry.profile(profile).expect("a profile");
+        let server = tokio::spawn(async move {
+            daemon.serve_stdio(profile, far_input, far_output).await;
+        });
         Self {
             input,
             output: BufReader::new(output).lines(),

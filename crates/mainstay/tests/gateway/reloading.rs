@@ -14,24 +14,29 @@ use crate::{
 };
 
 /// A configuration in a file that can be read again.
-struct File(TempDir);
+pub struct File(TempDir);
 
 impl File {
-    fn of(servers: &[(&str, &Backend)]) -> Self {
+    pub fn of(servers: &[(&str, &Backend)]) -> Self {
         let file = Self(tempfile::tempdir().expect("a temporary folder"));
         file.write(servers);
         file
     }
 
     fn write(&self, servers: &[(&str, &Backend)]) {
-        self.write_text(&config(servers, json!({})).to_string());
+        self.write_with(servers, json!({}));
+    }
+
+    /// The same with settings at the top.
+    pub fn write_with(&self, servers: &[(&str, &Backend)], settings: Value) {
+        self.write_text(&config(servers, settings).to_string());
     }
 
     fn write_text(&self, text: &str) {
         std::fs::write(self.0.path().join("servers.json"), text).expect("written");
     }
 
-    async fn run(&self) -> Gateway {
+    pub async fn run(&self) -> Gateway {
         let path = self.0.path().join("servers.json");
         let text = std::fs::read_to_string(&path).expect("it was written");
         let origin = Origin {
@@ -46,7 +51,7 @@ impl File {
     }
 }
 
-async fn reload(gateway: &Gateway) -> Value {
+pub async fn reload(gateway: &Gateway) -> Value {
     let (status, answer) = gateway.rest().post("/api/reload", json!({})).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     assert_eq!(answer["applied"], true, "{answer}");

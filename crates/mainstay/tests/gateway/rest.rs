@@ -32,13 +32,33 @@ impl Rest {
     }
 
     pub async fn get(&self, path: &str) -> Value {
-        let (status, answer) = self.send(Method::GET, path, String::new()).await;
+        let (status, answer) = self.try_get(path).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         answer
     }
 
+    pub async fn try_get(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::GET, path, String::new()).await
+    }
+
     pub async fn post(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.send(Method::POST, path, body.to_string()).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
+        self.send(Method::PUT, path, body.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        self.send(Method::DELETE, path, String::new()).await
+    }
+
+    /// The names of all servers, in their order.
+    pub async fn names(&self) -> Vec<String> {
+        let servers = self.get("/api/servers").await;
+        let servers = servers["servers"].as_array().expect("a list").iter();
+        let name = |server: &Value| server["name"].as_str().expect("a name").to_owned();
+        servers.map(name).collect()
     }
 
     /// Has `start`, `stop`, `restart` or `reconnect` done, and returns what came of it.
@@ -65,6 +85,7 @@ impl Rest {
     /// How a server is once it is as it should be.
     pub async fn until(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
         let mut glance = tokio::time::interval(GLANCE);
+        glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let found = async {
             loop {
                 let server = self.server(name).await;

@@ -16,7 +16,7 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
 /// A client whose stream is open.
-struct Sse {
+pub struct Sse {
     stream: Stream,
     /// Where it posts.
     message: String,
@@ -38,7 +38,7 @@ impl Sse {
     }
 
     /// A client that has greeted.
-    async fn greeted(gateway: &Gateway, path: &str) -> Self {
+    pub async fn greeted(gateway: &Gateway, path: &str) -> Self {
         let mut client = Self::open(gateway, path).await;
         client.initialize(LATEST).await;
         client
@@ -79,7 +79,7 @@ impl Sse {
         }
     }
 
-    async fn call(&mut self, tool: &str, params: Value) -> Vec<Value> {
+    pub async fn call(&mut self, tool: &str, params: Value) -> Vec<Value> {
         let id = self.begin(tool, params).await;
         self.until_answered(&id).await
     }

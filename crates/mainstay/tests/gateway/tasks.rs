@@ -1,12 +1,13 @@
 //! The tasks extension of 2026-07-28 on the aggregate (SEP-2663; protocol brief, section 2, "Tasks").
 
+use fake_server::gate::Mode;
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
     client::text,
-    gateway::{Gateway, soon},
-    modern::Modern,
+    gateway::{Gateway, soon, until},
+    modern::{Modern, key},
 };
 
 const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
@@ -126,11 +127,7 @@ async fn what_is_no_request_about_a_task_is_refused() {
         let (status, error) = client.error(method, json!({"taskId": name})).await;
         assert_eq!((status, &error["code"]), (404, &json!(-32601)), "{method}");
     }
-    // The server's own refusal.
-    let params = json!({"name": "x__task", "arguments": {}});
     let unable = Modern::at(&gateway, "/mcp");
-    let (status, error) = unable.error("tools/call", params).await;
-    assert_eq!((status, &error["code"]), (400, &json!(-32021)));
     let listen = json!({"notifications": {"taskIds": [name]}});
     let (_, error) = unable.error("subscriptions/listen", listen).await;
     assert_eq!(error["code"], -32021);
@@ -151,4 +148,72 @@ async fn the_extension_is_offered_where_a_server_has_it() {
         let found = client.result("server/discover", json!({})).await;
         assert_eq!(found["capabilities"]["extensions"][EXTENSION], offered);
     }
+}
+
+/// A stream hears of the tasks that it names, whoever has them, under our names; what is no task is not
+/// promised. With the client's stream the servers' end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_hears_of_tasks() {
+    let (x, y) = (
+        Backend::start(Kind::Stdio, TASKS).await,
+        Backend::start(Kind::Http, TASKS).await,
+    );
+    let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+    let client = able(&gateway);
+    let slow = json!({"ms": 300});
+    let (first, second) = (
+        id(&client.call("x__task", slow.clone()).await),
+        id(&client.call("y__task", slow.clone()).await),
+    );
+    let wanted = json!({"taskIds": [first, "nobodys", second]});
+    let mut stream = client
+        .begin("subscriptions/listen", json!({"notifications": wanted}))
+        .await;
+    let acknowledged = stream.message().await;
+    let honoured = &acknowledged["params"]["notifications"];
+    assert_eq!(*honoured, json!({"taskIds": [first, second]}));
+    let listen = &acknowledged["params"]["_meta"][key("subscriptionId")];
+    let mut done = Vec::new();
+    while done.len() < 2 {
+        let news = soon("news of a task", stream.message()).await;
+        assert_eq!(news["method"], "notifications/tasks", "{news}");
+        assert_eq!(news["params"]["_meta"][key("subscriptionId")], *listen);
+        assert_eq!(news["params"]["status"], "completed", "{news}");
+        assert_eq!(text(&news["params"]["result"]), "the task is done");
+        done.push(id(&news["params"]));
+    }
+    done.sort();
+    let mut named = [first, second];
+    named.sort();
+    assert_eq!(done, named);
+    drop(stream);
+    for backend in [&x, &y] {
+        until("the server's stream to end", || backend.given_up() > 0).await;
+    }
+}
+
+/// What a task does while its server cannot tell is told once it can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happened_meanwhile_is_told() {
+    let (backend, gate) = Backend::gated(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = able(&gateway);
+    let asking = id(&client
+        .call("x__task", json!({"ms": 300, "ask": true}))
+        .await);
+    let wanted = json!({"notifications": {"taskIds": [asking]}});
+    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    assert!(stream.message().await["params"]["notifications"]["taskIds"].is_array());
+    gate.set(Mode::Reset).await.expect("the gate stands");
+    until("refusals", || gate.refusals().len() > 2).await;
+    gate.set(Mode::Forward).await.expect("the gate stands");
+    let news = soon("news", stream.message()).await;
+    assert_eq!(news["params"]["taskId"], asking, "{news}");
+    assert!(news["params"].get("resultType").is_none(), "{news}");
+    let news = if news["params"]["status"] == "working" {
+        soon("more news", stream.message()).await
+    } else {
+        news
+    };
+    assert_eq!(news["params"]["status"], "input_required", "{news}");
 }

@@ -52,13 +52,14 @@ async fn two_with_different_configurations_work() {
 }
 
 /// X2: whoever asks at the front sees a slow call, and no more, however often the server dies behind
-/// both.
+/// both; under [001]'s preset.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = World::new();
-    let fake = json!({"fake": {"command": fake_server::binary()}});
+    let fake = json!({"fake": {"command": fake_server::binary(), "preset": "persistent"}});
     let inner = world.config("inner.json", &fake);
-    let outer = json!({"inner": {"command": MAINSTAY, "args": ["mcp", "--config", inner]}});
+    let args = ["mcp", "--config", &inner];
+    let outer = json!({"inner": {"command": MAINSTAY, "args": args, "preset": "persistent"}});
     let mut mainstay = world.serve_ready(&outer).await;
     let call = ["call", "inner/fake__echo", "text=through both"];
     let mut died = Vec::new();

@@ -116,6 +116,7 @@ impl World {
     /// Waits until what lives here fits.
     pub async fn until(&self, what: &str, fits: impl Fn(&[Someone]) -> bool) -> Vec<Someone> {
         let mut glance = tokio::time::interval(GLANCE);
+        glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let fitting = async {
             loop {
                 let here = self.everyone();

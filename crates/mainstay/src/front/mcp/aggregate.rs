@@ -1,22 +1,28 @@
-//! All servers as one: names resolved by the catalog, lists answered from it. A client needs no session
+//! The servers of a profile as one: names resolved by the catalog, lists answered from it. A client needs no session
 //! for that, but to subscribe and to set a log level.
 
 use std::{fmt::Write as _, sync::Arc};
 
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Target},
+    catalog::{ListKind, Target},
     era::{Era, LogLevel},
     failure::{Failure, FailureKind},
     lifecycle::State,
     message::{self, Address, Method, Reference, Text},
     names::Unresolved,
+    own::Group,
 };
 
 use tokio::sync::oneshot;
 
 use super::{
-    hub::Hub, modern::UNKNOWN_STATE, reply::Reply, session::ClientSession, subscriptions::Resource,
+    hub::Hub,
+    modern::UNKNOWN_STATE,
+    reply::Reply,
+    session::ClientSession,
+    subscriptions::Resource,
     tasks,
+    view::{Unseen, View},
 };
 use crate::{
     calls::{Answer, Outlet, Request, Upstream},
@@ -34,6 +40,7 @@ const NOT_TO_BE_KEPT: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":
 /// One request on its way through the aggregate.
 pub struct Asked<'a> {
     pub hub: &'a Hub,
+    pub view: View,
     pub frame: &'a Frame,
     pub address: &'a Address<'a>,
     pub cancelled: oneshot::Receiver<String>,
@@ -97,9 +104,12 @@ impl<'a> Asked<'a> {
 
     /// The merged list, in one page or in pages of the configured size.
     async fn list(self, kind: ListKind) -> Reply {
-        self.hub.registry.settled().await;
-        let catalog = self.hub.registry.catalog();
-        let items = catalog.items(kind);
+        self.settled().await;
+        let shown = self.view.shown();
+        let seen = shown
+            .items(kind)
+            .filter(|(target, _)| !self.view.hides(kind, target));
+        let items: Vec<&str> = seen.map(|(_, item)| item).collect();
         let start = match self.frame.param("cursor") {
             None => 0,
             Some(cursor) => match read_cursor(cursor).filter(|start| *start < items.len()) {
@@ -129,23 +139,32 @@ impl<'a> Asked<'a> {
         Reply::result(self.id(), &result)
     }
 
+    /// Waits for the servers of the profile, each once.
+    async fn settled(&self) {
+        let registry = &self.hub.registry;
+        registry.profile_settled(&self.view.profile).await;
+    }
+
     async fn call_tool(self) -> Reply {
         let (id, era) = (self.id(), self.era());
         let Some(name) = &self.address.name else {
             return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
         };
         let target = match self
-            .named(name, FailureKind::ToolNotFound, Catalog::tool)
+            .named(name, FailureKind::ToolNotFound, View::tool)
             .await
         {
             Ok(target) => target,
             Err(failure) => return Reply::failure(id, &failure),
         };
         let hub = self.hub;
-        let takes_tasks = self.outlet.client.caller.capabilities.tasks;
+        let client = Arc::clone(&self.outlet.client);
+        let takes_tasks = client.caller.capabilities.tasks;
         match self.forward(&target, name).await {
             Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
-                Reply::answer(id, &hub.tasks.renamed(target.server.as_str(), answer))
+                let server = target.server.as_str();
+                let answer = hub.tasks.renamed(&client.principal, server, answer);
+                Reply::answer(id, &answer)
             }
             Ok(answer) => Reply::answer(id, &answer),
             Err(failure) => Reply::tool_failure(id, &failure, era),
@@ -155,7 +174,7 @@ impl<'a> Asked<'a> {
     async fn get_prompt(self) -> Result<Answer, Failure> {
         let name = self.address.name.as_ref().ok_or_else(|| missing("name"))?;
         let target = self
-            .named(name, FailureKind::PromptNotFound, Catalog::prompt)
+            .named(name, FailureKind::PromptNotFound, View::prompt)
             .await?;
         self.forward(&target, name).await
     }
@@ -164,17 +183,14 @@ impl<'a> Asked<'a> {
         match &self.address.reference {
             Some(Reference::Prompt(name)) => {
                 let target = self
-                    .named(name, FailureKind::PromptNotFound, Catalog::prompt)
+                    .named(name, FailureKind::PromptNotFound, View::prompt)
                     .await?;
                 self.forward(&target, name).await
             }
             Some(Reference::Resource(uri)) => {
-                self.hub.registry.settled().await;
-                let catalog = self.hub.registry.catalog();
-                let owner = catalog
-                    .template(&uri.value)
-                    .cloned()
-                    .or_else(|| catalog.resource(&uri.value));
+                self.settled().await;
+                let owner = self.view.template(&uri.value);
+                let owner = owner.or_else(|| self.view.resource(&uri.value));
                 let target = owner.ok_or_else(|| unknown_resource(&uri.value))?;
                 self.forward(&target, uri).await
             }
@@ -187,35 +203,42 @@ impl<'a> Asked<'a> {
         &self,
         name: &Text<'_>,
         kind: FailureKind,
-        resolve: impl for<'c> Fn(&'c Catalog, &str) -> Result<&'c Target, Unresolved>,
+        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
     ) -> Result<Target, Failure> {
-        let registry = &self.hub.registry;
-        if let Ok(target) = resolve(&registry.catalog(), &name.value) {
-            return Ok(target.clone());
+        if let Ok(target) = resolve(&self.view, &name.value) {
+            return Ok(target);
         }
-        registry.settled().await;
+        self.settled().await;
         if let Some(server) = self.owner_by_prefix(&name.value) {
-            registry.listed(&server).await;
+            self.hub.registry.listed(&server).await;
         }
-        resolve(&registry.catalog(), &name.value)
-            .cloned()
-            .map_err(|unresolved| match unresolved {
-                Unresolved::Unknown => self.unknown_name(kind, &name.value),
-                Unresolved::Ambiguous(candidates) => {
-                    let message = format!(
-                        "{} is ambiguous: it may be {}",
-                        name.value,
-                        candidates.join(" or ")
-                    );
-                    Failure::new(kind, message).with("candidates", candidates)
-                }
-            })
+        resolve(&self.view, &name.value).map_err(|unseen| match unseen {
+            Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
+            Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
+                let message = format!(
+                    "{} is ambiguous: it may be {}",
+                    name.value,
+                    candidates.join(" or ")
+                );
+                Failure::new(kind, message).with("candidates", candidates)
+            }
+            Unseen::SwitchedOff(target) => {
+                unknown(kind, &name.value, " (switched off for this client)")
+                    .of_server(&target.server)
+            }
+        })
+    }
+
+    /// Whom this client may know of.
+    fn servers(&self) -> Vec<Arc<Server>> {
+        let mut servers = self.hub.registry.servers_of(&self.view.profile);
+        servers.retain(|server| self.view.has_server(&server.name));
+        servers
     }
 
     /// The server whose name an exposed name begins with.
     fn owner_by_prefix(&self, name: &str) -> Option<Arc<Server>> {
-        let servers = self.hub.registry.servers();
-        servers.into_iter().find(|server| {
+        self.servers().into_iter().find(|server| {
             let rest = name
                 .strip_prefix("mcp__")
                 .unwrap_or(name)
@@ -226,12 +249,7 @@ impl<'a> Asked<'a> {
 
     /// An unknown name that begins with a server's: what has become of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
-        let what = if kind == FailureKind::PromptNotFound {
-            "prompt"
-        } else {
-            "tool"
-        };
-        let failure = Failure::new(kind, format!("Unknown {what}: {name}")).with(what, name);
+        let failure = unknown(kind, name, self.instead(kind));
         let Some(server) = self.owner_by_prefix(name) else {
             return failure;
         };
@@ -254,6 +272,17 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// How tools are called that the profile does not list.
+    fn instead(&self, kind: FailureKind) -> &'static str {
+        let shown = self.view.shown();
+        let hidden = kind == FailureKind::ToolNotFound && !shown.shows(ListKind::Tools);
+        if hidden && shown.own_tools().contains(&Group::Meta) {
+            "; servers' tools are found by search_tools, and called by execute_tool"
+        } else {
+            ""
+        }
+    }
+
     /// Calls the target, with the exposed text replaced by its own.
     pub(super) async fn forward(
         self,
@@ -267,7 +296,10 @@ impl<'a> Asked<'a> {
         if self.foreign_state && !speaks_modern(&server) {
             return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
         }
-        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let mut request = request(self.frame, self.address, exposed, &target.original)?;
+        if !self.outlet.client.caller.capabilities.tasks {
+            request = request.to_its_end();
+        }
         self.hub
             .calls
             .call(
@@ -282,20 +314,22 @@ impl<'a> Asked<'a> {
     /// A request about a resource, and whose it was.
     async fn resource(self) -> Result<(Target, Answer), Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        self.hub.registry.settled().await;
-        if let Some(target) = self.hub.owner(&uri.value) {
+        self.settled().await;
+        if let Some(target) = self.hub.owner(&self.view, &uri.value) {
             let answer = self.forward(&target, uri).await?;
             return Ok((target, answer));
         }
         // Nobody lists it: the servers are asked in configuration order until one knows it (design
         // section 12).
-        for server in self.hub.registry.servers() {
+        for server in self.servers() {
             if let Some(answer) = self.try_owner(&server, uri).await {
                 let target = Target {
                     server: server.name.clone(),
                     original: (*uri.value).into(),
                 };
-                self.hub.remember_owner(&uri.value, target.clone());
+                let profile = &self.view.profile;
+                self.hub
+                    .remember_owner(Some(profile), &uri.value, target.clone());
                 return Ok((target, answer));
             }
         }
@@ -307,7 +341,7 @@ impl<'a> Asked<'a> {
         if !session.greeting.capabilities.resources {
             return None;
         }
-        let request = request(self.frame, self.address, uri, &uri.value).ok()?;
+        let request = request(self.frame, self.address, uri, &Arc::from(&*uri.value)).ok()?;
         // The client's cancellation is heard by the owner's own call only; a search is short.
         let (_keep, cancel) = oneshot::channel();
         let upstream = Upstream::Shared(Arc::clone(server));
@@ -324,8 +358,8 @@ impl<'a> Asked<'a> {
     async fn subscribe(self, session: &ClientSession) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (hub, session, id) = (self.hub, &session.id, self.id());
-        hub.registry.settled().await;
-        let resource = hub.owner(&uri.value).map(Resource::from);
+        self.settled().await;
+        let resource = hub.owner(&self.view, &uri.value).map(Resource::from);
         // Where nobody knows yet whose it is, nobody leaves it either.
         let _turn = match &resource {
             Some(resource) => Some(hub.subscriptions.turn(resource).await),
@@ -348,7 +382,7 @@ impl<'a> Asked<'a> {
         let Some(uri) = &self.address.uri else {
             return Reply::failure(self.id(), &missing("uri"));
         };
-        if let Some(target) = self.hub.owner(&uri.value) {
+        if let Some(target) = self.hub.owner(&self.view, &uri.value) {
             self.hub.leave(target.into(), &session.id);
         }
         Reply::result(self.id(), "{}")
@@ -376,15 +410,11 @@ fn request(
     frame: &Frame,
     address: &Address<'_>,
     exposed: &Text<'_>,
-    original: &str,
+    original: &Arc<str>,
 ) -> Result<Request, Failure> {
-    let request = Request::new(frame.clone(), address.progress_token)
-        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))?;
-    Ok(if *exposed.value == *original {
-        request
-    } else {
-        request.renamed(exposed.span, original)
-    })
+    Request::new(frame.clone(), address.progress_token)
+        .map(|request| request.renamed(exposed, original))
+        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
 }
 
 fn speaks_modern(server: &Server) -> bool {
@@ -397,6 +427,15 @@ fn missing(member: &str) -> Failure {
         FailureKind::InvalidRequest,
         format!("\"{member}\" is missing"),
     )
+}
+
+fn unknown(kind: FailureKind, name: &str, why: &str) -> Failure {
+    let what = if kind == FailureKind::PromptNotFound {
+        "prompt"
+    } else {
+        "tool"
+    };
+    Failure::new(kind, format!("Unknown {what}: {name}{why}")).with(what, name)
 }
 
 fn unknown_resource(uri: &str) -> Failure {

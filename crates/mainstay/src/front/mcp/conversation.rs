@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mainstay_core::message::{self, Kind, Method};
+use mainstay_core::{
+    message::{self, Kind, Method},
+    principal::Principal,
+    record::Door,
+};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +35,13 @@ pub enum Output {
 }
 
 impl Output {
+    fn door(&self) -> Door {
+        match self {
+            Self::Lines(_) => Door::McpStdio,
+            Self::Events(_) => Door::McpSse,
+        }
+    }
+
     /// Says a message once there is room for it. To a client that has gone nothing is said, and that
     /// it has gone is learned elsewhere.
     pub async fn say(&self, message: String) {
@@ -46,6 +57,7 @@ impl Output {
 pub struct Conversation {
     hub: Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     pub output: Output,
     phase: watch::Sender<Phase>,
     /// Those that belong to no session.
@@ -87,10 +99,17 @@ impl Refused {
 
 impl Conversation {
     /// `tasks` has the tasks that answer; who joins them waits for the last answer.
-    pub fn new(hub: Arc<Hub>, scope: Scope, output: Output, tasks: TaskTracker) -> Self {
+    pub fn new(
+        hub: Arc<Hub>,
+        scope: Scope,
+        principal: Principal,
+        output: Output,
+        tasks: TaskTracker,
+    ) -> Self {
         Self {
             hub,
             scope,
+            principal,
             output,
             phase: watch::Sender::new(Phase::Silent),
             requests: Requests::default(),
@@ -99,8 +118,8 @@ impl Conversation {
         }
     }
 
-    pub fn serves(&self, scope: &Scope) -> bool {
-        self.scope.is_same(scope)
+    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+        self.scope.is_same(scope) && self.principal == *principal
     }
 
     /// Waits while `initialize` is being answered.
@@ -135,7 +154,13 @@ impl Conversation {
             && modern::pipe::is_modern(&frame)
         {
             let id = frame.get(id).to_owned();
-            let Call { reply, messages } = self.requests.begin(&self.hub, &self.scope, frame);
+            let Call { reply, messages } = self.requests.begin(
+                &self.hub,
+                &self.scope,
+                self.output.door(),
+                &self.principal,
+                frame,
+            );
             return self.answer(Some(&id), messages, || async move { expected(reply.await) });
         }
         if self.requests.cancel(&frame) {
@@ -236,7 +261,12 @@ impl Conversation {
     /// Answers `initialize`, then says what is said outside of calls, until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
-        let Opened { session, result } = match self.hub.open(self.scope.clone(), params).await {
+        let (scope, principal) = (self.scope.clone(), self.principal.clone());
+        let Opened { session, result } = match self
+            .hub
+            .open(scope, self.output.door(), principal, params)
+            .await
+        {
             Ok(opened) => opened,
             Err(error) => {
                 self.output.say(error.response(id)).await;

@@ -80,9 +80,10 @@ async fn forward(
     // The entry stays until the call is over.
     let cancelled = entry.cancelled();
     match &session.backend {
-        Backend::Aggregate => {
+        Backend::Aggregate(profile) => {
             let asked = Asked {
                 hub,
+                view: hub.view(profile, || session.key),
                 frame,
                 address: &address,
                 cancelled,
@@ -121,7 +122,7 @@ pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
                     .in_background(async move { transparent::notify(&private, frame).await });
             }
             // A shared session speaks for many: what one client notifies is not its to pass on.
-            Backend::Aggregate | Backend::Translated(_) => tracing::debug!(
+            Backend::Aggregate(_) | Backend::Translated(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
             ),

@@ -11,6 +11,8 @@ use hyper::body::Incoming;
 use mainstay_core::{
     era::{Revision, headers},
     message::{self, Kind},
+    principal::Principal,
+    record::Door,
 };
 
 use super::{
@@ -43,6 +45,7 @@ pub(super) type Answer = Response<ResponseBody>;
 pub async fn serve(
     hub: &Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     max_body: usize,
     request: Request<Incoming>,
 ) -> Answer {
@@ -51,9 +54,9 @@ pub async fn serve(
         method if modern::http::is_misplaced(&method, &head.headers) => {
             Err(modern::http::misplaced())
         }
-        Method::POST => post(hub, scope, &head.headers, body, max_body).await,
-        Method::GET => get(hub, &scope, &head.headers),
-        Method::DELETE => delete(hub, &scope, &head.headers),
+        Method::POST => post(hub, scope, principal, &head.headers, body, max_body).await,
+        Method::GET => get(hub, &scope, &principal, &head.headers),
+        Method::DELETE => delete(hub, &scope, &principal, &head.headers),
         _ => Err(Refusal::method("POST, GET, DELETE")),
     };
     served.unwrap_or_else(Refusal::into_response)
@@ -157,6 +160,7 @@ impl Accepts {
 async fn post(
     hub: &Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     headers: &HeaderMap,
     body: Incoming,
     max_body: usize,
@@ -171,13 +175,13 @@ async fn post(
     }
     let body = read(body, max_body).await?;
     if body.trim_ascii_start().first() == Some(&b'[') {
-        let session = session(hub, &scope, headers)?;
+        let session = session(hub, &scope, &principal, headers)?;
         return answer_batch(hub, session, body).await;
     }
     let frame = Frame::read(body)
         .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
     if modern::http::is_modern(headers, &frame) {
-        return modern::http::post(hub, scope, headers, frame, accepts).await;
+        return modern::http::post(hub, scope, principal, headers, frame, accepts).await;
     }
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
         let id = match frame.envelope().kind {
@@ -185,9 +189,9 @@ async fn post(
             Kind::Notification { .. } | Kind::Response { .. } => None,
         };
         admit(hub, headers, id)?;
-        return Ok(initialize(hub, scope, &frame).await);
+        return Ok(initialize(hub, scope, principal, &frame).await);
     }
-    let session = session(hub, &scope, headers)?;
+    let session = session(hub, &scope, &principal, headers)?;
     match frame.envelope().kind {
         Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
         Kind::Notification { .. } | Kind::Response { .. } => {
@@ -265,7 +269,12 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// The session that a request names.
-fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSession>, Refusal> {
+fn session(
+    hub: &Hub,
+    scope: &Scope,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Arc<ClientSession>, Refusal> {
     check_version(headers)?;
     let Some(id) = headers.get(SESSION_ID) else {
         return Err(Refusal::new(
@@ -276,9 +285,9 @@ fn session(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Arc<ClientSe
     let session = id
         .to_str()
         .ok()
-        .and_then(|id| hub.session(id).or_else(|| hub.revive(id, scope)));
+        .and_then(|id| hub.session(id).or_else(|| hub.revive(id, scope, principal)));
     session
-        .filter(|session| session.serves(scope))
+        .filter(|session| session.serves(scope, principal))
         .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew"))
 }
 
@@ -294,14 +303,14 @@ pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<
         })
 }
 
-async fn initialize(hub: &Arc<Hub>, scope: Scope, frame: &Frame) -> Answer {
+async fn initialize(hub: &Arc<Hub>, scope: Scope, principal: Principal, frame: &Frame) -> Answer {
     let Kind::Request { id, .. } = frame.envelope().kind else {
         return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request")
             .into_response();
     };
     let id = frame.get(id);
     let params = frame.params().unwrap_or("{}");
-    match hub.open(scope, params).await {
+    match hub.open(scope, Door::McpHttp, principal, params).await {
         Ok(opened) => {
             let mut response = json(StatusCode::OK, message::response(id, &opened.result));
             if let Ok(id) = HeaderValue::from_str(&opened.session.id) {
@@ -375,14 +384,19 @@ async fn answer_batch(
     })
 }
 
-fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {
+fn get(
+    hub: &Hub,
+    scope: &Scope,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Answer, Refusal> {
     if !Accepts::of(headers).events {
         return Err(Refusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name text/event-stream",
         ));
     }
-    let session = session(hub, scope, headers)?;
+    let session = session(hub, scope, principal, headers)?;
     let last_event = headers
         .get(LAST_EVENT_ID)
         .and_then(|id| id.to_str().ok())
@@ -396,8 +410,13 @@ fn get(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal>
     }
 }
 
-fn delete(hub: &Hub, scope: &Scope, headers: &HeaderMap) -> Result<Answer, Refusal> {
-    let session = session(hub, scope, headers)?;
+fn delete(
+    hub: &Hub,
+    scope: &Scope,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Result<Answer, Refusal> {
+    let session = session(hub, scope, principal, headers)?;
     hub.end(&session.id, "the client ended the session");
     Ok(status(StatusCode::NO_CONTENT))
 }

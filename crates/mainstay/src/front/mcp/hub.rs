@@ -15,6 +15,8 @@ use mainstay_core::{
     era::{Caller, Era, LogLevel, Revision, discovery},
     failure::Failure,
     message,
+    principal::Principal,
+    record::Door,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -26,17 +28,19 @@ use super::{
     pool::Pool,
     reply::Reply,
     seal::Seal,
-    session::{Backend, ClientSession, Scope},
+    session::{Backend, ClientSession, Named, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
     tasks::TaskIds,
     transparent,
+    view::View,
 };
 use crate::{
     calls::Calls,
     lineage::Lineage,
     registry::Registry,
     supervisor::{Private, Server},
+    switches::SwitchBoard,
     transport::{self, Listener, Session},
 };
 
@@ -54,7 +58,7 @@ pub struct Hub {
     pub page_size: Option<usize>,
     pub lineage: Lineage,
     pub subscriptions: Arc<Subscriptions>,
-    /// Clients without a session that listen to all servers.
+    /// Clients without a session that listen to the servers of a profile.
     pub listens: Listens,
     /// The clients on HTTP+SSE.
     pub streams: Streams,
@@ -67,11 +71,13 @@ pub struct Hub {
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Names for the tasks of servers.
     pub tasks: TaskIds,
+    /// What is switched off for which client.
+    pub switches: SwitchBoard,
     seal: Seal,
     /// Sessions of earlier runs that have ended in this one: they are not revived again.
     ended: Mutex<HashSet<Box<str>>>,
     /// Owners of resources that nobody lists, as far as they have been found.
-    found: Mutex<HashMap<Box<str>, Target>>,
+    found: Mutex<HashMap<errands::FoundKey, Target>>,
     sessions: RwLock<foldhash::HashMap<Box<str>, Arc<ClientSession>>>,
 }
 
@@ -98,7 +104,7 @@ impl NoSession {
     }
 }
 
-/// What the aggregate says of itself.
+/// What a profile says of itself.
 pub struct Offer {
     pub capabilities: Value,
     pub server_info: Value,
@@ -118,8 +124,10 @@ impl Hub {
         page_size: Option<usize>,
         lineage: Lineage,
         seal: Seal,
+        switches: SwitchBoard,
     ) -> Self {
         Self {
+            switches,
             tasks: seal.task_ids(),
             seal,
             ended: Mutex::default(),
@@ -139,7 +147,13 @@ impl Hub {
     }
 
     /// Opens a session for a client that sent `initialize` with these params (JSON text).
-    pub async fn open(&self, scope: Scope, params: &str) -> Result<Opened, NoSession> {
+    pub async fn open(
+        &self,
+        scope: Scope,
+        door: Door,
+        principal: Principal,
+        params: &str,
+    ) -> Result<Opened, NoSession> {
         if self
             .sessions
             .read()
@@ -152,10 +166,12 @@ impl Hub {
         let ears = Ears::default();
         let mut caller = Caller::of_initialize(params);
         let (backend, result) = match &scope {
-            Scope::All => {
+            Scope::Profile(profile) => {
                 // Whose instructions are to be joined must have been heard first.
-                self.registry.settled().await;
-                (Backend::Aggregate, self.greeting(caller.revision))
+                self.registry.profile_settled(profile).await;
+                let view = self.view(profile, || client_key(&principal, &caller));
+                let greeting = self.greeting(&view, caller.revision);
+                (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
             Scope::One(server) => {
                 let (backend, upstream) =
@@ -171,11 +187,14 @@ impl Hub {
                 (backend, result)
             }
         };
+        let key = client_key(&principal, &caller);
         let id = self
             .seal
-            .id(scope.server_name(), &caller)
+            .id(&scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = Arc::new(ClientSession::new(id, caller, scope, backend, ears));
+        let named = Named { id, key };
+        let session = ClientSession::new(named, caller, door, principal, scope, backend, ears);
+        let session = Arc::new(session);
         let mut sessions = self
             .sessions
             .write()
@@ -229,8 +248,8 @@ impl Hub {
     }
 
     /// The aggregate's answer to `initialize`.
-    fn greeting(&self, revision: Revision) -> String {
-        let offer = self.offer();
+    fn greeting(&self, view: &View, revision: Revision) -> String {
+        let offer = self.offer(view);
         let mut greeting = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": offer.capabilities,
@@ -243,11 +262,11 @@ impl Hub {
     }
 
     /// What the gateway can relay, and the servers' instructions under their names.
-    pub fn offer(&self) -> Offer {
-        let catalog = self.registry.catalog();
-        let instructions: Vec<String> = catalog
-            .parts()
-            .iter()
+    pub fn offer(&self, view: &View) -> Offer {
+        let shown = view.shown();
+        let parts = shown.catalog.parts().iter();
+        let instructions: Vec<String> = parts
+            .filter(|part| view.has_server(&part.server))
             .filter_map(|part| {
                 let text = part.catalog.instructions.as_deref()?;
                 Some(format!("# {}\n\n{text}", part.server))
@@ -267,11 +286,14 @@ impl Hub {
     }
 
     /// Whether a call may become a task: there is a server that has them.
-    pub fn has_tasks(&self) -> bool {
-        self.registry.servers().iter().any(|server| {
-            let session = server.view().session;
-            session.is_some_and(|session| session.greeting.capabilities.tasks)
-        })
+    pub fn has_tasks(&self, view: &View) -> bool {
+        self.registry
+            .servers_of(&view.profile)
+            .iter()
+            .any(|server| {
+                let session = server.view().session;
+                session.is_some_and(|session| session.greeting.capabilities.tasks)
+            })
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
@@ -284,13 +306,18 @@ impl Hub {
 
     /// A session of an earlier run of ours: its client need not learn of the restart (mcphub#405). What
     /// it subscribed to is forgotten, and its lists may have changed.
-    pub fn revive(&self, id: &str, scope: &Scope) -> Option<Arc<ClientSession>> {
-        let unsealed = self.seal.open(id)?;
+    pub fn revive(
+        &self,
+        id: &str,
+        scope: &Scope,
+        principal: &Principal,
+    ) -> Option<Arc<ClientSession>> {
+        let unsealed = self.seal.open(id, principal)?;
         let ended = || {
             let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             ended.contains(id)
         };
-        if unsealed.server != scope.server_name() || ended() {
+        if unsealed.endpoint != scope.endpoint() || ended() {
             return None;
         }
         let ears = Ears::default();
@@ -299,12 +326,12 @@ impl Hub {
             ..Caller::at(unsealed.revision)
         };
         let backend = match scope {
-            Scope::All => {
+            Scope::Profile(profile) => {
                 for kind in ListKind::ALL {
                     ears.outbox
                         .push(message::request(None, kind.changed().name(), None));
                 }
-                Backend::Aggregate
+                Backend::Aggregate(Arc::clone(profile))
             }
             Scope::One(server) if server.opens_no_sessions() => {
                 Backend::Translated(Arc::clone(server))
@@ -315,7 +342,13 @@ impl Hub {
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let revived = ClientSession::new(id.into(), caller, scope.clone(), backend, ears);
+        let named = Named {
+            id: id.into(),
+            key: unsealed.client,
+        };
+        let (principal, scope) = (principal.clone(), scope.clone());
+        let door = Door::McpHttp;
+        let revived = ClientSession::new(named, caller, door, principal, scope, backend, ears);
         let mut sessions = self
             .sessions
             .write()
@@ -355,7 +388,7 @@ impl Hub {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(id);
         let Some(session) = session else { return false };
-        if self.seal.open(id).is_some() {
+        if self.seal.open(id, &session.client.principal).is_some() {
             let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
             // Full: one that is revived once more does no harm.
             if ended.len() >= MAX_SESSIONS {

@@ -10,17 +10,19 @@ use std::{
 
 use mainstay_core::{
     era::listen::{Filter, tagged},
+    ids::{ProfileName, ServerName},
     message::{self, Method, Object},
+    switches::ClientKey,
 };
 use tokio::time::Instant;
 
 use super::outbox::Outbox;
-use crate::transport::Frame;
+use crate::{registry::Profile, transport::Frame};
 
 /// Streams at once; one more is refused.
 const MAX_LISTENS: usize = 10_000;
 
-/// The streams that hear the same server, or all of them.
+/// The streams that hear the same server, or the servers of profiles.
 #[derive(Debug, Default)]
 pub struct Listens {
     next: AtomicU64,
@@ -32,9 +34,18 @@ pub struct Listens {
 pub struct Listen {
     /// The id of its request, JSON text.
     id: Box<str>,
+    /// Whom it is for; `None` hears one server only.
+    audience: Option<Audience>,
     filter: Filter,
     opened: Instant,
     pub outbox: Outbox,
+}
+
+/// A client of a profile.
+#[derive(Debug)]
+pub struct Audience {
+    pub profile: Arc<Profile>,
+    pub client: ClientKey,
 }
 
 impl Listens {
@@ -49,13 +60,20 @@ impl Listens {
     }
 
     /// Begins to tell a stream. `None` if there are too many.
-    pub fn add(&self, name: &str, id: &str, filter: Filter) -> Option<Arc<Listen>> {
+    pub fn add(
+        &self,
+        name: &str,
+        id: &str,
+        filter: Filter,
+        audience: Option<Audience>,
+    ) -> Option<Arc<Listen>> {
         let mut open = self.open();
         if open.len() >= MAX_LISTENS {
             return None;
         }
         let listen = Arc::new(Listen {
             id: id.into(),
+            audience,
             filter,
             opened: Instant::now(),
             outbox: Outbox::default(),
@@ -72,20 +90,36 @@ impl Listens {
         self.open().values().cloned().collect()
     }
 
-    /// A list changed at that time.
-    pub fn tell_change(&self, changed: Method, at: Instant) {
+    /// A list changed at that time, for those whom it concerns.
+    pub fn tell_change(&self, changed: Method, at: Instant, concerns: impl Fn(&Audience) -> bool) {
         for listen in self.all() {
-            if listen.opened < at {
+            if listen.opened < at && listen.audience.as_ref().is_none_or(&concerns) {
                 listen.tell_change(changed);
             }
         }
     }
 
+    /// Ends the streams of a profile that is there no more.
+    pub fn end(&self, profile: &ProfileName) {
+        for listen in self.all() {
+            if let Some(audience) = &listen.audience
+                && audience.profile.name == *profile
+            {
+                listen.outbox.close();
+            }
+        }
+    }
+
     /// A resource changed, which the stream knows by this URI.
-    pub fn tell_update(&self, name: &str, update: &Frame, uri: &str) {
+    pub fn tell_update(&self, server: &ServerName, name: &str, update: &Frame, uri: &str) {
         let Some(listen) = self.open().get(name).cloned() else {
             return;
         };
+        if let Some(audience) = &listen.audience
+            && !audience.profile.has_server(server)
+        {
+            return;
+        }
         let mut params = update.params().and_then(Object::read).unwrap_or_default();
         params.set_text("uri", uri);
         listen.push(Method::ResourceUpdated, &params.to_string());

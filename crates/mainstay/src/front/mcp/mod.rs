@@ -1,4 +1,4 @@
-//! The MCP doors: one aggregate of all servers, or one server as it is; over Streamable HTTP and
+//! The MCP doors: the servers of a profile as one, or one server as it is; over Streamable HTTP and
 //! over stdio.
 
 mod aggregate;
@@ -23,5 +23,6 @@ pub mod stdio;
 mod subscriptions;
 mod tasks;
 mod transparent;
+mod view;
 
 pub use self::{hub::Hub, seal::Seal, session::Scope, sse_body::ResponseBody};

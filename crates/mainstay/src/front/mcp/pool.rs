@@ -1,5 +1,6 @@
-//! Sessions of legacy servers that clients without a session share: one for each set of capabilities
-//! that clients declare, since a session's are fixed when it opens (protocol brief, section 2).
+//! Sessions of legacy servers that clients without a session share: one for each principal and set of
+//! capabilities that its clients declare, since a session's are fixed when it opens (protocol brief,
+//! section 2; design section 9).
 
 use std::{
     sync::{
@@ -11,9 +12,10 @@ use std::{
 
 use mainstay_core::{
     config::ServerRequests,
-    era::{Caller, ClientCapabilities, Era, LogLevel, Revision, questions},
+    era::{ClientCapabilities, Era, LogLevel, Revision, questions},
     failure::Failure,
     message::Method,
+    principal::Principal,
 };
 use tokio::time::Instant;
 
@@ -22,6 +24,7 @@ use super::{
     subscriptions::{Resource, Subscriptions},
 };
 use crate::{
+    calls::Client,
     supervisor::{Private, Server},
     transport::{self, Listener, Notice, Question, Session},
 };
@@ -33,7 +36,9 @@ pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
 /// One of them. It opens at its first use.
 #[derive(Debug)]
 pub struct Pooled {
+    /// What its clients declare.
     profile: Box<str>,
+    principal: Principal,
     pub private: Arc<Private>,
     /// Calls and listeners at work.
     leases: AtomicUsize,
@@ -60,22 +65,23 @@ impl Pool {
 
     /// A session of this server for this client. One with a call that waits for a person is left to that
     /// call: on a pipe nobody could tell whom another question is for.
-    pub fn lease(&self, server: &Arc<Server>, caller: &Caller) -> Lease {
+    pub fn lease(&self, server: &Arc<Server>, client: &Client) -> Lease {
         let capabilities = match server.config().server_requests {
             // It must not wait for an answer that cannot come (E14).
             Some(ServerRequests::Reject) => "{}".into(),
-            _ => caller.capabilities.for_era(Era::Legacy),
+            _ => client.caller.capabilities.for_era(Era::Legacy),
         };
         let mut sessions = self.sessions();
         let fit = sessions.iter().find(|session| {
             Arc::ptr_eq(&session.private.server, server)
                 && *session.profile == *capabilities
+                && session.principal == client.principal
                 && session.parked.load(Ordering::Relaxed) == 0
         });
         let session = if let Some(session) = fit {
             Arc::clone(session)
         } else {
-            let session = Arc::new(Pooled::new(server, &capabilities));
+            let session = Arc::new(Pooled::new(server, &capabilities, client.principal.clone()));
             sessions.push(Arc::clone(&session));
             session
         };
@@ -98,7 +104,7 @@ impl Pool {
 }
 
 impl Pooled {
-    fn new(server: &Arc<Server>, capabilities: &str) -> Self {
+    fn new(server: &Arc<Server>, capabilities: &str, principal: Principal) -> Self {
         let declared = ClientCapabilities::read(capabilities);
         let initialize = transport::own_initialize(Revision::LATEST_LEGACY, &declared);
         let audience = Arc::<Audience>::default();
@@ -108,6 +114,7 @@ impl Pooled {
         });
         Self {
             profile: capabilities.into(),
+            principal,
             private: Arc::new(server.private(initialize, listener)),
             leases: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
@@ -228,10 +235,10 @@ impl Listener for Unattributed {
             Method::ResourceUpdated => {
                 let uri = notice.frame.text_param("uri").unwrap_or_default();
                 for (stream, used) in subscriptions.listeners(&self.server.name, &uri) {
-                    listens.tell_update(&stream, &notice.frame, &used);
+                    listens.tell_update(&self.server.name, &stream, &notice.frame, &used);
                 }
             }
-            changed => listens.tell_change(changed, Instant::now()),
+            changed => listens.tell_change(changed, Instant::now(), |_| true),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions (design section 12; mcphub#405).
 //!
-//! `RUN (11) REVISION (1) CAPABILITIES (2) RANDOM (16) SEAL (16) [- SERVER]`, hexadecimal but for the
-//! server's name: visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
+//! `RUN (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [- ENDPOINT]`, hexadecimal but for the
+//! endpoint: visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
 //! together are 128 bits that nobody can guess.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,6 +11,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use mainstay_core::{
     config::Secret,
     era::{Caller, ClientCapabilities, Revision},
+    principal::Principal,
+    switches::ClientKey,
 };
 use sha2::Sha256;
 
@@ -22,17 +24,20 @@ const SEAL: usize = 8;
 const RUN_DIGITS: usize = 11;
 const REVISION_DIGITS: usize = 1;
 const CAPABILITY_DIGITS: usize = 2;
+const CLIENT_DIGITS: usize = 8;
 const RANDOM_DIGITS: usize = 16;
-const HEAD_DIGITS: usize = RUN_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + RANDOM_DIGITS;
+const HEAD_DIGITS: usize =
+    RUN_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
 /// What an id of an earlier run says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsealed<'i> {
-    /// Of `/servers/<name>/mcp`; `None` is `/mcp`.
-    pub server: Option<&'i str>,
+    /// See `Scope::endpoint`.
+    pub endpoint: &'i str,
     pub revision: Revision,
     /// What its client can be asked.
     pub capabilities: ClientCapabilities,
+    pub client: ClientKey,
 }
 
 /// Makes ids, and knows those of earlier runs with the same key.
@@ -59,63 +64,77 @@ impl Seal {
     }
 
     /// A new id.
-    pub fn id(&self, server: Option<&str>, caller: &Caller) -> Result<Box<str>, getrandom::Error> {
+    pub fn id(
+        &self,
+        endpoint: &str,
+        client: ClientKey,
+        caller: &Caller,
+        principal: &Principal,
+    ) -> Result<Box<str>, getrandom::Error> {
         let number = random()?;
         let index = Revision::ALL
             .iter()
             .position(|known| *known == caller.revision);
         let head = format!(
-            "{:011x}{:x}{:02x}{number:016x}",
+            "{:011x}{:x}{:02x}{:08x}{number:016x}",
             self.run,
             index.unwrap_or_default(),
             caller.capabilities.bits(),
+            client.bits(),
         );
         let seal = match &self.key {
-            Some(key) => mac(key, &head, server).finalize().into_bytes()[..SEAL]
+            Some(key) => mac(key, &head, endpoint, principal).finalize().into_bytes()[..SEAL]
                 .iter()
                 .fold(0, |seal, byte| seal << 8 | u64::from(*byte)),
             None => random()?,
         };
-        Ok(match server {
-            Some(server) => format!("{head}{seal:016x}-{server}"),
-            None => format!("{head}{seal:016x}"),
+        Ok(match endpoint {
+            "" => format!("{head}{seal:016x}"),
+            _ => format!("{head}{seal:016x}-{endpoint}"),
         }
         .into())
     }
 
-    /// What an id of an earlier run says; `None` for one of this run, or of nobody.
-    pub fn open<'i>(&self, id: &'i str) -> Option<Unsealed<'i>> {
+    /// What an id of an earlier run says; `None` for one of this run, of somebody else, or of nobody.
+    pub fn open<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
-        let server = if rest.is_empty() {
-            None
-        } else {
-            Some(rest.strip_prefix('-')?)
+        let endpoint = match rest {
+            "" => "",
+            rest => rest.strip_prefix('-').filter(|name| !name.is_empty())?,
         };
         let seal = u64::from_str_radix(seal, 16).ok()?.to_be_bytes();
         let key = self.key.as_ref()?;
-        mac(key, head, server).verify_truncated_left(&seal).ok()?;
+        mac(key, head, endpoint, principal)
+            .verify_truncated_left(&seal)
+            .ok()?;
         let (run, rest) = head.split_at(RUN_DIGITS);
         if u64::from_str_radix(run, 16).ok()? >= self.run {
             return None;
         }
         let (index, rest) = rest.split_at(REVISION_DIGITS);
         let index = usize::from_str_radix(index, 16).ok()?;
-        let bits = u8::from_str_radix(&rest[..CAPABILITY_DIGITS], 16).ok()?;
+        let (bits, rest) = rest.split_at(CAPABILITY_DIGITS);
+        let bits = u8::from_str_radix(bits, 16).ok()?;
+        let client = u32::from_str_radix(&rest[..CLIENT_DIGITS], 16).ok()?;
         Some(Unsealed {
-            server,
+            endpoint,
             revision: *Revision::ALL.get(index)?,
             capabilities: ClientCapabilities::of_bits(bits),
+            client: ClientKey::of_bits(client),
         })
     }
 }
 
-fn mac(key: &Secret, head: &str, server: Option<&str>) -> Hmac<Sha256> {
+fn mac(key: &Secret, head: &str, endpoint: &str, principal: &Principal) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
     mac.update(head.as_bytes());
     mac.update(b"-");
-    mac.update(server.unwrap_or_default().as_bytes());
+    mac.update(endpoint.as_bytes());
+    // No name has a space in it.
+    mac.update(b" ");
+    mac.update(principal.to_string().as_bytes());
     mac
 }
 
@@ -129,6 +148,8 @@ fn random() -> Result<u64, getrandom::Error> {
 mod tests {
     use std::sync::Arc;
 
+    use mainstay_core::principal::ClientName;
+
     use super::*;
 
     fn run(key: u8, run: u64) -> Seal {
@@ -141,22 +162,28 @@ mod tests {
     #[test]
     fn a_later_run_knows_what_a_session_was() {
         for revision in Revision::ALL {
-            for server in [None, Some("files")] {
+            for endpoint in ["", "files", "mcp/files"] {
                 let capabilities = ClientCapabilities::all();
+                let client = ClientKey::of("tests");
                 let caller = Caller {
                     capabilities: Arc::new(capabilities.clone()),
                     ..Caller::at(revision)
                 };
                 let id = run(1, 1_795_000_000_000)
-                    .id(server, &caller)
+                    .id(endpoint, client, &caller, &Principal::Operator)
                     .expect("random");
                 let unsealed = Unsealed {
-                    server,
+                    endpoint,
                     revision,
                     capabilities,
+                    client,
                 };
                 let known = run(1, 1_795_000_000_001);
-                assert_eq!(known.open(&id), Some(unsealed), "{id}");
+                assert_eq!(
+                    known.open(&id, &Principal::Operator),
+                    Some(unsealed),
+                    "{id}"
+                );
             }
         }
     }
@@ -165,26 +192,36 @@ mod tests {
     fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
-            .id(Some("files"), &Caller::default())
+            .id(
+                "files",
+                ClientKey::of(""),
+                &Caller::default(),
+                &Principal::Anonymous,
+            )
             .expect("random");
-        assert!(seal.open(&id).is_some());
-        assert_eq!(run(2, 2_000_000_000_000).open(&id), None, "another key");
-        assert_eq!(run(1, 1).open(&id), None, "this run's own have ended");
-        assert_eq!(Seal::new(None).open(&id), None, "without a key");
+        let open = |seal: &Seal, id: &str| seal.open(id, &Principal::Anonymous).is_some();
+        assert!(open(&seal, &id));
+        assert!(!open(&run(2, 2_000_000_000_000), &id), "another key");
+        assert!(!open(&run(1, 1), &id), "this run's own have ended");
+        assert!(!open(&Seal::new(None), &id), "without a key");
+        let other = ClientName::new("laptop").expect("a name");
+        for other in [Principal::Operator, Principal::Client(other)] {
+            assert_eq!(seal.open(&id, &other), None, "somebody else's: {other}");
+        }
         for index in 0..id.len() {
             let mut changed = id.to_string().into_bytes();
             changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
             let changed = String::from_utf8(changed).expect("ASCII");
-            assert_eq!(seal.open(&changed), None, "{changed}");
+            assert!(!open(&seal, &changed), "{changed}");
         }
         for other in [
             "",
             "x",
             &id[..id.len() - 1],
-            &id[..44],
+            &id[..HEAD_DIGITS + 14],
             "é".repeat(30).as_str(),
         ] {
-            assert_eq!(seal.open(other), None, "{other}");
+            assert!(!open(&seal, other), "{other}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One client's session: what it negotiated, what it has in flight, what waits to be said to it.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -9,47 +10,78 @@ use std::{
 };
 
 use foldhash::HashMap;
-use mainstay_core::era::{Caller, LogLevel, Revision};
+use mainstay_core::{
+    era::{Caller, LogLevel, Revision},
+    message,
+    principal::Principal,
+    record::{Door, Origin},
+    switches::ClientKey,
+};
+use sha2::{Digest as _, Sha256};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{ears::Ears, outbox::Outbox, replay::Replay};
 use crate::{
-    calls::{Cancel, Client, Messages, Outlet, Questions},
+    calls::{Cancel, Client, Messages, Outlet, Questions, origin},
+    registry::Profile,
     supervisor::{Private, Server},
 };
 
 /// Which endpoint a session belongs to.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// `/mcp`: every server, one catalog.
-    All,
+    /// `/mcp` and `/mcp/<profile>`: the servers of a profile, one catalog.
+    Profile(Arc<Profile>),
     /// `/servers/<name>/mcp`: this server, nothing renamed.
     One(Arc<Server>),
 }
 
 impl Scope {
-    /// The server that it is about; `None` is all of them.
-    pub fn server_name(&self) -> Option<&str> {
+    /// A word for the endpoint, unlike that of any other; empty is `/mcp`.
+    pub fn endpoint(&self) -> Cow<'_, str> {
         match self {
-            Self::All => None,
-            Self::One(server) => Some(server.name.as_str()),
+            Self::Profile(profile) if profile.name.is_default() => Cow::Borrowed(""),
+            // No server is called so.
+            Self::Profile(profile) => Cow::Owned(format!("mcp/{}", profile.name)),
+            Self::One(server) => Cow::Borrowed(server.name.as_str()),
+        }
+    }
+
+    /// What records say of who calls here.
+    pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
+        let profile = match self {
+            Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
+            Self::Profile(_) | Self::One(_) => None,
+        };
+        Origin {
+            profile,
+            ..origin(door, caller, principal)
         }
     }
 
     /// Whether a session of this scope may be used at an endpoint of the other.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::All, Self::All) => true,
+            (Self::Profile(one), Self::Profile(other)) => one.name == other.name,
             (Self::One(one), Self::One(other)) => one.name == other.name,
-            (Self::All, Self::One(_)) | (Self::One(_), Self::All) => false,
+            (Self::Profile(_), Self::One(_)) | (Self::One(_), Self::Profile(_)) => false,
         }
     }
+}
+
+/// How a client is known to the switches (A36): by the name of its token, else by what it calls itself.
+pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
+    if let Principal::Client(name) = principal {
+        return ClientKey::of(name.as_str());
+    }
+    let info = caller.client_info.as_deref().unwrap_or("{}");
+    ClientKey::of(&message::text_member(info, "name").unwrap_or_default())
 }
 
 /// Where a session's requests go.
 #[derive(Debug)]
 pub enum Backend {
-    Aggregate,
+    Aggregate(Arc<Profile>),
     Transparent(Arc<Private>),
     /// A server that opens no sessions: what is asked in this one is translated.
     Translated(Arc<Server>),
@@ -66,6 +98,8 @@ struct InFlight {
 #[derive(Debug)]
 pub struct ClientSession {
     pub id: Box<str>,
+    /// By which its switches are found.
+    pub key: ClientKey,
     pub revision: Revision,
     pub scope: Scope,
     pub backend: Backend,
@@ -84,17 +118,53 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
+/// What the id of a session is, and says.
+#[derive(Debug)]
+pub struct Named {
+    pub id: Box<str>,
+    /// By which its client's switches are found.
+    pub key: ClientKey,
+}
+
+/// What records call a session: its id would let whoever reads them use it.
+fn name_of(id: &str) -> String {
+    let digest = Sha256::digest(id.as_bytes());
+    digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
 impl ClientSession {
-    pub fn new(id: Box<str>, caller: Caller, scope: Scope, backend: Backend, ears: Ears) -> Self {
+    pub fn new(
+        named: Named,
+        caller: Caller,
+        door: Door,
+        principal: Principal,
+        scope: Scope,
+        backend: Backend,
+        ears: Ears,
+    ) -> Self {
+        let Named { id, key } = named;
         let questions = ears.questions;
+        let origin = Origin {
+            session: Some(name_of(&id)),
+            ..scope.origin(door, &caller, &principal)
+        };
         Self {
             id,
+            key,
             revision: caller.revision,
             scope,
             backend,
             outbox: ears.outbox,
             replay: Replay::default(),
-            client: Arc::new(Client::of_session(caller, Arc::clone(&questions))),
+            client: Arc::new(Client::of_session(
+                caller,
+                principal,
+                origin,
+                Arc::clone(&questions),
+            )),
             questions,
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
@@ -104,8 +174,8 @@ impl ClientSession {
         }
     }
 
-    pub fn serves(&self, scope: &Scope) -> bool {
-        self.scope.is_same(scope)
+    pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
+        self.scope.is_same(scope) && self.client.principal == *principal
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {

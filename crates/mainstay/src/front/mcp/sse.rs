@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header, request::Parts};
 use hyper::body::Incoming;
+use mainstay_core::principal::Principal;
 use tokio::sync::mpsc;
 
 use super::{
@@ -69,21 +70,29 @@ impl Drop for Open {
 pub async fn serve(
     hub: &Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     endpoint: Endpoint,
     max_body: usize,
     request: Request<Incoming>,
 ) -> Answer {
     let (head, body) = request.into_parts();
     let served = match (endpoint, &head.method) {
-        (Endpoint::Stream, &Method::GET) => open(hub, scope, &head),
-        (Endpoint::Message, &Method::POST) => post(hub, &scope, &head, body, max_body).await,
+        (Endpoint::Stream, &Method::GET) => open(hub, scope, principal, &head),
+        (Endpoint::Message, &Method::POST) => {
+            post(hub, &scope, &principal, &head, body, max_body).await
+        }
         (Endpoint::Stream, _) => Err(Refusal::method("GET")),
         (Endpoint::Message, _) => Err(Refusal::method("POST")),
     };
     served.unwrap_or_else(Refusal::into_response)
 }
 
-fn open(hub: &Arc<Hub>, scope: Scope, head: &Parts) -> Result<Answer, Refusal> {
+fn open(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    principal: Principal,
+    head: &Parts,
+) -> Result<Answer, Refusal> {
     if head.headers.contains_key(header::ACCEPT) && !Accepts::of(&head.headers).events {
         return Err(Refusal::new(
             StatusCode::NOT_ACCEPTABLE,
@@ -102,6 +111,7 @@ fn open(hub: &Arc<Hub>, scope: Scope, head: &Parts) -> Result<Answer, Refusal> {
     let client = Conversation::new(
         Arc::clone(hub),
         scope,
+        principal,
         Output::Events(output),
         hub.calls.background().clone(),
     );
@@ -116,6 +126,7 @@ fn open(hub: &Arc<Hub>, scope: Scope, head: &Parts) -> Result<Answer, Refusal> {
 async fn post(
     hub: &Hub,
     scope: &Scope,
+    principal: &Principal,
     head: &Parts,
     body: Incoming,
     max_body: usize,
@@ -129,7 +140,7 @@ async fn post(
         ));
     };
     let client = hub.streams.map().get(id).cloned();
-    let Some(client) = client.filter(|client| client.serves(scope)) else {
+    let Some(client) = client.filter(|client| client.serves(scope, principal)) else {
         return Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "unknown session: open a new stream",

@@ -1,8 +1,8 @@
-//! The aggregate on stdin and stdout: one client, one session, one message per line.
+//! A profile on stdin and stdout: one client, one session, one message per line.
 
 use std::sync::Arc;
 
-use mainstay_core::message;
+use mainstay_core::{message, principal::Principal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -11,11 +11,15 @@ use super::{
     hub::Hub,
     session::Scope,
 };
-use crate::transport::{Line, LineReader, LineWriter};
+use crate::{
+    registry::Profile,
+    transport::{Line, LineReader, LineWriter},
+};
 
 /// Serves one client until its input ends, or `stop`; then its calls are cancelled.
 pub async fn serve(
     hub: Arc<Hub>,
+    profile: Arc<Profile>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
     max_message: usize,
@@ -29,7 +33,9 @@ pub async fn serve(
     });
     let client = Arc::new(Conversation::new(
         hub,
-        Scope::All,
+        Scope::Profile(profile),
+        // Whoever started us: he may use everything, and steers it by other means.
+        Principal::Anonymous,
         Output::Lines(Arc::clone(&writer)),
         tasks.clone(),
     ));

@@ -4,7 +4,7 @@
 //!
 //! `SEAL (32, hexadecimal) - SERVER / TASK`, the last as the server named it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use mainstay_core::{
@@ -12,17 +12,17 @@ use mainstay_core::{
     config::Secret,
     era::tasks,
     message::{Method, Text},
+    principal::Principal,
 };
 use sha2::Sha256;
 
 use super::{
     aggregate::{Asked, INVALID_PARAMS},
+    hub::Hub,
     reply::Reply,
+    view::View,
 };
-use crate::{calls::Answer, transport::Frame};
-
-/// Everybody who reaches this daemon is the same principal: who may is decided at its door.
-const PRINCIPAL: &str = "local";
+use crate::{calls::Answer, supervisor::Server, transport::Frame};
 
 /// Bytes of the seal: nobody can guess them.
 const SEAL: usize = 16;
@@ -45,9 +45,9 @@ impl TaskIds {
         }
     }
 
-    /// The name of a server's task.
-    fn seal(&self, server: &str, task: &str) -> Option<String> {
-        let seal = mac(self.key.as_ref()?, server, task)
+    /// The name of a server's task, for whoever began it.
+    fn seal(&self, principal: &Principal, server: &str, task: &str) -> Option<String> {
+        let seal = mac(self.key.as_ref()?, principal, server, task)
             .finalize()
             .into_bytes();
         let seal = seal[..SEAL].iter().map(|byte| format!("{byte:02x}"));
@@ -55,8 +55,8 @@ impl TaskIds {
         Some(format!("{seal}-{server}/{task}"))
     }
 
-    /// The server, and its own name of the task.
-    fn open<'i>(&self, id: &'i str) -> Option<(&'i str, &'i str)> {
+    /// The server, and its own name of the task; `None` for one of somebody else.
+    fn open<'i>(&self, principal: &Principal, id: &'i str) -> Option<(&'i str, &'i str)> {
         let (seal, rest) = id.split_at_checked(2 * SEAL)?;
         let (server, task) = rest.strip_prefix('-')?.split_once('/')?;
         let number = u128::from_str_radix(seal, 16).ok()?;
@@ -64,16 +64,16 @@ impl TaskIds {
         if format!("{number:032x}") != seal {
             return None;
         }
-        mac(self.key.as_ref()?, server, task)
+        mac(self.key.as_ref()?, principal, server, task)
             .verify_truncated_left(&number.to_be_bytes())
             .ok()?;
         Some((server, task))
     }
 
     /// A server's answer with our name for the task that it names.
-    pub fn renamed(&self, server: &str, answer: Answer) -> Answer {
+    pub fn renamed(&self, principal: &Principal, server: &str, answer: Answer) -> Answer {
         let renamed = answer.frame.result().and_then(|result| {
-            let id = self.seal(server, &tasks::id(result)?)?;
+            let id = self.seal(principal, server, &tasks::id(result)?)?;
             Some(tasks::renamed(result, &id))
         });
         match renamed {
@@ -86,10 +86,10 @@ impl TaskIds {
     }
 }
 
-fn mac(key: &Secret, server: &str, task: &str) -> Hmac<Sha256> {
+fn mac(key: &Secret, principal: &Principal, server: &str, task: &str) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
-    for part in [PURPOSE, PRINCIPAL, server, task] {
+    for part in [PURPOSE, &principal.to_string(), server, task] {
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part.as_bytes());
     }
@@ -116,6 +116,21 @@ pub fn is_task(frame: &Frame) -> bool {
     frame.result().is_some_and(tasks::is_task)
 }
 
+impl Hub {
+    /// The server that has the task that this principal knows by this name, and its own name for it.
+    pub(super) fn task(
+        &self,
+        view: &View,
+        principal: &Principal,
+        name: &str,
+    ) -> Option<(Arc<Server>, String)> {
+        let (server, own) = self.tasks.open(principal, name)?;
+        let server = self.registry.server(server).ok()?;
+        let is_seen = view.has_server(&server.name);
+        is_seen.then(|| (server, own.to_owned()))
+    }
+}
+
 impl Asked<'_> {
     /// A request about a task, answered by the server that has it.
     pub(super) async fn task(self) -> Reply {
@@ -129,24 +144,23 @@ impl Asked<'_> {
             let reason = "\"taskId\" must be a string, and stand once";
             return Reply::error(id, INVALID_PARAMS, reason);
         };
-        let known = hub.tasks.open(&name);
-        let owner = known.and_then(|(server, task)| {
-            let mut servers = hub.registry.servers().into_iter();
-            let server = servers.find(|known| known.name.as_str() == server)?;
-            Some(Target {
-                server: server.name.clone(),
-                original: task.into(),
-            })
-        });
-        let Some(owner) = owner else {
+        let principal = self.outlet.client.principal.clone();
+        let Some((server, own)) = hub.task(&self.view, &principal, &name) else {
             return Reply::error(id, INVALID_PARAMS, "unknown task");
+        };
+        let owner = Target {
+            server: server.name.clone(),
+            original: own.into(),
         };
         let exposed = Text {
             value: Cow::Borrowed(&*name),
             span,
         };
         match self.forward(&owner, &exposed).await {
-            Ok(answer) => Reply::answer(id, &hub.tasks.renamed(owner.server.as_str(), answer)),
+            Ok(answer) => {
+                let server = owner.server.as_str();
+                Reply::answer(id, &hub.tasks.renamed(&principal, server, answer))
+            }
             Err(failure) => Reply::failure(id, &failure),
         }
     }
@@ -156,6 +170,8 @@ impl Asked<'_> {
 mod tests {
     use super::*;
 
+    const ME: Principal = Principal::Anonymous;
+
     fn ids(key: &str) -> TaskIds {
         TaskIds::new(Some(Secret::new(key)))
     }
@@ -163,22 +179,24 @@ mod tests {
     #[test]
     fn a_name_says_whose_task_it_is() {
         for (server, task) in [("files", "t-1"), ("a-b", "a/b/-c"), ("x", ""), ("x", "ü")] {
-            let id = ids("k").seal(server, task).expect("a key");
-            assert_eq!(ids("k").open(&id), Some((server, task)), "a later run");
-            assert_eq!(ids("l").open(&id), None, "another key");
-            assert_eq!(TaskIds::new(None).open(&id), None, "without a key");
+            let id = ids("k").seal(&ME, server, task).expect("a key");
+            assert_eq!(ids("k").open(&ME, &id), Some((server, task)), "a later run");
+            assert_eq!(ids("l").open(&ME, &id), None, "another key");
+            assert_eq!(TaskIds::new(None).open(&ME, &id), None, "without a key");
+            let others = ids("k").open(&Principal::Operator, &id);
+            assert_eq!(others, None, "somebody else's");
         }
     }
 
     #[test]
     fn a_name_that_was_changed_is_nobodys() {
         let ids = ids("k");
-        let id = ids.seal("files", "task-abc").expect("a key");
+        let id = ids.seal(&ME, "files", "task-abc").expect("a key");
         for index in 0..id.len() {
             let mut changed = id.clone().into_bytes();
             changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("ASCII");
-            assert_eq!(ids.open(&changed), None, "{changed}");
+            assert_eq!(ids.open(&ME, &changed), None, "{changed}");
         }
         let upper = id.to_ascii_uppercase();
         for other in [
@@ -189,7 +207,7 @@ mod tests {
             &upper,
             &"é".repeat(40),
         ] {
-            assert_eq!(ids.open(other), None, "{other}");
+            assert_eq!(ids.open(&ME, other), None, "{other}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Request bodies: JSON, read whole, within a limit.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
-use http::{HeaderValue, header};
+use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
@@ -14,11 +14,7 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, Refusal> {
-        if !request
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .is_some_and(is_json)
-        {
+        if !is_json(request.headers()) {
             return Err(Refusal::WrongContentType);
         }
         let bytes = Limited::new(request.into_body(), door.max_body)
@@ -51,9 +47,11 @@ impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
     }
 }
 
-fn is_json(value: &HeaderValue) -> bool {
-    let essence = value
-        .to_str()
+/// Whether a request says that its body is JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let essence = content_type
+        .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
         .split(';')
         .next()

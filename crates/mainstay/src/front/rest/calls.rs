@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{Door, body::Body, lists, refusal::Refusal};
+use super::{Door, body::Body, lists, refusal::Refusal, via::Via};
 use crate::{
     api::{self, Raw},
-    calls::{Client, Outlet, Request, Upstream},
+    calls::{Outlet, Request, Upstream},
     front::mcp::Hub,
     supervisor::Server,
     transport::Frame,
@@ -28,6 +28,7 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 
 pub async fn call_tool(
     State(door): State<Door>,
+    via: Via,
     Body(call): Body<api::Call>,
 ) -> Result<Json<api::Answer>, Refusal> {
     let name = call.tool.ok_or(Refusal::MissingParameter("tool"))?;
@@ -40,6 +41,7 @@ pub async fn call_tool(
     );
     let result = ask(
         &door.hub,
+        via,
         target.server.as_str(),
         Method::ToolsCall,
         &params,
@@ -50,6 +52,7 @@ pub async fn call_tool(
 
 pub async fn get_prompt(
     State(door): State<Door>,
+    via: Via,
     Body(get): Body<api::GetPrompt>,
 ) -> Result<Json<api::Answer>, Refusal> {
     let name = get.prompt.ok_or(Refusal::MissingParameter("prompt"))?;
@@ -63,6 +66,7 @@ pub async fn get_prompt(
     );
     let result = ask(
         &door.hub,
+        via,
         target.server.as_str(),
         Method::PromptsGet,
         &params,
@@ -74,26 +78,33 @@ pub async fn get_prompt(
 /// M5. A resource of several contents is read whole with [`read_whole`].
 pub async fn read(
     State(door): State<Door>,
+    via: Via,
     Body(read): Body<api::Read>,
 ) -> Result<Json<api::Content>, Refusal> {
     let server = read.server.ok_or(Refusal::MissingParameter("server"))?;
     let uri = read.uri.ok_or(Refusal::MissingParameter("uri"))?;
-    let whole = read_from(&door.hub, &server, &uri).await?;
+    let whole = read_from(&door.hub, via, &server, &uri).await?;
     Ok(Json(first_content(&whole.result, &uri)?))
 }
 
 pub async fn read_whole(
     State(door): State<Door>,
+    via: Via,
     Body(read): Body<api::Read>,
 ) -> Result<Json<api::WholeRead>, Refusal> {
     let uri = read.uri.ok_or(Refusal::MissingParameter("uri"))?;
     Ok(Json(match read.server {
-        Some(server) => read_from(&door.hub, &server, &uri).await?,
-        None => read_anywhere(&door.hub, &uri).await?,
+        Some(server) => read_from(&door.hub, via, &server, &uri).await?,
+        None => read_anywhere(&door.hub, via, &uri).await?,
     }))
 }
 
-async fn read_from(hub: &Arc<Hub>, server: &str, uri: &str) -> Result<api::WholeRead, Failure> {
+async fn read_from(
+    hub: &Arc<Hub>,
+    via: Via,
+    server: &str,
+    uri: &str,
+) -> Result<api::WholeRead, Failure> {
     let server = hub.registry.server(server)?.name.to_string();
     // A URI that says its server, as the list of `/mcp` may have it.
     let own = hub
@@ -103,24 +114,25 @@ async fn read_from(hub: &Arc<Hub>, server: &str, uri: &str) -> Result<api::Whole
         .filter(|target| target.server.as_str() == server);
     let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
     let params = format!(r#"{{"uri":{}}}"#, message::quote(&original));
-    let result = ask(hub, &server, Method::ResourcesRead, &params).await?;
+    let result = ask(hub, via, &server, Method::ResourcesRead, &params).await?;
     Ok(api::WholeRead { server, result })
 }
 
 /// From its owner, where that is known; else the servers are asked in the order of the
 /// configuration until one has it (design section 12).
-async fn read_anywhere(hub: &Arc<Hub>, uri: &str) -> Result<api::WholeRead, Failure> {
+async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::WholeRead, Failure> {
     hub.registry.settled().await;
-    if let Some(target) = hub.owner(uri) {
-        return read_from(hub, target.server.as_str(), &target.original).await;
+    if let Some(target) = hub.owner_of_all(uri) {
+        return read_from(hub, via, target.server.as_str(), &target.original).await;
     }
     for server in hub.registry.servers() {
         let asked = server
             .view()
             .session
             .is_some_and(|session| session.greeting.capabilities.resources);
-        if asked && let Ok(whole) = read_from(hub, server.name.as_str(), uri).await {
+        if asked && let Ok(whole) = read_from(hub, via, server.name.as_str(), uri).await {
             hub.remember_owner(
+                None,
                 uri,
                 Target {
                     server: server.name.clone(),
@@ -174,7 +186,7 @@ fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> 
 }
 
 /// The arguments as JSON text; `null` counts as none.
-fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
+pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     let Some(arguments) = arguments.filter(|json| json.get() != "null") else {
         return Ok(None);
     };
@@ -259,14 +271,20 @@ fn not_found(hub: &Hub, kind: ListKind, name: &str, unresolved: Unresolved) -> R
 }
 
 /// One request on the server's shared session. A caller that goes away lets it go on.
-async fn ask(hub: &Hub, server: &str, method: Method, params: &str) -> Result<Raw, Failure> {
+pub async fn ask(
+    hub: &Hub,
+    via: Via,
+    server: &str,
+    method: Method,
+    params: &str,
+) -> Result<Raw, Failure> {
     let server = hub.registry.server(server)?;
     let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
     let text = message::request(Some(1), method.name(), Some(params));
     let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
     let request =
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
-    let (outlet, _) = Outlet::new(Client::nobody(), None);
+    let (outlet, _) = Outlet::new(via.client(), None);
     let (_, never) = oneshot::channel();
     let (calls, upstream) = (hub.calls.clone(), Upstream::Shared(Arc::clone(&server)));
     let call = async move { calls.call(upstream, request, outlet, never).await };

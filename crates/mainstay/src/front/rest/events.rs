@@ -10,7 +10,7 @@ use std::{
 use axum::{
     Json,
     body::Body,
-    extract::{Query, State},
+    extract::State,
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Door, refusal::Refusal, servers};
+use super::{Door, address::Query, refusal::Refusal, servers};
 use crate::{
     api,
     events::{Heard, Subscription},

@@ -2,15 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use futures_util::future::join_all;
 use mainstay_core::message::Method;
 use tokio::time::{Instant, timeout};
 
-use super::{Door, lists::Filter, refusal::Refusal, servers::millis};
+use super::{Door, address::Query, lists::Filter, refusal::Refusal, servers::millis};
 use crate::{
     api::{HealthReport, HealthStatus, ServerHealth},
     supervisor::Server,

@@ -1,14 +1,11 @@
 //! What the servers offer: tools, resources, prompts.
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::catalog::{Item, ListKind, Part};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Door, refusal::Refusal};
+use super::{Door, address::Query, refusal::Refusal};
 use crate::api::{self, Raw};
 
 /// `?server=NAME` (J15)

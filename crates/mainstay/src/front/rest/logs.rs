@@ -11,7 +11,7 @@ use std::{
 use axum::{
     Json,
     body::Body,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::State,
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
@@ -21,7 +21,11 @@ use serde::Deserialize;
 use tokio::{sync::broadcast::error::RecvError, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Door, refusal::Refusal};
+use super::{
+    Door,
+    address::{Path, Query},
+    refusal::Refusal,
+};
 use crate::{
     api::{self, LogEvent},
     logs::{Batch, Followed, MAX_TAIL},
@@ -38,7 +42,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// `?tail=N&follow=true`
 #[derive(Debug, Deserialize)]
 pub struct Wanted {
-    tail: Option<usize>,
+    tail: Option<u32>,
     #[serde(default)]
     follow: bool,
 }
@@ -46,12 +50,13 @@ pub struct Wanted {
 pub async fn logs(
     State(door): State<Door>,
     Path(name): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    Query(wanted): Query<Wanted>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let Query(wanted) = wanted.map_err(|error| Refusal::Malformed(error.body_text()))?;
     let log = Arc::clone(&door.hub.registry.server(&name)?.log);
-    let tail = wanted.tail.unwrap_or(DEFAULT_TAIL).min(MAX_TAIL);
+    let tail = wanted
+        .tail
+        .map_or(DEFAULT_TAIL, |tail| MAX_TAIL.min(tail as usize));
     let after = headers
         .get(LAST_EVENT_ID)
         .filter(|_| wanted.follow)

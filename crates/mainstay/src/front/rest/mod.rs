@@ -1,15 +1,26 @@
-//! The REST door (requirements, section M). Everything under `/api` needs the token.
+//! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
+//! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
 
+mod address;
 mod body;
 mod calls;
+mod config;
+mod entries;
 mod events;
+mod execute;
 mod health;
 mod lists;
 mod logs;
+mod openapi;
+mod operation;
+mod records;
 mod refusal;
 mod reload;
 mod requests;
 mod servers;
+mod switches;
+mod tokens;
+mod via;
 
 use std::sync::Arc;
 
@@ -19,18 +30,23 @@ use axum::{
     http::header,
     middleware::{self, Next},
     response::Response,
-    routing::{any, get, post},
+    routing::{any, delete, get, post, put},
 };
 use http::StatusCode;
+use http_body::Body as _;
 use mainstay_core::{
-    config::Secret,
     failure::{Failure, FailureKind},
+    principal::Principal,
 };
 use tokio_util::sync::CancellationToken;
 
 use self::refusal::Refusal;
-use super::mcp::Hub;
-use crate::{api, reload::Reloader};
+use super::{entrance::bearer, mcp::Hub};
+use crate::{
+    api,
+    reload::Reloader,
+    tokens::{Pass, Tokens},
+};
 
 /// What the routes need.
 #[derive(Clone, Debug)]
@@ -38,8 +54,8 @@ pub struct Door {
     pub hub: Arc<Hub>,
     /// Reads the configuration again, where it can be.
     pub reloader: Option<Arc<Reloader>>,
-    /// Opens the door.
-    pub token: Secret,
+    /// The control token among them opens the door.
+    pub tokens: Tokens,
     /// The longest body of a request, in bytes.
     pub max_body: usize,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
@@ -47,22 +63,46 @@ pub struct Door {
 }
 
 pub fn router(door: Door) -> Router {
-    let api = Router::new()
+    // [002]'s routes; a server can be connected where there is none yet.
+    let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
+        .route(api::CLIENT, delete(entries::delete_client))
         .route(api::RECONNECT_CLIENT, post(servers::reconnect_client))
         .route(api::DISCONNECT_CLIENT, post(servers::disconnect_client))
-        .route(api::SERVERS, get(servers::servers))
+        .route(api::CALL_RECORDS, get(records::records))
+        .route(api::CALL_RECORD, get(records::record))
+        .route(api::OBJECT, get(records::object))
+        .route(api::STATISTICS, get(records::statistics))
+        .route(api::TOOLS, get(lists::tools))
+        .route(api::CALL, post(calls::call_tool))
+        .route(api::RESOURCES, get(lists::resources))
+        .route(api::READ, post(calls::read))
+        .route_layer(middleware::from_fn_with_state(door.clone(), configured))
+        .route(api::CONNECT_CLIENT, post(entries::connect_client));
+    let api = clients
+        .route(api::OPENAPI, get(openapi::document))
+        .route(api::SERVERS, get(servers::servers).post(entries::add))
+        .route(
+            api::SERVER,
+            get(entries::get).put(entries::put).delete(entries::delete),
+        )
+        .route(api::ENABLE, post(entries::enable))
+        .route(api::DISABLE, post(entries::disable))
+        .route(api::APPROVE, post(entries::approve))
+        .route(api::EXECUTE, post(execute::execute))
+        .route(api::CONFIG, get(config::get).put(config::put))
         .route(api::OPERATE, post(servers::operate))
         .route(api::HEALTH, get(health::report))
         .route(api::RELOAD, post(reload::reload))
         .route(api::SERVER_REQUESTS, get(requests::list))
         .route(api::REPLY, post(requests::answer))
+        .route(
+            api::SWITCHES,
+            get(switches::list).delete(switches::clear_all),
+        )
+        .route(api::SWITCH, put(switches::set).delete(switches::clear))
         .route(api::LOGS, get(logs::logs))
-        .route(api::TOOLS, get(lists::tools))
-        .route(api::CALL, post(calls::call_tool))
-        .route(api::RESOURCES, get(lists::resources))
         .route(api::TEMPLATES, get(lists::templates))
-        .route(api::READ, post(calls::read))
         .route(api::READ_WHOLE, post(calls::read_whole))
         .route(api::PROMPTS, get(lists::prompts))
         .route(api::GET_PROMPT, post(calls::get_prompt))
@@ -71,6 +111,9 @@ pub fn router(door: Door) -> Router {
             get(events::stream).with_state(events::Streams::new(&door)),
         )
         .route(api::RECENT_EVENTS, get(events::recent))
+        .route(api::TOKENS, get(tokens::list).post(tokens::add))
+        .route(api::TOKEN, delete(tokens::remove))
+        .route(api::ROTATE, post(tokens::rotate))
         .method_not_allowed_fallback(wrong_method)
         .route("/api", any(unknown))
         .route("/api/{*rest}", any(unknown))
@@ -105,12 +148,20 @@ async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let given = request
+    let token = request
         .headers()
         .get(header::AUTHORIZATION)
-        .and_then(|value| bearer(value.as_bytes()));
-    if !given.is_some_and(|token| same(token, door.token.expose().as_bytes())) {
-        return Err(Refusal::Unauthorized);
+        .and_then(bearer);
+    match token.and_then(|token| door.tokens.bearer(token)) {
+        Some(Pass {
+            principal: Principal::Operator,
+            ..
+        }) => {}
+        Some(_) => return Err(Refusal::NotForClients),
+        None => return Err(Refusal::Unauthorized),
+    }
+    if !request.body().is_end_stream() && !body::is_json(request.headers()) {
+        return Err(Refusal::WrongContentType);
     }
     tokio::select! {
         biased;
@@ -120,48 +171,19 @@ async fn authorize(
     }
 }
 
+/// B7, M9: without a configuration and without a server there is nothing that could answer.
+async fn configured(
+    State(door): State<Door>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    if door.hub.registry.is_configured() {
+        return Ok(next.run(request).await);
+    }
+    let message = "there is neither a configuration nor a server";
+    Err(Failure::new(FailureKind::NotConfigured, message).into())
+}
+
 fn shutting_down() -> Failure {
     Failure::new(FailureKind::ShuttingDown, "Mainstay is shutting down")
-}
-
-/// The token of an `Authorization: Bearer` header; the scheme is case-insensitive (RFC 9110).
-fn bearer(header: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = header.split_at_checked(b"Bearer ".len())?;
-    scheme
-        .eq_ignore_ascii_case(b"Bearer ")
-        .then_some(token.trim_ascii())
-}
-
-/// Takes as long for a near miss as for nonsense of the same length, so that the token cannot be
-/// guessed byte by byte.
-fn same(given: &[u8], token: &[u8]) -> bool {
-    given.len() == token.len()
-        && std::hint::black_box(
-            given
-                .iter()
-                .zip(token)
-                .fold(0, |differing, (a, b)| differing | (a ^ b)),
-        ) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_whole_token_is_the_same() {
-        for (header, expected) in [
-            ("Bearer secret", true),
-            ("bearer  secret ", true),
-            ("Bearer secre", false),
-            ("Bearer secrets", false),
-            ("Bearer ", false),
-            ("Bearer", false),
-            ("Basic secret", false),
-            ("secret", false),
-        ] {
-            let found = bearer(header.as_bytes()).is_some_and(|token| same(token, b"secret"));
-            assert_eq!(found, expected, "{header:?}");
-        }
-    }
 }

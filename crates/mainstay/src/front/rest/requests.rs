@@ -1,12 +1,9 @@
 //! Requests of servers that wait to be answered by hand (Y8).
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::failure::{Failure, FailureKind};
 
-use super::{Door, body::Body, lists, refusal::Refusal};
+use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
 use crate::{api, supervisor::Queued, utc};
 
 /// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).

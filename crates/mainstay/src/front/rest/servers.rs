@@ -5,19 +5,25 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use axum::{
-    Json,
-    extract::{Path, State},
+use axum::{Json, extract::State};
+use mainstay_core::{
+    catalog::ListKind,
+    config::{Launch, Runtime, Standing},
+    failure::Failure,
+    lifecycle::State as Lifecycle,
 };
-use mainstay_core::{catalog::ListKind, config::Launch, lifecycle::State as Lifecycle};
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Door, body::Body, lists, refusal::Refusal};
+use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
 use crate::{
     api,
     supervisor::{Operation, Server},
     utc,
 };
+
+/// The status of a server that nobody has approved yet.
+const PENDING: &str = "pending";
 
 pub async fn clients(State(door): State<Door>) -> Json<api::Clients> {
     let catalog = door.hub.registry.catalog();
@@ -64,16 +70,25 @@ pub async fn servers(State(door): State<Door>) -> Json<api::Servers> {
 pub fn all(door: &Door) -> api::Servers {
     let servers = door.hub.registry.servers();
     api::Servers {
-        servers: servers.iter().map(details).collect(),
+        servers: servers.iter().map(|server| details(door, server)).collect(),
     }
 }
 
-fn details(server: &Arc<Server>) -> api::Server {
+/// What is pending is shown as it will be.
+pub fn details(door: &Door, server: &Arc<Server>) -> api::Server {
     let view = server.view();
-    let config = server.config();
+    let standing = door.hub.registry.standing(&server.name);
+    let pending = match &standing {
+        Standing::Pending(runtime) => Some(Arc::clone(runtime)),
+        Standing::Configured | Standing::Ephemeral(_) => None,
+    };
+    let stored = server.config();
+    let config = pending
+        .as_ref()
+        .map_or(&**stored, |runtime| &runtime.config);
     let (command, url) = match &config.launch {
         Launch::Stdio(launch) => (Some(launch.command.clone()), None),
-        Launch::Http(launch) => (None, launch.url.split(['?', '#']).next().map(str::to_owned)),
+        Launch::Http(launch) => (None, Some(shown_url(&launch.url))),
         Launch::Broken(_) => (None, None),
     };
     let status = &view.status;
@@ -89,13 +104,20 @@ fn details(server: &Arc<Server>) -> api::Server {
     let crash = view.crashes.last;
     api::Server {
         name: server.name.to_string(),
-        transport: server.transport().to_owned(),
+        transport: config.transport().to_owned(),
         command,
         url,
         enabled: config.enabled,
         auto_start: config.auto_start,
+        ephemeral: standing != Standing::Configured,
+        pending: pending.as_deref().map(wanted),
         wanted: view.wanted,
-        status: status.state.as_str().to_owned(),
+        status: if pending.is_some() {
+            PENDING
+        } else {
+            status.state.as_str()
+        }
+        .to_owned(),
         connected,
         connected_at: view.connected_at.map(utc::rfc3339),
         uptime_ms: view
@@ -135,6 +157,40 @@ fn details(server: &Arc<Server>) -> api::Server {
     }
 }
 
+/// What a person approves.
+fn wanted(runtime: &Runtime) -> api::Pending {
+    let text = |key: &str| {
+        runtime
+            .entry
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let args = runtime.entry.get("args").and_then(Value::as_array);
+    let args = args.into_iter().flatten();
+    let env = runtime.entry.get("env").and_then(Value::as_object);
+    let (command, url) = match &runtime.config.launch {
+        Launch::Http(launch) => (None, Some(shown_url(&launch.url))),
+        Launch::Stdio(_) | Launch::Broken(_) => (text("command"), None),
+    };
+    api::Pending {
+        command: command
+            .into_iter()
+            .chain(args.filter_map(Value::as_str).map(str::to_owned))
+            .collect(),
+        cwd: text("cwd"),
+        env: env
+            .map(|env| env.keys().cloned().collect())
+            .unwrap_or_default(),
+        url,
+    }
+}
+
+/// Without the part in which people put keys.
+fn shown_url(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
 /// As the wire types have times: whole milliseconds.
 pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
@@ -170,7 +226,7 @@ pub async fn reconnect_client(
     Path(name): Path<String>,
     body: Option<Body<api::Reconnect>>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
-    let server = door.hub.registry.server(&name)?;
+    let server = known_client(&door, &name)?;
     let force = body.is_some_and(|Body(reconnect)| reconnect.force);
     let up = server.view().state() == Lifecycle::Connected;
     let operation = if up && !force {
@@ -178,7 +234,8 @@ pub async fn reconnect_client(
     } else {
         Operation::Reconnect
     };
-    server.operate(operation).await?;
+    let named = |failure: Failure| failure.with("name", name.as_str());
+    server.operate(operation).await.map_err(named)?;
     Ok(Json(client_operated(&door, &server)))
 }
 
@@ -187,21 +244,35 @@ pub async fn disconnect_client(
     State(door): State<Door>,
     Path(name): Path<String>,
 ) -> Result<Json<api::ClientOperated>, Refusal> {
-    let server = door.hub.registry.server(&name)?;
+    let server = known_client(&door, &name)?;
     server.operate(Operation::Stop).await?;
     Ok(Json(client_operated(&door, &server)))
 }
 
-fn operated(door: &Door, server: &Server) -> api::Operated {
+/// [002] calls the server `name` in what it refuses (M7, M8).
+pub fn known_client(door: &Door, name: &str) -> Result<Arc<Server>, Failure> {
+    let found = door.hub.registry.server(name);
+    found.map_err(|failure| failure.with("name", name))
+}
+
+pub fn operated(door: &Door, server: &Server) -> api::Operated {
+    let view = server.view();
+    let well = view.status.state == Lifecycle::Connected || !view.wanted;
     api::Operated {
         success: true,
         name: server.name.to_string(),
-        status: server.view().state().as_str().to_owned(),
+        status: match door.hub.registry.standing(&server.name) {
+            Standing::Pending(_) => PENDING,
+            Standing::Configured | Standing::Ephemeral(_) => view.state().as_str(),
+        }
+        .to_owned(),
+        error: view.status.reason.filter(|_| !well),
         tools: tool_names(door, server),
+        warnings: Vec::new(),
     }
 }
 
-fn client_operated(door: &Door, server: &Server) -> api::ClientOperated {
+pub fn client_operated(door: &Door, server: &Server) -> api::ClientOperated {
     api::ClientOperated {
         status: "ok".to_owned(),
         name: server.name.to_string(),

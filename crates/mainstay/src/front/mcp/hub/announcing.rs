@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use mainstay_core::{
     catalog::ListKind,
     era::LogLevel,
-    ids::ServerName,
+    ids::{ProfileName, ServerName},
     message::{self, Method},
+    switches::ClientKey,
 };
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use super::Hub;
 use crate::{
     calls,
     front::mcp::session::{Backend, ClientSession},
-    registry::Announcement,
+    registry::{Announcement, Profile},
     transport::{Frame, Notice},
 };
 
@@ -29,7 +30,7 @@ impl Hub {
     /// Tells sessions what servers announce, and ends idle ones, until told to stop.
     pub async fn run(&self, stop: CancellationToken) {
         let mut announcements = self.registry.listen();
-        let mut changed: HashMap<Method, Instant> = HashMap::new();
+        let mut changed: HashMap<(ProfileName, Method), Instant> = HashMap::new();
         let mut tell_at = None::<Instant>;
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
@@ -42,12 +43,13 @@ impl Hub {
             tokio::select! {
                 () = stop.cancelled() => return,
                 announcement = announcements.recv() => match announcement {
-                    Ok(Announcement::ListChanged(kind, at)) => {
+                    Ok(Announcement::ListChanged(profile, kind, at)) => {
                         // Resources and templates share one notification.
-                        changed.insert(kind.changed(), at);
+                        changed.insert((profile, kind.changed()), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
                     Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
+                    Ok(Announcement::ProfileGone(profile)) => self.end_profile(&profile),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
@@ -64,17 +66,48 @@ impl Hub {
     }
 
     /// Tells everyone who may have listed before the last change.
-    fn tell_changes(&self, changed: &HashMap<Method, Instant>) {
-        for session in self.aggregates() {
-            for (method, _) in changed.iter().filter(|(_, at)| session.opened < **at) {
-                session
-                    .outbox
-                    .push(message::request(None, method.name(), None));
+    fn tell_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
+        let aggregates = self.aggregates();
+        for ((name, method), at) in changed {
+            let change = message::request(None, method.name(), None);
+            for (session, profile) in &aggregates {
+                if profile.name == *name && session.opened < *at {
+                    session.outbox.push(change.clone());
+                }
+            }
+            self.listens
+                .tell_change(*method, *at, |client| client.profile.name == *name);
+        }
+    }
+
+    /// Tells clients whose switches have changed, for whom therefore the lists have.
+    pub fn tell_switched(&self, clients: &[ClientKey]) {
+        let now = Instant::now();
+        let aggregates = self.aggregates();
+        for method in [
+            Method::ToolsChanged,
+            Method::PromptsChanged,
+            Method::ResourcesChanged,
+        ] {
+            let change = message::request(None, method.name(), None);
+            for (session, _) in &aggregates {
+                if clients.contains(&session.key) {
+                    session.outbox.push(change.clone());
+                }
+            }
+            self.listens
+                .tell_change(method, now, |client| clients.contains(&client.client));
+        }
+    }
+
+    /// Ends the sessions and streams of a profile that is there no more.
+    fn end_profile(&self, name: &ProfileName) {
+        for (session, profile) in self.aggregates() {
+            if profile.name == *name {
+                self.end(&session.id, "the profile has been removed");
             }
         }
-        for (method, at) in changed {
-            self.listens.tell_change(*method, *at);
-        }
+        self.listens.end(name);
     }
 
     /// Tells the clients of one server, where its own words do not reach them.
@@ -89,10 +122,17 @@ impl Hub {
         }
     }
 
-    fn aggregates(&self) -> impl Iterator<Item = Arc<ClientSession>> {
-        self.all()
-            .into_iter()
-            .filter(|session| matches!(session.backend, Backend::Aggregate))
+    /// The sessions on profiles.
+    fn aggregates(&self) -> Vec<(Arc<ClientSession>, Arc<Profile>)> {
+        let sessions = self.all().into_iter();
+        let of_profile = sessions.filter_map(|session| match &session.backend {
+            Backend::Aggregate(profile) => {
+                let profile = Arc::clone(profile);
+                Some((session, profile))
+            }
+            Backend::Transparent(_) | Backend::Translated(_) => None,
+        });
+        of_profile.collect()
     }
 
     fn relay(&self, server: &ServerName, notice: &Notice) {
@@ -110,7 +150,9 @@ impl Hub {
         for session in self.all() {
             let hears = match &session.backend {
                 // Without a wish a client sees all (specification, logging: then the server decides).
-                Backend::Aggregate => session.log_level().is_none_or(is_wanted),
+                Backend::Aggregate(profile) => {
+                    profile.has_server(server) && session.log_level().is_none_or(is_wanted)
+                }
                 // This server says only what it was asked for (2026-07-28, "Logging").
                 Backend::Translated(own) => {
                     own.name == *server && session.log_level().is_some_and(is_wanted)
@@ -129,11 +171,19 @@ impl Hub {
         };
         for (name, used) in self.subscriptions.listeners(server, &uri) {
             if let Some(session) = self.session(&name) {
+                // A reload may have taken the server out of its profile.
+                let may_hear = match &session.backend {
+                    Backend::Aggregate(profile) => profile.has_server(server),
+                    Backend::Transparent(_) | Backend::Translated(_) => true,
+                };
+                if !may_hear {
+                    continue;
+                }
                 session
                     .outbox
                     .push(frame.with_param("uri", &message::quote(&used)));
             } else {
-                self.listens.tell_update(&name, frame, &used);
+                self.listens.tell_update(server, &name, frame, &used);
             }
         }
     }

@@ -7,12 +7,21 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use mainstay_core::{catalog::Target, era::LogLevel, ids::ServerName};
+use mainstay_core::{
+    catalog::Target,
+    era::LogLevel,
+    ids::{ProfileName, ServerName},
+    switches::ClientKey,
+};
 use tokio::sync::oneshot;
 
 use super::Hub;
 use crate::{
-    front::mcp::subscriptions::{Resource, subscribe},
+    front::mcp::{
+        subscriptions::{Resource, subscribe},
+        view::View,
+    },
+    registry::Profile,
     supervisor::Server,
     transport::Session,
 };
@@ -26,39 +35,60 @@ const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 /// What setting a level may take when nobody waits for it.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
+/// Under which the owner of a resource is remembered: each profile has servers of its own.
+pub(super) type FoundKey = (Option<ProfileName>, Box<str>);
+
+fn found_key(profile: Option<&Profile>, uri: &str) -> FoundKey {
+    (profile.map(|profile| profile.name.clone()), uri.into())
+}
+
 impl Hub {
-    /// Whose resource this is, as far as is known.
-    pub fn owner(&self, uri: &str) -> Option<Target> {
-        let found = || {
-            self.found
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(uri)
-                .cloned()
-        };
+    /// What a client sees of a profile. The key is asked for only where there are switches.
+    pub fn view(&self, profile: &Arc<Profile>, key: impl FnOnce() -> ClientKey) -> View {
+        View::new(Arc::clone(profile), self.switches.of(key))
+    }
+
+    /// Whose resource this is, as far as is known, among those that a client sees.
+    pub fn owner(&self, view: &View, uri: &str) -> Option<Target> {
+        let found = || self.found_owner(Some(&view.profile), uri);
+        let target = view.resource(uri).or_else(found)?;
+        view.has_server(&target.server).then_some(target)
+    }
+
+    /// The same among all servers.
+    pub fn owner_of_all(&self, uri: &str) -> Option<Target> {
+        let found = || self.found_owner(None, uri);
         self.registry.catalog().resource(uri).or_else(found)
     }
 
-    pub fn remember_owner(&self, uri: &str, owner: Target) {
+    fn found_owner(&self, profile: Option<&Profile>, uri: &str) -> Option<Target> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(&found_key(profile, uri)).cloned()
+    }
+
+    /// `profile` is where it was looked for; `None` is everywhere.
+    pub fn remember_owner(&self, profile: Option<&Profile>, uri: &str, owner: Target) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         // Full: what matters will be found again.
         if found.len() >= MAX_FOUND {
             found.clear();
         }
-        found.insert(uri.into(), owner);
+        found.insert(found_key(profile, uri), owner);
     }
 
     /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
     /// configuration order where nobody lists it. Says whether one keeps it.
-    pub async fn subscribe(&self, stream: &str, uri: &str) -> bool {
-        self.registry.settled().await;
-        if let Some(target) = self.owner(uri) {
+    pub async fn subscribe(&self, view: &View, stream: &str, uri: &str) -> bool {
+        self.registry.profile_settled(&view.profile).await;
+        if let Some(target) = self.owner(view, uri) {
             let Some(server) = self.registry.named(&target.server) else {
                 return false;
             };
             return self.subscribe_to(&server, target, stream, uri).await;
         }
-        for server in self.registry.servers() {
+        let mut servers = self.registry.servers_of(&view.profile);
+        servers.retain(|server| view.has_server(&server.name));
+        for server in servers {
             let target = Target {
                 server: server.name.clone(),
                 original: uri.into(),
@@ -67,7 +97,7 @@ impl Hub {
                 .subscribe_to(&server, target.clone(), stream, uri)
                 .await
             {
-                self.remember_owner(uri, target);
+                self.remember_owner(Some(&view.profile), uri, target);
                 return true;
             }
         }

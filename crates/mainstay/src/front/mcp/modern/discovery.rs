@@ -3,13 +3,13 @@
 use mainstay_core::era::{discovery, modern, tasks};
 use serde_json::json;
 
-use crate::front::mcp::hub::Hub;
+use crate::front::mcp::{hub::Hub, view::View};
 
-/// What the gateway offers of all servers.
-pub fn of_all(hub: &Hub) -> String {
-    let offer = hub.offer();
+/// What the gateway offers of a profile's servers.
+pub fn of_profile(hub: &Hub, view: &View) -> String {
+    let offer = hub.offer(view);
     let mut capabilities = offer.capabilities;
-    if hub.has_tasks() {
+    if hub.has_tasks(view) {
         capabilities["extensions"] = tasks::capability()["extensions"].take();
     }
     let mut result = json!({

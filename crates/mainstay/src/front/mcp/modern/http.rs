@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 use mainstay_core::{
-    catalog::{Catalog, ListKind},
+    catalog::ListKind,
     era::{
         headers::{self, HeaderMismatch, Inbound},
         modern::{self, Refused},
     },
     message::{self, Kind},
+    principal::Principal,
+    record::Door,
 };
 
 use super::{Call, admit, answer, id, refusal};
@@ -46,6 +48,7 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
 pub async fn post(
     hub: &Arc<Hub>,
     scope: Scope,
+    principal: Principal,
     headers: &HeaderMap,
     frame: Frame,
     accepts: Accepts,
@@ -80,7 +83,11 @@ pub async fn post(
     if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
         return Ok(refuse(&frame, &mismatch.into()));
     }
-    Ok(respond(answer(hub, scope, frame, caller), accepts).await)
+    Ok(respond(
+        answer(hub, scope, Door::McpHttp, principal, frame, caller),
+        accepts,
+    )
+    .await)
 }
 
 fn refuse(frame: &Frame, refused: &Refused) -> Answer {
@@ -139,12 +146,12 @@ async fn check_params(
     };
     let (server, original) = match scope {
         Scope::One(server) => (Arc::clone(server), name),
-        Scope::All => {
-            let target = |catalog: &Catalog| catalog.tool(&name).ok().cloned();
-            let mut found = target(&hub.registry.catalog());
+        Scope::Profile(profile) => {
+            let target = || profile.shown().tool(&name).ok().cloned();
+            let mut found = target();
             if found.is_none() {
-                hub.registry.settled().await;
-                found = target(&hub.registry.catalog());
+                hub.registry.profile_settled(profile).await;
+                found = target();
             }
             let server = found
                 .as_ref()

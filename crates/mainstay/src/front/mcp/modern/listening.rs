@@ -1,25 +1,28 @@
 //! `subscriptions/listen`: a stream that lives until its client closes it, or we stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use mainstay_core::era::{
     code,
     listen::{Filter, completed},
 };
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{Instant, timeout},
 };
 
+use super::task_news::News;
 use crate::{
     calls::{Calls, Outlet},
     front::mcp::{
         hub::Hub,
-        listens::Listen,
+        listens::{Audience, Listen},
         pool::Lease,
         reply::Reply,
+        session::client_key,
         subscriptions::{Resource, subscribe},
+        view::View,
     },
     transport::{Frame, Session},
 };
@@ -55,7 +58,7 @@ impl Asked<'_> {
     }
 
     /// Tells the client what it wants to hear, until one of the two ends it.
-    async fn tell(mut self, listen: &Listen, upkeep: impl Future<Output = ()>) -> Reply {
+    async fn tell(mut self, listen: &Listen, upkeep: impl Future<Output = Infallible>) -> Reply {
         tokio::pin!(upkeep);
         loop {
             tokio::select! {
@@ -67,20 +70,20 @@ impl Asked<'_> {
                     Some(message) => self.outlet.put(message),
                     None => return Reply::result(self.id(), &completed(self.id())),
                 },
-                () = &mut upkeep => {}
+                never = &mut upkeep => match never {},
             }
         }
     }
 }
 
-/// Of all servers.
-pub async fn of_all(asked: Asked<'_>) -> Reply {
+/// Of the servers of a profile.
+pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
     let has_tasks = asked.outlet.client.caller.capabilities.tasks;
-    if wanted.names_tasks && !has_tasks {
+    if !wanted.tasks.is_empty() && !has_tasks {
         return Reply::tasks_undeclared(asked.id());
     }
     let hub = Arc::clone(asked.hub);
@@ -91,18 +94,48 @@ pub async fn of_all(asked: Asked<'_>) -> Reply {
         name: &name,
     };
     let subscribed = wanted.uris.iter().map(async |uri| {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(&name, uri)).await;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(view, &name, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
-    let uris = join_all(subscribed).await.into_iter().flatten().collect();
-    let Some(listen) = hub
-        .listens
-        .add(&name, asked.id(), Filter { uris, ..wanted })
-    else {
+    let (promise, promised) = watch::channel(false);
+    let (news, honoured): (Vec<_>, Vec<_>) =
+        News::of(&hub, view, &wanted.tasks, asked.outlet, asked.id())
+            .into_iter()
+            .map(|news| {
+                let (honoured, told) = oneshot::channel();
+                (news.tell(honoured, promised.clone()), told)
+            })
+            .unzip();
+    let mut news = pin!(async {
+        join_all(news).await;
+        std::future::pending().await
+    });
+    let honoured = honoured.into_iter().map(async |told| {
+        let told = timeout(SUBSCRIBE_LIMIT, told).await;
+        told.ok().and_then(Result::ok).unwrap_or_default()
+    });
+    let subscribed = join(join_all(subscribed), join_all(honoured));
+    let (uris, tasks) = tokio::select! {
+        biased;
+        subscribed = subscribed => subscribed,
+        never = &mut news => match never {},
+    };
+    let filter = Filter {
+        uris: uris.into_iter().flatten().collect(),
+        tasks: tasks.into_iter().flatten().collect(),
+        ..wanted
+    };
+    let client = &asked.outlet.client;
+    let audience = Audience {
+        profile: Arc::clone(&view.profile),
+        client: client_key(&client.principal, &client.caller),
+    };
+    let Some(listen) = hub.listens.add(&name, asked.id(), filter, Some(audience)) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());
-    asked.tell(&listen, std::future::pending()).await
+    promise.send_replace(true);
+    asked.tell(&listen, news).await
 }
 
 struct Listening<'a> {
@@ -146,7 +179,7 @@ pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
         uris: uris.clone(),
         ..wanted
     };
-    let Some(listen) = audience.listens.add(&name, asked.id(), filter) else {
+    let Some(listen) = audience.listens.add(&name, asked.id(), filter, None) else {
         return asked.too_many();
     };
     asked.outlet.put(listen.acknowledged());
@@ -179,7 +212,12 @@ impl Hearing<'_> {
     }
 
     /// Brings the session back when it is lost; what happened meanwhile nobody knows.
-    async fn upkeep(&self, mut session: Arc<Session>, listen: &Listen, uris: &[String]) {
+    async fn upkeep(
+        &self,
+        mut session: Arc<Session>,
+        listen: &Listen,
+        uris: &[String],
+    ) -> Infallible {
         let private = self.lease.private();
         let mut pause = LOOK;
         loop {

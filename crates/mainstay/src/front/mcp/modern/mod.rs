@@ -6,6 +6,7 @@ mod discovery;
 pub mod http;
 mod listening;
 pub mod pipe;
+mod task_news;
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use mainstay_core::{
         questions::{self, Answers},
     },
     message::{self, InvalidParams, Kind, Method},
+    principal::Principal,
+    record::Door,
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -28,11 +31,13 @@ use super::{
     parking::{self, Interview, Parts},
     pool::{Lease, Seat},
     reply::Reply,
-    session::Scope,
+    session::{Scope, client_key},
     transparent,
+    view::View,
 };
 use crate::{
     calls::{Client, Outlet, Upstream},
+    registry::Profile,
     supervisor::Server,
     transport::Frame,
 };
@@ -64,8 +69,16 @@ pub fn id(frame: &Frame) -> &str {
 }
 
 /// Begins to answer a request that was let in.
-pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Call {
+pub fn answer(
+    hub: &Arc<Hub>,
+    scope: Scope,
+    door: Door,
+    principal: Principal,
+    frame: Frame,
+    caller: Caller,
+) -> Call {
     let level = caller.log_level;
+    let origin = scope.origin(door, &caller, &principal);
     let answers = match answers(&frame) {
         Ok(answers) => answers,
         Err(error) => {
@@ -79,7 +92,8 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
     let is_ours = state.is_some_and(|state| hub.parking.knows(state));
     let foreign_state = state.is_some() && !is_ours;
     if let Some(answers) = answers.filter(|_| is_ours) {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let (outlet, messages) =
+            Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
         return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
     }
     let may_ask = frame.method().is_some_and(questions::may_ask);
@@ -92,12 +106,13 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
         foreign_state,
     };
     if !may_ask || !caller.capabilities.can_be_asked() {
-        let (outlet, messages) = Outlet::new(Arc::new(Client::unasked(caller)), level);
+        let (outlet, messages) =
+            Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
         let reply = request(outlet).reply(cancelled, Arc::default());
         return Call::new(&hub.calls, reply, messages, cancel);
     }
     let (asks, questions) = parking::questions();
-    let client = Arc::new(Client::in_rounds(caller, asks));
+    let client = Arc::new(Client::in_rounds(caller, principal.clone(), origin, asks));
     let (inner, said) = Outlet::new(Arc::clone(&client), level);
     let (outlet, messages) = Outlet::new(client, level);
     let (end, ended) = oneshot::channel();
@@ -110,6 +125,7 @@ pub fn answer(hub: &Arc<Hub>, scope: Scope, frame: Frame, caller: Caller) -> Cal
             questions,
             cancel: end,
             scope,
+            principal,
             frame,
             seat,
         },
@@ -145,21 +161,25 @@ impl Request {
             Ok(address) => address,
             Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
         };
-        if let (Scope::All, Some(level)) = (&self.scope, self.outlet.client.caller.log_level) {
+        if let (Scope::Profile(_), Some(level)) = (&self.scope, self.outlet.client.caller.log_level)
+        {
             self.hub.want_logs(level).await;
         }
         let method = self.frame.method().unwrap_or(Method::Other);
         let reply = match &self.scope {
-            Scope::All if method == Method::Discover => {
-                self.hub.registry.settled().await;
-                Reply::result(id, &discovery::of_all(&self.hub))
+            Scope::Profile(profile) if method == Method::Discover => {
+                self.hub.registry.profile_settled(profile).await;
+                let view = self.view(profile);
+                Reply::result(id, &discovery::of_profile(&self.hub, &view))
             }
-            Scope::All if method == Method::Listen => {
-                listening::of_all(self.listening(cancelled)).await
+            Scope::Profile(profile) if method == Method::Listen => {
+                let view = self.view(profile);
+                listening::of_profile(self.listening(cancelled), &view).await
             }
-            Scope::All => {
+            Scope::Profile(profile) => {
                 let asked = Asked {
                     hub: &self.hub,
+                    view: self.view(profile),
                     frame: &self.frame,
                     address: &address,
                     cancelled,
@@ -199,6 +219,12 @@ impl Request {
         as_modern(id, method, reply)
     }
 
+    fn view(&self, profile: &Arc<Profile>) -> View {
+        let client = &self.outlet.client;
+        let key = || client_key(&client.principal, &client.caller);
+        self.hub.view(profile, key)
+    }
+
     /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
     /// one. Or the answer, where that is ours.
     async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
@@ -218,7 +244,7 @@ impl Request {
         if is_modern {
             return Ok(Place::Server);
         }
-        let lease = self.hub.pool.lease(server, &self.outlet.client.caller);
+        let lease = self.hub.pool.lease(server, &self.outlet.client);
         if method == Method::Discover {
             let session = match session {
                 Some(session) => session,

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mainstay_core::{era::modern, message::Method};
+use mainstay_core::{era::modern, message::Method, principal::Principal, record::Door};
 use tokio::sync::oneshot;
 
 use super::{Call, admit, answer, id, refusal};
@@ -35,7 +35,14 @@ fn lock(requests: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
 
 impl Requests {
     /// Begins to answer a request; its reply says so where it was cancelled.
-    pub fn begin(&self, hub: &Arc<Hub>, scope: &Scope, frame: Frame) -> Call {
+    pub fn begin(
+        &self,
+        hub: &Arc<Hub>,
+        scope: &Scope,
+        door: Door,
+        principal: &Principal,
+        frame: Frame,
+    ) -> Call {
         let id: Box<str> = id(&frame).into();
         let caller = match admit(&frame, None) {
             Ok(caller) => caller,
@@ -50,7 +57,8 @@ impl Requests {
             }
             in_flight.insert(id.clone(), Some(cancel));
         }
-        let Call { reply, messages } = answer(hub, scope.clone(), frame, caller);
+        let Call { reply, messages } =
+            answer(hub, scope.clone(), door, principal.clone(), frame, caller);
         let entry = Entry {
             requests: Arc::clone(&self.0),
             id,

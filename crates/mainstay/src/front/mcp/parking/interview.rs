@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use mainstay_core::{
     era::questions::{self, Answers, InputRequired},
     message,
+    principal::Principal,
 };
 use tokio::sync::mpsc;
 
@@ -29,6 +30,7 @@ pub struct Interview {
     /// How many have been asked, which gives each its key.
     asked: usize,
     pub scope: Scope,
+    principal: Principal,
     pub frame: Frame,
     /// Where the call sits upstream.
     pub seat: Arc<Seat>,
@@ -54,6 +56,7 @@ pub struct Parts {
     pub questions: mpsc::Receiver<Question>,
     pub cancel: Cancel,
     pub scope: Scope,
+    pub principal: Principal,
     pub frame: Frame,
     pub seat: Arc<Seat>,
 }
@@ -73,13 +76,14 @@ impl Interview {
             open: Vec::new(),
             asked: 0,
             scope: parts.scope,
+            principal: parts.principal,
             frame: parts.frame,
             seat: parts.seat,
         }
     }
 
     pub fn digest(&self) -> CallDigest {
-        CallDigest::of(&self.scope, &self.frame)
+        CallDigest::of(&self.scope, &self.principal, &self.frame)
     }
 
     pub fn is_waiting(&self) -> bool {

@@ -19,6 +19,7 @@ use std::{
 use mainstay_core::{
     era::{code, questions::Answers},
     message::{self, Method},
+    principal::Principal,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -176,7 +177,8 @@ impl Parking {
         async move {
             let id = super::modern::id(&frame);
             let unknown = || Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
-            let Some(call) = parking.find(&scope, &frame, &answers) else {
+            let Some(call) = parking.find(&scope, &outlet.client.principal, &frame, &answers)
+            else {
                 return unknown();
             };
             let address = message::address(frame.text(), frame.envelope());
@@ -205,10 +207,11 @@ impl Parking {
     fn find(
         &self,
         scope: &Scope,
+        principal: &Principal,
         frame: &Frame,
         answers: &Answers,
     ) -> Option<mpsc::Sender<Attempt>> {
-        let digest = CallDigest::of(scope, frame);
+        let digest = CallDigest::of(scope, principal, frame);
         let park = self
             .seals
             .as_ref()?

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use mainstay_core::principal::Principal;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -12,27 +13,22 @@ use tokio::time::Instant;
 use super::PATIENCE;
 use crate::{front::mcp::session::Scope, transport::Frame};
 
-/// Everybody who reaches this daemon is the same principal: who may is decided at its door.
-const PRINCIPAL: &[u8] = b"local";
-
 /// Bytes of the seal that a state carries.
 const SEAL: usize = 16;
 
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// What a call is, whichever attempt at it: where it is made, its method and its params without what
-/// differs between attempts.
+/// What a call is, whichever attempt at it: where it is made and by whom, its method and its params
+/// without what differs between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
 impl CallDigest {
-    pub fn of(scope: &Scope, frame: &Frame) -> Self {
+    pub fn of(scope: &Scope, principal: &Principal, frame: &Frame) -> Self {
         let mut hash = Sha256::new();
-        part(
-            &mut hash,
-            scope.server_name().unwrap_or_default().as_bytes(),
-        );
+        part(&mut hash, scope.endpoint().as_bytes());
+        part(&mut hash, principal.to_string().as_bytes());
         part(&mut hash, frame.method_name().as_bytes());
         let params = frame.params().unwrap_or("{}");
         let mut params: Value = serde_json::from_str(params).unwrap_or_default();
@@ -122,7 +118,7 @@ impl Seals {
     fn mac(&self, head: &str, call: &CallDigest) -> Hmac<Sha256> {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.key).expect("a key of any length will do");
-        for bytes in [PRINCIPAL, head.as_bytes(), &call.0] {
+        for bytes in [head.as_bytes(), &call.0] {
             mac.update(&(bytes.len() as u64).to_be_bytes());
             mac.update(bytes);
         }
@@ -132,11 +128,17 @@ impl Seals {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn digest(request: &str) -> CallDigest {
         let frame = Frame::read(request.to_owned().into()).expect("a request");
-        CallDigest::of(&Scope::All, &frame)
+        CallDigest::of(&scope(), &Principal::Anonymous, &frame)
+    }
+
+    fn scope() -> Scope {
+        Scope::Profile(Arc::default())
     }
 
     fn call(params: &str) -> CallDigest {
@@ -161,6 +163,9 @@ mod tests {
         }
         let read = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}"#;
         assert_ne!(call("{}"), digest(read));
+        let frame = Frame::read(read.to_owned().into()).expect("a request");
+        let operators = CallDigest::of(&scope(), &Principal::Operator, &frame);
+        assert_ne!(operators, digest(read));
     }
 
     #[tokio::test(start_paused = true)]

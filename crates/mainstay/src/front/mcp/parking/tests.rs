@@ -1,6 +1,6 @@
 //! A call of a server that asks once, and what becomes of it and its attempts.
 
-use mainstay_core::message;
+use mainstay_core::{message, principal::Principal};
 
 use super::*;
 use crate::{calls::Client, transport::Question};
@@ -58,7 +58,8 @@ impl Lot {
             messages,
             questions,
             cancel,
-            scope: Scope::All,
+            scope: Scope::Profile(Arc::default()),
+            principal: Principal::Anonymous,
             frame: request(1),
             seat: Arc::default(),
         };
@@ -97,7 +98,9 @@ impl Lot {
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"t","_meta":{{"progressToken":"of-{id}"}}}}}}"#
         ));
         let (outlet, messages) = Outlet::new(Client::nobody(), None);
-        let reply = self.parking.resume(Scope::All, attempt, answers, outlet);
+        let reply = self
+            .parking
+            .resume(Scope::Profile(Arc::default()), attempt, answers, outlet);
         (reply, messages)
     }
 }

@@ -1,0 +1,80 @@
+//! Patterns of names, as alerts and profiles have them.
+
+use std::fmt;
+
+/// A pattern in which `*` stands for any text, the empty one and one with slashes too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self(pattern.into())
+    }
+
+    /// The pattern that everything matches.
+    pub fn everything() -> Self {
+        Self::new("*")
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        let Some((head, rest)) = self.0.split_once('*') else {
+            return self.0 == name;
+        };
+        let Some(mut left) = name.strip_prefix(head) else {
+            return false;
+        };
+        let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+        // The leftmost place of each part leaves the most for those behind it.
+        for part in middle.split('*') {
+            let Some((_, after)) = left.split_once(part) else {
+                return false;
+            };
+            left = after;
+        }
+        left.ends_with(tail)
+    }
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(
+                Glob::new(pattern).matches(name),
+                expected,
+                "{pattern} {name}"
+            );
+        };
+        check("fs", "fs", true);
+        check("fs", "fs2", false);
+        check("*", "fs", true);
+        check("fs*", "fs", true);
+        check("prod-*", "prod-db", true);
+        check("prod-*", "my-prod-db", false);
+        check("*-db", "prod-db", true);
+        check("*-db", "prod-db2", false);
+        check("a*a", "a", false);
+        check("a*a", "aa", true);
+        check("a*b*c", "a-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("a*b*b", "ab", false);
+        check("**", "x", true);
+        check("", "x", false);
+        check("fs/*", "fs/read/all", true);
+        check("fs/*", "fs2/read", false);
+        check("*/delete_*", "fs/delete_file", true);
+    }
+}

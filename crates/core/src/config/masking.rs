@@ -1,0 +1,303 @@
+//! Secrets of a configuration replaced by placeholders on the way out, and put back on the way in
+//! (design section 12, "Config over REST").
+//!
+//! A placeholder says where the secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
+//! it means the same secret wherever it comes back, and nothing else can mean it.
+
+use serde_json::{Map, Value};
+
+const START: &str = "${secret:";
+
+/// Members all of whose texts are secret.
+const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];
+
+/// Words in the name of a member, an option or a variable that say that its value is secret.
+const SECRET_WORDS: [&str; 11] = [
+    "apikey",
+    "auth",
+    "bearer",
+    "cookie",
+    "credential",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "token",
+];
+
+/// Beginnings by which secrets are known.
+const SECRET_STARTS: [&str; 12] = [
+    "AKIA",
+    "AIza",
+    "Bearer ",
+    "eyJ",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "sk_",
+    "xoxb-",
+    "xoxp-",
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} stands for a secret that the configuration does not have any more")]
+pub struct UnknownSecret(String);
+
+/// The value with placeholders for its secrets; `pointer` is where it stands in the file (RFC 6901).
+pub fn masked(value: &Value, pointer: &str) -> Value {
+    mask(value, pointer, Secrecy::Open)
+}
+
+/// The same for an entry.
+pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Value> {
+    members(entry, pointer, Secrecy::Open)
+}
+
+/// The value with its placeholders replaced by what `file` has there.
+pub fn unmasked(value: &Value, file: &Value) -> Result<Value, UnknownSecret> {
+    Ok(match value {
+        Value::String(text) => Value::String(restored(text, file)?),
+        Value::Array(elements) => {
+            let elements = elements.iter().map(|element| unmasked(element, file));
+            Value::Array(elements.collect::<Result<_, _>>()?)
+        }
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), unmasked(value, file)?)));
+            Value::Object(members.collect::<Result<_, _>>()?)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    Open,
+    /// Every text below is secret.
+    Secret,
+}
+
+fn mask(value: &Value, pointer: &str, secrecy: Secrecy) -> Value {
+    match value {
+        Value::Object(object) => Value::Object(members(object, pointer, secrecy)),
+        Value::Array(elements) => Value::Array(array(elements, pointer, secrecy)),
+        Value::String(text) if is_reference(text) => value.clone(),
+        Value::String(text) if secrecy == Secrecy::Secret || is_secret(text) => {
+            Value::String(placeholder(pointer, ""))
+        }
+        Value::String(text) => match text.split_once('?') {
+            // People put keys into the query of a URL.
+            Some((url, query)) if url.contains("://") && !is_reference(query) => {
+                Value::String(format!("{url}?{}", placeholder(pointer, "?")))
+            }
+            _ => value.clone(),
+        },
+        Value::Number(_) if secrecy == Secrecy::Secret => Value::String(placeholder(pointer, "")),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn members(object: &Map<String, Value>, pointer: &str, secrecy: Secrecy) -> Map<String, Value> {
+    // There the keys are names that people chose.
+    let of_servers = matches!(pointer, "/mcpServers" | "/servers" | "/profiles");
+    let member = |(key, value): (&String, &Value)| {
+        let named =
+            SECRET_MEMBERS.contains(&key.as_str()) || names_a_secret(key) && !value.is_object();
+        // The description of an input is for people.
+        let open = matches!(key.as_str(), "id" | "type" | "description");
+        let below = if !open && (secrecy == Secrecy::Secret || named && !of_servers) {
+            Secrecy::Secret
+        } else {
+            Secrecy::Open
+        };
+        let pointer = format!("{pointer}/{}", escaped(key));
+        (key.clone(), mask(value, &pointer, below))
+    };
+    object.iter().map(member).collect()
+}
+
+/// After an option that names a secret comes the secret: `--token T`, `--token=T`.
+fn array(elements: &[Value], pointer: &str, secrecy: Secrecy) -> Vec<Value> {
+    let mut after = Secrecy::Open;
+    let mut shown = Vec::with_capacity(elements.len());
+    for (index, element) in elements.iter().enumerate() {
+        let pointer = format!("{pointer}/{index}");
+        let secret = if secrecy == Secrecy::Secret {
+            secrecy
+        } else {
+            after
+        };
+        after = Secrecy::Open;
+        let masked = match element.as_str().filter(|_| secret == Secrecy::Open) {
+            Some(text) => match text.split_once('=') {
+                Some((option, value)) if names_a_secret(option) && !is_reference(value) => {
+                    Value::String(format!("{option}={}", placeholder(&pointer, "=")))
+                }
+                None if text.starts_with('-') && names_a_secret(text) => {
+                    after = Secrecy::Secret;
+                    element.clone()
+                }
+                _ => mask(element, &pointer, secret),
+            },
+            None => mask(element, &pointer, secret),
+        };
+        shown.push(masked);
+    }
+    shown
+}
+
+fn names_a_secret(name: &str) -> bool {
+    let name = name.replace(['-', '_'], "").to_ascii_lowercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+fn is_secret(text: &str) -> bool {
+    let credentials = text.split_once("://").is_some_and(|(_, rest)| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority.contains('@')
+    });
+    credentials
+        || SECRET_STARTS
+            .iter()
+            .any(|start| text.starts_with(start) && text.len() > start.len() + 8)
+}
+
+/// Whether the text only says where a secret is found, and has nothing else, such as a default.
+fn is_reference(text: &str) -> bool {
+    let inside = text
+        .strip_prefix("${")
+        .and_then(|text| text.strip_suffix('}'));
+    text.is_empty()
+        || inside.is_some_and(|inside| !inside.contains(['{', '}']) && !inside.contains(":-"))
+}
+
+/// `part` is the character of the text behind which the secret begins, if it is not all of it.
+fn placeholder(pointer: &str, part: &str) -> String {
+    format!("{START}{pointer}{part}}}")
+}
+
+fn restored(text: &str, file: &Value) -> Result<String, UnknownSecret> {
+    let mut restored = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(START) {
+        let (before, placeholder) = rest.split_at(at);
+        let unknown = || UnknownSecret(placeholder.chars().take(200).collect());
+        let end = placeholder.find('}').ok_or_else(unknown)?;
+        let pointer = &placeholder[START.len()..end];
+        restored.push_str(before);
+        restored.push_str(
+            &secret(pointer, file).ok_or_else(|| UnknownSecret(placeholder[..=end].to_owned()))?,
+        );
+        rest = &placeholder[end + 1..];
+    }
+    restored.push_str(rest);
+    Ok(restored)
+}
+
+fn secret(pointer: &str, file: &Value) -> Option<String> {
+    let (pointer, part) = match pointer.strip_suffix(['?', '=']) {
+        Some(whole) => (whole, pointer.chars().next_back()),
+        None => (pointer, None),
+    };
+    let found = match file.pointer(
+        &pointer
+            .replace("~2", "}")
+            .replace("~3", "?")
+            .replace("~4", "="),
+    )? {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    match part {
+        Some(mark) => Some(found.split_once(mark)?.1.to_owned()),
+        None => Some(found),
+    }
+}
+
+/// As RFC 6901 has it, and what would end a placeholder likewise.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0")
+        .replace('/', "~1")
+        .replace('}', "~2")
+        .replace('?', "~3")
+        .replace('=', "~4")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_shown_by_their_place() {
+        let file = json!({"mcpServers": {"fs": {
+            "command": "npx",
+            "args": ["--api-key=s3cret", "--token", "s3cret", "--verbose", "sk-s3cret00000", "${HOME}", "postgres://me:s3cret@h/db"],
+            "env": {"A/B": "s3cret", "C": "${C}", "D": "${D:-s3cret}", "PORT": 12345},
+            "url": "https://h/mcp?key=s3cret",
+            "headers": {"x": "s3cret"},
+            "bearerToken": "s3cret",
+            "inputParams": {"p": {"type": "text", "value": "s3cret"}},
+        }}, "alerts": [{"webhook": {"url": "https://hooks/s3cret"}, "on": ["flapping"]}]});
+        let shown = masked(&file, "");
+        let text = shown.to_string();
+        assert!(
+            !text.contains("s3cret") && !text.contains("12345"),
+            "{text}"
+        );
+        let fs = &shown["mcpServers"]["fs"];
+        assert_eq!(
+            fs["env"],
+            json!({
+                "A/B": "${secret:/mcpServers/fs/env/A~1B}",
+                "C": "${C}",
+                "D": "${secret:/mcpServers/fs/env/D}",
+                "PORT": "${secret:/mcpServers/fs/env/PORT}",
+            })
+        );
+        assert_eq!(fs["args"][0], "--api-key=${secret:/mcpServers/fs/args/0=}");
+        assert_eq!(fs["args"][3], "--verbose");
+        assert_eq!(fs["args"][5], "${HOME}");
+        assert_eq!(fs["url"], "https://h/mcp?${secret:/mcpServers/fs/url?}");
+        let mut back = unmasked(&shown, &file).expect("all known");
+        back["mcpServers"]["fs"]["env"]["PORT"] = 12345.into();
+        assert_eq!(back, file);
+    }
+
+    /// Names that people chose say nothing of what stands there.
+    #[test]
+    fn a_server_may_be_called_token() {
+        let file =
+            json!({"mcpServers": {"token": {"command": "x"}, "env": {"command": "y", "cwd": "/"}}});
+        assert_eq!(masked(&file, ""), file);
+    }
+
+    /// A placeholder may come back elsewhere: under another name, or in another place of a list.
+    #[test]
+    fn a_placeholder_means_one_secret_wherever_it_comes_back() {
+        let file = json!({"mcpServers": {"a": {"args": ["--token", "one"]}}});
+        let moved = json!({"mcpServers": {"b": {"args": ["x", "--token", "${secret:/mcpServers/a/args/1}"]}}});
+        let back = unmasked(&moved, &file).expect("known");
+        assert_eq!(back["mcpServers"]["b"]["args"][2], "one");
+        for unknown in ["${secret:/gone}", "${secret:/mcpServers", "${secret:}"] {
+            unmasked(&json!([unknown]), &file).expect_err(unknown);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_comes_back(key in ".{0,12}", secret in ".{1,20}", url in "https://h/[a-z?=&]{0,12}") {
+            prop_assume!(!secret.contains("${"));
+            let file = json!({"mcpServers": {"s": {"env": {key: secret.clone()}, "args": [format!("--token={secret}")], "url": url}}});
+            let shown = masked(&file, "");
+            prop_assert_eq!(unmasked(&shown, &file), Ok(file));
+        }
+    }
+}

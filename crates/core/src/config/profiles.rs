@@ -1,0 +1,311 @@
+//! `profiles`: named sets of servers and tools, each an endpoint of its own (design section 8).
+//!
+//! ```json
+//! {"review": {"servers": ["git", "docs-*"], "tools": {"deny": ["git/push*"]}, "naming": "none"}}
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::{
+    ids::{ProfileName, ServerName},
+    own::Group,
+};
+
+use super::{
+    Config, Glob, Naming,
+    fields::{Fields, nearest},
+    node::Node,
+    report::Report,
+};
+
+/// What the clients of one endpoint see. A bad one fails the file: a tool that was meant to be denied
+/// must not be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    pub name: ProfileName,
+    /// Whose tools, prompts and resources it has (`servers`, default all).
+    pub servers: Vec<Glob>,
+    pub tools: ToolFilter,
+    /// By server and the tool's own name.
+    edits: BTreeMap<ServerName, BTreeMap<Box<str>, ToolEdit>>,
+    pub expose: Expose,
+    /// `naming`; `None` is that of the whole file.
+    pub naming: Option<Naming>,
+    /// In their order, each once (`ownTools`; by default none, and [`Group::Meta`] where they are all
+    /// that is exposed).
+    pub own_tools: Vec<Group>,
+}
+
+/// Which tools of its servers a profile has, by patterns of `server/tool`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFilter {
+    /// `tools.allow`, default all.
+    pub allow: Vec<Glob>,
+    /// `tools.deny`, which wins.
+    pub deny: Vec<Glob>,
+}
+
+/// What a profile says of one tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolEdit {
+    /// The name to expose, whole: `naming` adds nothing to it (`rename`).
+    pub name: Option<String>,
+    pub description: Option<String>,
+}
+
+/// What `tools/list` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Expose {
+    /// The servers' tools, after Mainstay's own.
+    #[default]
+    Direct,
+    /// Mainstay's own tools only; prompts and resources of the servers as ever.
+    Meta,
+}
+
+impl Profile {
+    /// All servers.
+    pub fn everything(name: ProfileName) -> Self {
+        Self {
+            name,
+            servers: vec![Glob::everything()],
+            tools: ToolFilter::default(),
+            edits: BTreeMap::new(),
+            expose: Expose::Direct,
+            naming: None,
+            own_tools: Vec::new(),
+        }
+    }
+
+    /// Those that exist where the file says nothing of them: the one at `/mcp`, and `meta`.
+    pub fn built_in() -> Vec<Self> {
+        let meta = ProfileName::new(ProfileName::META).expect("a legal name");
+        vec![
+            Self::everything(ProfileName::default()),
+            Self {
+                expose: Expose::Meta,
+                own_tools: vec![Group::Meta],
+                ..Self::everything(meta)
+            },
+        ]
+    }
+
+    /// Whether a server is part of it.
+    pub fn has_server(&self, server: &ServerName) -> bool {
+        self.servers
+            .iter()
+            .any(|glob| glob.matches(server.as_str()))
+    }
+
+    /// Whether a tool of one of its servers is part of it.
+    pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
+        if self.tools.is_everything() {
+            return true;
+        }
+        let path = format!("{server}/{tool}");
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&path));
+        any(&self.tools.allow) && !any(&self.tools.deny)
+    }
+
+    /// What it says of a tool.
+    pub fn edit(&self, server: &ServerName, tool: &str) -> Option<&ToolEdit> {
+        self.edits.get(server)?.get(tool)
+    }
+
+    /// Whether the servers' items are the same in both, name for name.
+    pub fn selects_like(&self, other: &Self) -> bool {
+        self.servers == other.servers
+            && self.tools == other.tools
+            && self.edits == other.edits
+            && self.naming == other.naming
+    }
+}
+
+impl ToolFilter {
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for ToolFilter {
+    fn default() -> Self {
+        Self {
+            allow: vec![Glob::everything()],
+            deny: Vec::new(),
+        }
+    }
+}
+
+/// Reads the top level's `ownTools` and `profiles`; the servers have been read.
+pub(super) fn read(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_>) {
+    config.profiles = Profile::built_in();
+    if let Some(node) = fields.take("ownTools") {
+        config.profiles[0].own_tools = groups(&node, report);
+    }
+    let members = fields
+        .take("profiles")
+        .and_then(|node| node.distinct_members(report));
+    for member in members.into_iter().flatten() {
+        let name = match ProfileName::new(member.key) {
+            Ok(name) => name,
+            Err(error) => {
+                report.error(&member.key_place, error.to_string());
+                continue;
+            }
+        };
+        let known = config.profiles.iter().position(|it| it.name == name);
+        let base = match known {
+            Some(index) => config.profiles.swap_remove(index),
+            None => Profile::everything(name),
+        };
+        let index = known.unwrap_or(config.profiles.len());
+        let profile = profile(base, &member.node, config, report);
+        config.profiles.push(profile);
+        let last = config.profiles.len() - 1;
+        config.profiles.swap(index, last);
+    }
+}
+
+/// Reads one; what it does not say is as in `base`.
+fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Profile {
+    let mut profile = base;
+    let Some(mut fields) = Fields::open(node, report) else {
+        return profile;
+    };
+    if let Some(node) = fields.take("servers") {
+        profile.servers = servers(&node, config, report);
+    }
+    if let Some(mut tools) = fields
+        .take("tools")
+        .and_then(|node| Fields::open(&node, report))
+    {
+        if let Some(node) = tools.take("allow") {
+            profile.tools.allow = tool_globs(&node, report);
+        }
+        if let Some(node) = tools.take("deny") {
+            profile.tools.deny = tool_globs(&node, report);
+        }
+        tools.finish(report, &[], &[]);
+    }
+    if let Some(node) = fields.take("rename") {
+        renames(&mut profile, &node, config, report);
+    }
+    if let Some(node) = fields.take("descriptions") {
+        edits(&mut profile, &node, config, report, |edit, text, _, _| {
+            edit.description = Some(text.to_owned());
+        });
+    }
+    if let Some(node) = fields.take("expose") {
+        let words = [("direct", Expose::Direct), ("meta", Expose::Meta)];
+        profile.expose = node.word(report, &words).unwrap_or(profile.expose);
+    }
+    if let Some(node) = fields.take("naming") {
+        profile.naming = Naming::read(&node, report);
+    }
+    match fields.take("ownTools") {
+        Some(node) => profile.own_tools = groups(&node, report),
+        None if profile.expose == Expose::Meta && profile.own_tools.is_empty() => {
+            profile.own_tools = vec![Group::Meta];
+        }
+        None => {}
+    }
+    fields.finish(report, &[], &[]);
+    profile
+}
+
+fn servers(node: &Node<'_>, config: &Config, report: &mut Report<'_>) -> Vec<Glob> {
+    let elements = node.array(report);
+    let globs = elements.iter().filter_map(|node| {
+        let glob = Glob::new(node.string(report)?);
+        let is_known = config
+            .servers
+            .iter()
+            .any(|it| glob.matches(it.name.as_str()));
+        if !is_known && !glob.as_str().contains('*') {
+            unknown_server(glob.as_str(), node, config, report);
+        }
+        Some(glob)
+    });
+    globs.collect()
+}
+
+/// A warning only: a server may come later.
+fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+    let names: Vec<&str> = config.servers.iter().map(|it| it.name.as_str()).collect();
+    let hint = nearest(name, &names).map(|known| format!("did you mean \"{known}\"?"));
+    let message = format!("there is no server \"{name}\" in this file");
+    report.warn_with_hint(&node.place, message, hint);
+}
+
+/// Patterns of `server/tool`. One that can match nothing is an error: whoever denies relies on it.
+fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
+    let elements = node.array(report);
+    let globs = elements.iter().filter_map(|node| {
+        let pattern = node.string(report)?;
+        if !pattern.contains(['/', '*']) {
+            let hint = match pattern {
+                "" => "`*` matches every tool".to_owned(),
+                name => format!("\"{name}/*\" matches every tool of a server \"{name}\""),
+            };
+            let message = "a pattern of tools has the form \"server/tool\"";
+            report.error_with_hint(&node.place, message, hint);
+        }
+        Some(Glob::new(pattern))
+    });
+    globs.collect()
+}
+
+/// Reads an object of texts by `server/tool`, and applies each to what the profile says of that tool.
+fn edits(
+    profile: &mut Profile,
+    node: &Node<'_>,
+    config: &Config,
+    report: &mut Report<'_>,
+    mut apply: impl FnMut(&mut ToolEdit, &str, &Node<'_>, &mut Report<'_>),
+) {
+    for member in node.distinct_members(report).into_iter().flatten() {
+        let path = member.key.split_once('/');
+        let path = path.and_then(|(server, tool)| Some((ServerName::new(server).ok()?, tool)));
+        let Some((server, tool)) = path.filter(|(_, tool)| !tool.is_empty()) else {
+            let message = "a tool is named \"server/tool\", as its server calls it";
+            report.error(&member.key_place, message);
+            continue;
+        };
+        if !config.servers.iter().any(|it| it.name == server) {
+            unknown_server(server.as_str(), &member.node, config, report);
+        }
+        if let Some(text) = member.node.string(report) {
+            let tools = profile.edits.entry(server).or_default();
+            let edit = tools.entry(tool.into()).or_default();
+            apply(edit, text, &member.node, report);
+        }
+    }
+}
+
+fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
+    let longest = config.max_name_length;
+    let mut taken = HashSet::new();
+    edits(profile, node, config, report, |edit, name, node, report| {
+        let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if name.is_empty() || name.len() > longest || !name.chars().all(is_legal) {
+            let message = format!(
+                "a tool's name has 1 to {longest} characters (maxNameLength): letters, digits, '_' and '-'"
+            );
+            report.error(&node.place, message);
+        } else if !taken.insert(name.to_owned()) {
+            let message = format!("another tool is renamed to \"{name}\" already");
+            report.error(&node.place, message);
+        }
+        edit.name = Some(name.to_owned());
+    });
+}
+
+fn groups(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Group> {
+    let words = Group::ALL.map(|group| (group.name(), group));
+    let mut groups = Vec::new();
+    for node in node.array(report) {
+        let group = node.word(report, &words);
+        groups.extend(group.filter(|group| !groups.contains(group)));
+    }
+    groups
+}

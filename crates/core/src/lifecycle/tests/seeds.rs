@@ -1,0 +1,334 @@
+//! What the documents that Mainstay unites check of a connection, under the presets that keep their
+//! behaviour reachable (X1–X3; `tests/seeds` says which check is which).
+
+use super::*;
+use crate::health::Outcome;
+
+/// [000]'s monitor: three attempts from 100 ms on, at most a second apart.
+fn monitor() -> Policy {
+    let mut policy = Preset::Router.policy();
+    policy.reconnect.max_attempts = Some(3);
+    policy.reconnect.initial_delay = Duration::from_millis(100);
+    policy.reconnect.max_delay = Duration::from_millis(1000);
+    policy
+}
+
+/// The attempt that is due begins and fails.
+fn fails(course: &mut Course) {
+    let epoch = course.life.epoch.0 + 1;
+    assert_eq!(course.tick(), open(epoch));
+    course.report(Report::Begun);
+    course.ends(refused());
+}
+
+#[test]
+fn router_begins_disconnected() {
+    let course = Course::new(monitor());
+    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+}
+
+/// F4: the words of [000]'s page change with the state, and only then.
+#[test]
+fn router_says_running_once_connected() {
+    let mut course = Course::new(monitor());
+    let mut words = vec![course.state().words().page];
+    for event in [
+        Event::Start,
+        Event::Io(Epoch(1), Report::Begun),
+        Event::Io(Epoch(1), Report::Opened),
+        Event::Start,
+    ] {
+        course.step(event);
+        words.push(course.state().words().page);
+    }
+    assert_eq!(
+        words,
+        ["stopped", "starting", "starting", "running", "running"]
+    );
+}
+
+#[test]
+fn router_tries_again_after_a_loss() {
+    let mut course = Course::losing(monitor(), gone());
+    assert_eq!(course.state(), State::Reconnecting);
+    assert_eq!(course.state().words().page_message, Some("Reconnecting..."));
+    assert_eq!(course.due(), Some(100));
+    assert_eq!(course.tick(), open(2));
+    assert_eq!(course.status().attempt, 1);
+}
+
+/// G1, F3
+#[test]
+fn router_doubles_its_waits_then_fails() {
+    let mut course = Course::losing(monitor(), gone());
+    let mut waits = Vec::new();
+    while course.state() == State::Reconnecting {
+        waits.push(course.due());
+        fails(&mut course);
+    }
+    assert_eq!(waits, [100, 200, 400].map(Some));
+    assert_eq!((course.state(), course.due()), (State::Failed, None));
+}
+
+/// G2
+#[test]
+fn router_forgets_failed_attempts_once_one_succeeds() {
+    let mut course = Course::losing(monitor(), gone());
+    fails(&mut course);
+    assert_eq!((course.due(), course.tick()), (Some(200), open(3)));
+    course.opens();
+    // The next loss is the first again.
+    course.ends(gone());
+    assert_eq!((course.due(), course.status().attempt), (Some(100), 1));
+}
+
+/// G4
+#[test]
+fn router_stopped_while_it_waits_tries_no_more() {
+    let mut course = Course::losing(monitor(), gone());
+    assert_eq!(course.step(Event::Stop), None);
+    assert_eq!((course.state(), course.due()), (State::Disconnected, None));
+    course.wait(SECOND);
+    assert_eq!(course.step(Event::Tick), None);
+}
+
+/// [000]'s health checker: every second, unhealthy after three.
+fn checker() -> Policy {
+    let mut policy = monitor();
+    policy.health.interval = Some(Duration::from_secs(1));
+    policy.health.threshold = 3;
+    policy
+}
+
+/// A probe is due a second later, and ends like this.
+fn probed(course: &mut Course, outcome: Outcome) -> Option<Effect> {
+    let epoch = course.life.epoch.0;
+    assert_eq!((course.due(), course.tick()), (Some(SECOND), probe(epoch)));
+    course.report(Report::Probe(outcome))
+}
+
+fn answered() -> Outcome {
+    Outcome::Answered(Duration::from_millis(1))
+}
+
+fn ill() -> Outcome {
+    Outcome::Failed("HTTP 500".to_owned())
+}
+
+#[test]
+fn router_asks_nobody_before_the_handshake() {
+    let mut course = Course::new(checker());
+    assert_eq!(course.due(), None);
+    course.step(Event::Start);
+    course.report(Report::Begun);
+    assert_eq!(course.due(), Some(30 * SECOND), "the handshake's own limit");
+}
+
+/// H1, H14: the handshake was an answer, so the first question comes an interval after it.
+#[test]
+fn router_asks_at_its_interval() {
+    let mut course = Course::up(checker());
+    for _ in 0..3 {
+        assert_eq!(probed(&mut course, answered()), None);
+    }
+}
+
+/// H2, H3: the third failure in a row, once; what had failed before a success does not count.
+#[test]
+fn router_reconnects_after_three_failures_in_a_row() {
+    let mut course = Course::up(checker());
+    for outcome in [ill(), ill(), answered(), ill(), ill()] {
+        assert_eq!(probed(&mut course, outcome), None);
+        assert_eq!(course.state(), State::Connected);
+    }
+    assert_eq!(probed(&mut course, ill()), close(1));
+    assert_eq!(course.state(), State::Reconnecting);
+}
+
+/// H2: and is well again when it has been reached.
+#[test]
+fn router_is_healthy_again_once_it_has_recovered() {
+    let mut course = Course::up(checker());
+    for _ in 0..2 {
+        probed(&mut course, ill());
+    }
+    assert_eq!(probed(&mut course, ill()), close(1));
+    course.ends(gone());
+    assert_eq!((course.due(), course.tick()), (Some(100), open(2)));
+    course.opens();
+    assert_eq!(probed(&mut course, answered()), None);
+    let health = course.status().health.expect("it is up");
+    assert_eq!((health.degraded, health.failures), (false, 0));
+}
+
+#[test]
+fn router_stopped_asks_no_more() {
+    let mut course = Course::up(checker());
+    assert_eq!(probed(&mut course, answered()), None);
+    assert_eq!(course.step(Event::Stop), close(1));
+    course.ends(gone());
+    course.wait(5 * SECOND);
+    assert_eq!((course.due(), course.step(Event::Tick)), (None, None));
+}
+
+/// [000]'s second scenario, W27: a server over HTTP that has stopped is noticed after 90 s.
+#[test]
+fn router_notices_within_90_s_that_a_server_has_stopped() {
+    let mut course = Course::up(Preset::Router.policy());
+    let since = course.now;
+    loop {
+        assert_eq!(course.tick(), probe(1));
+        if course.report(Report::Probe(ill())) == close(1) {
+            break;
+        }
+    }
+    assert_eq!(course.now - since, Duration::from_secs(90));
+}
+
+/// F6: every way between two states that [001] draws.
+#[test]
+fn persistent_goes_every_way_that_its_document_draws() {
+    let mut course = Course::new(steady(Preset::Persistent));
+    let mut states = Vec::new();
+    let mut step = |course: &mut Course, event: Event| {
+        course.step(event);
+        states.push(course.state().words().tools);
+    };
+    let ended = |course: &Course, loss| Event::Io(course.life.epoch, Report::Ended(loss));
+    let opened = |course: &Course| Event::Io(course.life.epoch, Report::Opened);
+    step(&mut course, Event::Start);
+    let event = ended(&course, refused());
+    step(&mut course, event);
+    course.wait(SECOND);
+    step(&mut course, Event::Tick);
+    let event = ended(&course, refused());
+    step(&mut course, event);
+    course.wait(2 * SECOND);
+    step(&mut course, Event::Tick);
+    let event = opened(&course);
+    step(&mut course, event);
+    let event = ended(&course, gone());
+    step(&mut course, event);
+    step(&mut course, Event::Stop);
+    assert_eq!(
+        states,
+        [
+            "connecting",
+            "reconnecting",
+            "reconnecting",
+            "reconnecting",
+            "reconnecting",
+            "connected",
+            "reconnecting",
+            "disconnected",
+        ]
+    );
+    let mut course = Course::new(steady(Preset::Persistent));
+    course.step(Event::Start);
+    course.opens();
+    course.step(Event::Stop);
+    course.ends(gone());
+    assert_eq!(course.state().words().tools, "disconnected");
+}
+
+/// H5, G9, G10: while it reconnects nobody is asked and one attempt is under way; a success begins anew.
+#[test]
+fn persistent_asks_again_once_it_is_back() {
+    let mut course = Course::losing(steady(Preset::Persistent), gone());
+    assert_eq!(course.due(), Some(SECOND), "the attempt, and no probe");
+    fails(&mut course);
+    assert_eq!((course.due(), course.tick()), (Some(2 * SECOND), open(3)));
+    assert_eq!(course.step(Event::CallWaiting), None);
+    course.opens();
+    assert_eq!(
+        (course.due(), course.tick()),
+        (Some(120 * SECOND), probe(3))
+    );
+    course.report(Report::Probe(answered()));
+    course.ends(gone());
+    assert_eq!(course.due(), Some(SECOND));
+}
+
+/// H6: early warning only.
+#[test]
+fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
+    let mut course = Course::up(steady(Preset::Persistent));
+    for failures in 1..=20 {
+        assert_eq!(
+            (course.due(), course.tick()),
+            (Some(120 * SECOND), probe(1))
+        );
+        course.wait(60 * SECOND);
+        assert_eq!(
+            course.report(Report::Probe(Outcome::Unanswered(None))),
+            None
+        );
+        let health = course.status().health.expect("it is up");
+        assert_eq!(
+            (health.degraded, health.failures),
+            (failures >= 3, failures)
+        );
+    }
+    course.report(Report::Heard(course.now));
+    assert!(!course.status().is_degraded());
+}
+
+/// G14, F10: five attempts, and five more for whoever reconnects by hand.
+#[test]
+fn bounded_has_five_attempts_and_five_more_by_hand() {
+    let mut course = Course::losing(steady(Preset::Bounded), gone());
+    for _ in 0..2 {
+        let mut waits = Vec::new();
+        while course.state() == State::Reconnecting {
+            waits.push(course.due());
+            fails(&mut course);
+        }
+        assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000].map(Some));
+        assert_eq!(course.state().words().rest, "failed");
+        course.step(Event::Reconnect);
+        course.opens();
+        course.ends(gone());
+    }
+}
+
+/// A18
+#[test]
+fn bounded_without_auto_reconnect_stays_disconnected() {
+    for loss in [gone(), crash()] {
+        let mut policy = steady(Preset::Bounded);
+        policy.reconnect.mode = ReconnectMode::Off;
+        let course = Course::losing(policy, loss);
+        assert_eq!(course.state().words().rest, "disconnected");
+        assert_eq!(course.due(), None);
+        assert!(course.status().reason.is_some());
+    }
+}
+
+/// C7, C10: what crashes stays so until a person starts it.
+#[test]
+fn desktop_starts_nothing_again() {
+    let mut course = Course::losing(steady(Preset::Desktop), crash());
+    assert_eq!(course.state().words().desktop, "crashed");
+    assert_eq!(
+        (course.due(), course.step(Event::CallWaiting)),
+        (None, None)
+    );
+    assert_eq!(course.step(Event::Start), open(2));
+    course.opens();
+    assert_eq!(course.state().words().desktop, "running");
+}
+
+/// [004]: whoever asks reconnects, and nobody else.
+#[test]
+fn manual_waits_for_a_person() {
+    let mut course = Course::losing(steady(Preset::Manual), gone());
+    assert_eq!(
+        (course.due(), course.step(Event::CallWaiting)),
+        (None, None)
+    );
+    assert_eq!(course.step(Event::Reconnect), open(2));
+    course.opens();
+    assert_eq!(course.due(), None, "nobody is asked in the background");
+    // Nor is anybody promised that it comes back.
+    assert_eq!(course.status().if_lost, State::Disconnected);
+}

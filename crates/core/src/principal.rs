@@ -1,0 +1,93 @@
+//! Who is at the door: decided once, by the token that a request bears, and carried along with its
+//! sessions and calls (requirements Q2, Q7).
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Who asks. What a principal has begun (a session, a parked call, a task) is nobody else's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Principal {
+    /// No token was asked for, and none was given: a program on this machine, or the client on stdio.
+    #[default]
+    Anonymous,
+    /// The bearer of a client's token: may use the MCP paths, and nothing else.
+    Client(ClientName),
+    /// The bearer of the control token.
+    Operator,
+}
+
+/// As records and seals have it; a name holds no colon, so that nobody is taken for somebody else.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Client(name) => write!(f, "client:{name}"),
+            Self::Operator => f.write_str("operator"),
+        }
+    }
+}
+
+/// The name of a client's token: `[a-zA-Z0-9._-]`, 1 to 64 characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientName(Arc<str>);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a client's name; it has 1 to {MAX_NAME} letters, digits, '.', '_' and '-'")]
+pub struct InvalidClientName(String);
+
+/// A column of a table shows it whole.
+const MAX_NAME: usize = 64;
+
+impl ClientName {
+    pub fn new(text: &str) -> Result<Self, InvalidClientName> {
+        let fits = (1..=MAX_NAME).contains(&text.len());
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if fits && text.bytes().all(legal) {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidClientName(text.to_owned()))
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for ClientName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for ClientName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::new(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_taken_for_somebody_else() {
+        for name in ["a", "laptop", "ci-2.example_x", &"n".repeat(64)] {
+            let client = Principal::Client(ClientName::new(name).expect(name));
+            assert_eq!(client.to_string(), format!("client:{name}"));
+        }
+        for name in ["", "a b", "a:b", "ü", "a/b", "a\n", &"n".repeat(65)] {
+            ClientName::new(name).expect_err(name);
+        }
+        assert_eq!(Principal::default().to_string(), "anonymous");
+        assert_eq!(Principal::Operator.to_string(), "operator");
+    }
+}

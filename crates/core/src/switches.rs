@@ -1,0 +1,195 @@
+//! Servers and tools that are switched off for one client (A36). What nobody switched off is on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::ids::ServerName;
+
+/// How a client is known: by a digest of its name, short enough for the id of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClientKey(u32);
+
+impl ClientKey {
+    pub fn of(name: &str) -> Self {
+        let digest = Sha256::digest(name);
+        Self(u32::from_be_bytes([
+            digest[0], digest[1], digest[2], digest[3],
+        ]))
+    }
+
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub fn of_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
+
+/// What is off, by the client's name. Clients with everything on are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Switches(BTreeMap<String, Off>);
+
+/// What is off for one client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Off {
+    #[serde(default)]
+    pub servers: BTreeSet<ServerName>,
+    /// By server, as the server calls them.
+    #[serde(default)]
+    pub tools: BTreeMap<ServerName, BTreeSet<String>>,
+}
+
+/// What one switch is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    pub server: ServerName,
+    /// `None` is the server as a whole.
+    pub tool: Option<String>,
+}
+
+impl Off {
+    /// Whether a server is off as a whole.
+    pub fn has_server(&self, server: &ServerName) -> bool {
+        self.servers.contains(server)
+    }
+
+    /// Whether a tool is off, be it with its server.
+    pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
+        let own = self.tools.get(server);
+        self.has_server(server) || own.is_some_and(|tools| tools.contains(tool))
+    }
+
+    fn set(&mut self, switch: &Switch, on: bool) {
+        let Switch { server, tool } = switch;
+        match (tool, on) {
+            (None, false) => drop(self.servers.insert(server.clone())),
+            (None, true) => drop(self.servers.remove(server)),
+            (Some(tool), false) => {
+                let tools = self.tools.entry(server.clone()).or_default();
+                tools.insert(tool.clone());
+            }
+            (Some(tool), true) => {
+                let tools = self.tools.get_mut(server);
+                if tools.is_some_and(|tools| tools.remove(tool) && tools.is_empty()) {
+                    self.tools.remove(server);
+                }
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.tools.is_empty()
+    }
+}
+
+impl Switches {
+    pub fn set(&mut self, client: &str, switch: &Switch, on: bool) {
+        let off = self.0.entry(client.to_owned()).or_default();
+        off.set(switch, on);
+        if off.is_empty() {
+            self.0.remove(client);
+        }
+    }
+
+    /// Whether it is on. A tool is off with its server.
+    pub fn is(&self, client: &str, switch: &Switch) -> bool {
+        let off = self.0.get(client);
+        !off.is_some_and(|off| match &switch.tool {
+            Some(tool) => off.has_tool(&switch.server, tool),
+            None => off.has_server(&switch.server),
+        })
+    }
+
+    /// Everything is on again for this client.
+    pub fn clear(&mut self, client: &str) {
+        self.0.remove(client);
+    }
+
+    pub fn clear_all(&mut self) {
+        self.0.clear();
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Off)> {
+        self.0.iter().map(|(client, off)| (client.as_str(), off))
+    }
+
+    /// Those for whom not the same is off in both.
+    pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
+        let names: BTreeSet<&str> = self
+            .0
+            .keys()
+            .chain(other.0.keys())
+            .map(|it| &**it)
+            .collect();
+        let differs = |name: &&str| self.0.get(*name) != other.0.get(*name);
+        names.into_iter().filter(differs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(server: &str, tool: Option<&str>) -> Switch {
+        Switch {
+            server: ServerName::new(server).expect("a legal name"),
+            tool: tool.map(str::to_owned),
+        }
+    }
+
+    /// A36: default on; set, is, clear, clearAll.
+    #[test]
+    fn everything_is_on_but_what_was_switched_off() {
+        let (server, tool) = (switch("fs", None), switch("git", Some("push")));
+        let mut switches = Switches::default();
+        assert!(switches.is("one", &server) && switches.is("one", &tool));
+        switches.set("one", &server, false);
+        switches.set("one", &tool, false);
+        assert!(!switches.is("one", &server) && !switches.is("one", &tool));
+        assert!(
+            !switches.is("one", &switch("fs", Some("read"))),
+            "with its server"
+        );
+        assert!(switches.is("one", &switch("git", None)));
+        assert!(switches.is("two", &server));
+        switches.set("two", &tool, false);
+        switches.set("one", &tool, true);
+        assert!(switches.is("one", &tool) && !switches.is("two", &tool));
+        switches.clear("one");
+        assert!(switches.is("one", &server) && !switches.is("two", &tool));
+        switches.clear_all();
+        assert_eq!(switches, Switches::default());
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_on_again() {
+        let mut switches = Switches::default();
+        for switch in [switch("fs", None), switch("git", Some("push"))] {
+            switches.set("one", &switch, false);
+            switches.set("one", &switch, true);
+            switches.set("one", &switch, true);
+        }
+        assert_eq!(switches, Switches::default());
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut switches = Switches::default();
+        switches.set("one", &switch("fs", None), false);
+        switches.set("ü \" two", &switch("git", Some("a/b")), false);
+        let text = serde_json::to_string(&switches).expect("JSON");
+        assert_eq!(
+            text,
+            r#"{"one":{"servers":["fs"],"tools":{}},"ü \" two":{"servers":[],"tools":{"git":["a/b"]}}}"#
+        );
+        let read: Switches = serde_json::from_str(&text).expect("readable");
+        assert_eq!(read, switches);
+        let mut other = switches.clone();
+        other.clear("one");
+        assert_eq!(switches.differing(&other).collect::<Vec<_>>(), ["one"]);
+    }
+}

@@ -1,0 +1,40 @@
+//! [002]'s flags of the commands that start servers (requirements, section B).
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mainstay_core::config::Inline;
+
+use crate::surroundings::Clients;
+
+#[derive(Clone, Debug, Args)]
+pub struct ClientsArgs {
+    /// Read ~/.cideldill/mcp_clients.json, or what `CIDELDILL_MCP_CLIENTS_CONFIG` and `CIDELDILL_HOME` say
+    #[arg(long = "mcp-clients", conflicts_with = "config")]
+    usual: bool,
+    /// The configuration; each of its servers must say its `transport`
+    #[arg(
+        long = "mcp-clients-config",
+        value_name = "FILE",
+        conflicts_with = "config"
+    )]
+    file: Option<PathBuf>,
+    /// One more server, as NAME:COMMAND or NAME:URL; wins over one of that name in the file
+    #[arg(long = "mcp-client", value_name = "NAME:VALUE")]
+    inline: Vec<Inline>,
+}
+
+impl From<ClientsArgs> for Clients {
+    fn from(args: ClientsArgs) -> Self {
+        let ClientsArgs {
+            usual,
+            file,
+            inline,
+        } = args;
+        Self {
+            usual,
+            file,
+            inline,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `mainstay get`: how a server is, and its entry without its secrets.
+
+use clap::Args;
+
+use super::{CommandError, Exit, approve, connect::DaemonArgs, output};
+use crate::api;
+
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The server
+    name: String,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Get {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        let details = self
+            .daemon
+            .with(async |client| Ok(client.server(&self.name).await?))
+            .await?;
+        if self.daemon.json {
+            output::json(&details)?;
+        } else {
+            output::text(&told(&details))?;
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+fn told(details: &api::ServerDetails) -> String {
+    let api::ServerDetails { server, entry } = details;
+    let status = if server.enabled {
+        &server.status
+    } else {
+        "disabled"
+    };
+    let tools = output::count(server.tool_count, "tool");
+    let mut lines = vec![format!("{} is {status}, {tools}", server.name)];
+    if server.pending.is_some() {
+        lines.push(format!("  waits for approval: {}", approve::wanted(server)));
+    }
+    if let Some(error) = &server.last_error {
+        lines.push(format!("  {}", output::one_line(error)));
+    }
+    if server.ephemeral {
+        lines.push("  not in the configuration: gone when the daemon ends".to_owned());
+    }
+    if let Some(entry) = entry {
+        lines.push(format!("{:#}", serde_json::Value::Object(entry.clone())));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,286 @@
+//! `mainstay records`: which calls there were, and what is known of one.
+
+use std::time::{Duration, SystemTime};
+
+use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
+use clap::Args;
+
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use crate::{
+    api::{CallRecord, Raw, WholeCallRecord},
+    utc,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay records --since 14:03 --until 14:04
+  mainstay records --server files --status unknown
+  mainstay records 4711
+  mainstay records --since 1h --json";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Records {
+    /// One record, with its arguments and its result
+    id: Option<String>,
+    /// Calls of this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Calls of this tool: its own name, or SERVER/TOOL
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Calls that ended so: ok, error, timeout, cancelled, unknown; or open
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, bridge, own
+    #[arg(long, value_name = "DOOR")]
+    door: Option<String>,
+    /// Calls of the client of this name
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<SystemTime>,
+    /// Calls until then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<SystemTime>,
+    /// How many at most
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: usize,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
+struct BadTime;
+
+/// A time of today, so long ago, or a point in time.
+fn when(text: &str) -> Result<SystemTime, BadTime> {
+    read_time(text, Local::now())
+}
+
+fn read_time(text: &str, now: DateTime<Local>) -> Result<SystemTime, BadTime> {
+    if let Some(ago) = span(text) {
+        return SystemTime::from(now).checked_sub(ago).ok_or(BadTime);
+    }
+    for format in ["%H:%M", "%H:%M:%S"] {
+        if let Ok(time) = NaiveTime::parse_from_str(text, format) {
+            // An hour that clocks skip or repeat: the earlier one.
+            let today = now.date_naive().and_time(time);
+            let local = Local.from_local_datetime(&today).earliest();
+            return local.map(SystemTime::from).ok_or(BadTime);
+        }
+    }
+    utc::parse(text).ok_or(BadTime)
+}
+
+/// `90s`, `10m`, `2h`, `7d`
+fn span(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(seconds).map(Duration::from_secs)
+}
+
+impl Records {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        match &self.id {
+            Some(id) => self.show(id).await,
+            None => self.list().await,
+        }
+    }
+
+    async fn show(&self, id: &str) -> Result<Exit, CommandError> {
+        let record = self
+            .daemon
+            .with(async |client| Ok(client.call_record(id).await?))
+            .await?;
+        if self.daemon.json {
+            output::json(&record)?;
+        } else {
+            output::line(&described(&record))?;
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn list(&self) -> Result<Exit, CommandError> {
+        let words = [
+            ("server", &self.server),
+            ("tool", &self.tool),
+            ("status", &self.status),
+            ("door", &self.door),
+            ("client", &self.client),
+        ];
+        let words = words
+            .into_iter()
+            .filter_map(|(name, word)| Some((name, word.clone()?)));
+        let times = [("since", self.since), ("until", self.until)];
+        let times = times
+            .into_iter()
+            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
+        let limit = [("limit", self.limit.to_string())];
+        let query: Vec<_> = words.chain(times).chain(limit).collect();
+        let found = self
+            .daemon
+            .with(async |client| Ok(client.call_records(&query).await?))
+            .await?;
+        if self.daemon.json {
+            output::json(&found)?;
+            return Ok(Exit::DONE);
+        }
+        if found.calls.is_empty() {
+            complain("no calls on record that fit");
+            return Ok(Exit::DONE);
+        }
+        let rows = found.calls.iter().map(row);
+        output::table(
+            [
+                "ID", "TIME", "CALL", "STATUS", "STATE", "TOOK", "BY", "ERROR",
+            ],
+            rows,
+        )?;
+        if found.truncated {
+            let (shown, all) = (found.calls.len(), found.total_count);
+            complain(&format!("the newest {shown} of {all}; --limit shows more"));
+        }
+        Ok(Exit::DONE)
+    }
+}
+
+fn row(record: &CallRecord) -> [String; 8] {
+    [
+        record.id.clone(),
+        local(&record.started_at),
+        record.name.clone(),
+        record.status.clone(),
+        record.state.clone(),
+        took(record.duration_ms),
+        by(record),
+        record
+            .error
+            .as_ref()
+            .map(|error| error.message.clone())
+            .unwrap_or_default(),
+    ]
+}
+
+/// The client by its own name; who has none, by his door.
+fn by(record: &CallRecord) -> String {
+    match &record.client {
+        Some(client) => client.name.clone(),
+        None => record.door.clone(),
+    }
+}
+
+fn took(milliseconds: Option<f64>) -> String {
+    match milliseconds {
+        None => "-".to_owned(),
+        Some(short) if short < 10.0 => format!("{short:.1} ms"),
+        Some(long) => output::span(Duration::from_secs_f64(long / 1000.0)),
+    }
+}
+
+/// A time as the people here have it; the day only where it is not today.
+fn local(time: &str) -> String {
+    let Ok(time) = DateTime::parse_from_rfc3339(time) else {
+        return time.to_owned();
+    };
+    let time = time.with_timezone(&Local);
+    let format = if time.date_naive() == Local::now().date_naive() {
+        "%H:%M:%S%.3f"
+    } else {
+        "%Y-%m-%d %H:%M:%S%.3f"
+    };
+    time.format(format).to_string()
+}
+
+fn described(record: &WholeCallRecord) -> String {
+    let call = &record.call;
+    let mut lines = vec![
+        format!("{} {} ({})", call.method, call.name, call.id),
+        format!("  started    {}", local(&call.started_at)),
+        format!(
+            "  took       {}, of which {} waiting and {} at the server",
+            took(call.duration_ms),
+            took(Some(call.queue_ms)),
+            took(Some(call.upstream_ms)),
+        ),
+        format!("  status     {}", call.status),
+        format!("  state      {}", call.state),
+        format!("  attempts   {}", call.attempt),
+        format!("  by         {} through {}", by(call), call.door),
+    ];
+    let rest = [
+        ("session", &call.session),
+        ("principal", &call.principal),
+        ("profile", &call.profile),
+        ("trace", &call.trace_id),
+    ];
+    for (name, value) in rest {
+        if let Some(value) = value {
+            lines.push(format!("  {name:<10} {value}"));
+        }
+    }
+    if let Some(error) = &call.error {
+        let message = output::one_line(&error.message).into_owned();
+        lines.push(format!("  error      {}: {message}", error.kind));
+    }
+    for (name, cid, payload) in [
+        ("arguments", &call.arguments_cid, &record.arguments),
+        ("result", &call.result_cid, &record.result),
+    ] {
+        let Some(cid) = cid else { continue };
+        lines.push(format!("  {name:<10} {cid}"));
+        if let Some(payload) = payload {
+            lines.extend(pretty(payload).lines().map(|line| format!("    {line}")));
+        }
+    }
+    lines.join("\n")
+}
+
+fn pretty(payload: &Raw) -> String {
+    let value: Option<serde_json::Value> = serde_json::from_str(payload.get()).ok();
+    value.map_or_else(|| payload.get().to_owned(), |value| format!("{value:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_today_or_ago_or_exact() {
+        let now = Local
+            .with_ymd_and_hms(2026, 11, 25, 15, 0, 0)
+            .earliest()
+            .expect("a time");
+        let read = |text| read_time(text, now).map(DateTime::<Local>::from);
+        let at = |hour, minute, second| {
+            let time = Local.with_ymd_and_hms(2026, 11, 25, hour, minute, second);
+            Ok(time.earliest().expect("a time"))
+        };
+        assert_eq!(read("14:03"), at(14, 3, 0));
+        assert_eq!(read("14:03:20"), at(14, 3, 20));
+        assert_eq!(read("10m"), at(14, 50, 0));
+        assert_eq!(read("2h"), at(13, 0, 0));
+        let exact = utc::parse("2026-11-25T14:03:00Z").expect("a time");
+        assert_eq!(read_time("2026-11-25T14:03:00Z", now), Ok(exact));
+        for text in ["", "m", "soon", "25:00", "-1m", "99999999999999999999d"] {
+            assert_eq!(read(text), Err(BadTime), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_calls_are_told_apart() {
+        assert_eq!(took(Some(0.25)), "0.2 ms");
+        assert_eq!(took(Some(12.9)), "12 ms");
+        assert_eq!(took(Some(1500.0)), "1.5 s");
+        assert_eq!(took(None), "-");
+    }
+}

@@ -1,0 +1,42 @@
+//! `mainstay remove`: a server is ended and forgotten.
+
+use clap::Args;
+
+use super::{
+    CommandError, Exit,
+    add::{legal, tell},
+    connect::{DaemonArgs, Place},
+    output,
+};
+use crate::reload::{Change, change_file};
+
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The server
+    name: String,
+    /// Leave the configuration as it is: the server is back when the daemon is started anew
+    #[arg(long)]
+    ephemeral: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Remove {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        match self.daemon.place()? {
+            Place::Daemon(client) => {
+                let removed = client.remove(&self.name, !self.ephemeral).await?;
+                if self.daemon.json {
+                    output::json(&removed)?;
+                } else {
+                    output::line(&format!("{} was removed", removed.name))?;
+                }
+            }
+            Place::File(origin) => {
+                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?))?;
+                tell(&self.daemon, &self.name, "removed from", loaded.path)?;
+            }
+        }
+        Ok(Exit::DONE)
+    }
+}

@@ -1,0 +1,51 @@
+//! `mainstay enable` and `disable`.
+
+use clap::Args;
+
+use super::{
+    CommandError, Exit,
+    add::{legal, tell},
+    connect::{DaemonArgs, Place},
+    operate,
+};
+use crate::{
+    api::Keeping,
+    reload::{Change, change_file},
+};
+
+#[derive(Debug, Args)]
+pub struct Switch {
+    /// The server
+    name: String,
+    /// Leave the configuration as it is: it holds again when the daemon is started anew
+    #[arg(long)]
+    ephemeral: bool,
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+}
+
+impl Switch {
+    pub async fn run(self, enabled: bool) -> Result<Exit, CommandError> {
+        let (switch, done) = if enabled {
+            ("enable", "enabled in")
+        } else {
+            ("disable", "disabled in")
+        };
+        match self.daemon.place()? {
+            Place::Daemon(client) => {
+                let keeping = Keeping {
+                    persist: !self.ephemeral,
+                    ..Keeping::default()
+                };
+                let operated = client.switch(&self.name, switch, keeping).await?;
+                operate::tell(&self.daemon, &operated)?;
+            }
+            Place::File(origin) => {
+                let name = legal(&self.name)?;
+                let loaded = change_file(&origin, Change::Switch { name, enabled })?;
+                tell(&self.daemon, &self.name, done, loaded.path)?;
+            }
+        }
+        Ok(Exit::DONE)
+    }
+}

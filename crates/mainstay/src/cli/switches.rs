@@ -1,0 +1,116 @@
+//! `mainstay switches`: servers and tools that are switched off for one client (A36).
+
+use clap::{Args, Subcommand};
+
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use crate::api::{SetSwitch, SwitchedOff};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay switches
+  mainstay switches off claude-code github
+  mainstay switches off claude-code github/delete_file
+  mainstay switches on claude-code github
+  mainstay switches clear claude-code";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Switches {
+    #[command(flatten)]
+    pub daemon: DaemonArgs,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what is off (the default)
+    List,
+    /// Switch a server or a tool off for a client
+    Off(One),
+    /// Switch it on again
+    On(One),
+    /// Switch everything on again
+    Clear {
+        /// For this client
+        #[arg(required_unless_present = "all")]
+        client: Option<String>,
+        /// For every client
+        #[arg(long, conflicts_with = "client")]
+        all: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The client: the name of its token, or else what it calls itself when it connects
+    client: String,
+    /// A server, or one of its tools
+    #[arg(value_name = "SERVER[/TOOL]")]
+    what: String,
+}
+
+impl Switches {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        match &self.action {
+            Some(Action::Off(one)) => self.set(one, false).await?,
+            Some(Action::On(one)) => self.set(one, true).await?,
+            Some(Action::Clear { client, .. }) => self.clear(client.as_deref()).await?,
+            Some(Action::List) | None => self.list().await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    async fn set(&self, one: &One, enabled: bool) -> Result<(), CommandError> {
+        let (server, tool) = match one.what.split_once('/') {
+            Some((server, tool)) => (server, Some(tool.to_owned())),
+            None => (one.what.as_str(), None),
+        };
+        let set = SetSwitch {
+            server: server.to_owned(),
+            tool,
+            enabled,
+        };
+        let switched = self
+            .daemon
+            .with(async |client| Ok(client.set_switch(&one.client, &set).await?))
+            .await?;
+        if self.daemon.json {
+            return output::json(&switched);
+        }
+        let state = if enabled { "on" } else { "off" };
+        output::line(&format!("{} is {state} for {}", one.what, one.client))
+    }
+
+    async fn clear(&self, client: Option<&str>) -> Result<(), CommandError> {
+        let cleared = self
+            .daemon
+            .with(async |daemon| Ok(daemon.clear_switches(client).await?))
+            .await?;
+        if self.daemon.json {
+            return output::json(&cleared);
+        }
+        let whom = client.unwrap_or("every client");
+        output::line(&format!("everything is on for {whom}"))
+    }
+
+    async fn list(&self) -> Result<(), CommandError> {
+        let all = self
+            .daemon
+            .with(async |client| Ok(client.switches().await?))
+            .await?;
+        if self.daemon.json {
+            return output::json(&all);
+        }
+        if all.clients.is_empty() {
+            complain("everything is on for every client");
+            return Ok(());
+        }
+        let rows = all.clients.iter().flat_map(|(client, off)| {
+            let SwitchedOff { servers, tools } = off;
+            let row = |what: &String| [client.clone(), what.clone()];
+            servers.iter().chain(tools).map(row)
+        });
+        output::table(["CLIENT", "SWITCHED OFF"], rows)
+    }
+}

@@ -1,0 +1,239 @@
+//! `mainstay token`: who may use the MCP addresses, and a new control token. The running daemon is
+//! asked; without one its state directory is changed, so that tokens can be made before the first
+//! `serve`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use mainstay_core::config::Secret;
+
+use super::{CommandError, Exit, connect, output, stderr::complain};
+use crate::{
+    api::{
+        AddToken, AddedToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken,
+        RotatedToken,
+    },
+    state::{Ownership, StateDir},
+    surroundings::Process,
+    tokens::{self, Tokens},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay token add laptop --expires 90d
+  mainstay token list
+  mainstay token remove laptop
+  mainstay token rotate            a new control token, for /api and these commands";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Token {
+    #[command(subcommand)]
+    action: Action,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL", global = true)]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a token with which a client may use the MCP addresses; it is printed once
+    Add {
+        name: String,
+        /// How long it lasts: 30m, 12h, 90d, 8w [default: until it is removed]
+        #[arg(long, value_name = "TIME", value_parser = lifetime)]
+        expires: Option<Duration>,
+    },
+    /// Show the clients that have one
+    List,
+    /// Have a client's token open nothing any more
+    Remove { name: String },
+    /// Replace the control token; the old one opens nothing any more
+    Rotate,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected a number and a unit (s, m, h, d, w), such as 90d")]
+struct BadLifetime;
+
+fn lifetime(text: &str) -> Result<Duration, BadLifetime> {
+    const UNITS: [(char, u64); 5] = [
+        ('s', 1),
+        ('m', 60),
+        ('h', 60 * 60),
+        ('d', 24 * 60 * 60),
+        ('w', 7 * 24 * 60 * 60),
+    ];
+    let seconds = UNITS.into_iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(seconds)
+    });
+    seconds.map(Duration::from_secs).ok_or(BadLifetime)
+}
+
+/// Where the tokens are.
+enum Keeper {
+    Daemon(Client),
+    /// Nobody uses the state directory: it is ours meanwhile.
+    Directory(Ownership),
+}
+
+impl Keeper {
+    fn tokens(owner: &Ownership) -> Result<Tokens, CommandError> {
+        Ok(Tokens::open(owner.dir().clone(), &owner.token)?)
+    }
+}
+
+impl Token {
+    pub async fn run(self) -> Result<Exit, CommandError> {
+        match &self.action {
+            Action::Add { name, expires } => self.add(name, *expires).await?,
+            Action::List => self.list().await?,
+            Action::Remove { name } => self.remove(name).await?,
+            Action::Rotate => self.rotate().await?,
+        }
+        Ok(Exit::DONE)
+    }
+
+    /// The daemon, where one runs or is named.
+    fn daemon(&self) -> Result<Option<Client>, CommandError> {
+        match connect::running(self.url.clone()) {
+            Err(CommandError::Client(ClientError::NotRunning { .. })) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    fn keeper(&self) -> Result<Keeper, CommandError> {
+        Ok(match self.daemon()? {
+            Some(client) => Keeper::Daemon(client),
+            None => Keeper::Directory(StateDir::locate(&Process)?.own()?),
+        })
+    }
+
+    async fn add(&self, name: &str, expires: Option<Duration>) -> Result<(), CommandError> {
+        let added = match self.keeper()? {
+            Keeper::Daemon(client) => {
+                let wanted = AddToken {
+                    name: Some(name.to_owned()),
+                    expires_in_seconds: expires.map(|time| time.as_secs()),
+                };
+                client.add_token(&wanted).await?
+            }
+            Keeper::Directory(owner) => {
+                let (token, client) = Keeper::tokens(&owner)?.add(name, expires)?;
+                AddedToken::new(&token, &client)
+            }
+        };
+        if self.json {
+            return output::json(&added);
+        }
+        complain(&format!(
+            "the token of {}; it is not shown again:",
+            added.name
+        ));
+        output::line(&added.token)?;
+        complain("a client sends it as `Authorization: Bearer TOKEN`");
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<(), CommandError> {
+        let list = match self.daemon()? {
+            Some(client) => client.client_tokens().await?,
+            None => {
+                let kept = tokens::read(&StateDir::locate(&Process)?)?;
+                ClientTokens {
+                    tokens: kept.iter().map(ClientToken::from).collect(),
+                }
+            }
+        };
+        if self.json {
+            return output::json(&list);
+        }
+        if list.tokens.is_empty() {
+            complain("no client has a token; `mainstay token add NAME` makes one");
+            return Ok(());
+        }
+        let row = |it: &ClientToken| {
+            let expires = match &it.expires_at {
+                Some(end) if it.expired => format!("{end} (expired)"),
+                Some(end) => end.clone(),
+                None => "never".to_owned(),
+            };
+            [it.name.clone(), it.created_at.clone(), expires]
+        };
+        output::table(["NAME", "CREATED", "EXPIRES"], list.tokens.iter().map(row))
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), CommandError> {
+        let removed = match self.keeper()? {
+            Keeper::Daemon(client) => client.remove_token(name).await?,
+            Keeper::Directory(owner) => {
+                let client = Keeper::tokens(&owner)?.remove(name)?;
+                RemovedToken {
+                    success: true,
+                    name: client.name.to_string(),
+                }
+            }
+        };
+        if self.json {
+            return output::json(&removed);
+        }
+        output::line(&format!(
+            "the token of {} opens nothing any more",
+            removed.name
+        ))
+    }
+
+    async fn rotate(&self) -> Result<(), CommandError> {
+        let rotated = match self.keeper()? {
+            Keeper::Daemon(client) => client.rotate_token().await?,
+            Keeper::Directory(owner) => {
+                let token: Secret = Keeper::tokens(&owner)?.rotate()?;
+                RotatedToken {
+                    token: token.expose().to_owned(),
+                }
+            }
+        };
+        if self.json {
+            return output::json(&rotated);
+        }
+        complain("the new control token; the old one opens nothing any more:");
+        output::line(&rotated.token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_have_a_unit() {
+        for (text, seconds) in [
+            ("90d", 7_776_000),
+            ("12h", 43_200),
+            ("30m", 1800),
+            ("1w", 604_800),
+            ("0s", 0),
+        ] {
+            assert_eq!(lifetime(text).expect(text), Duration::from_secs(seconds));
+        }
+        for text in [
+            "",
+            "d",
+            "90",
+            "-1d",
+            "1.5h",
+            "90 d",
+            "90D",
+            "1y",
+            "99999999999999999999d",
+            "9999999999999999999w",
+        ] {
+            lifetime(text).expect_err(text);
+        }
+    }
+}

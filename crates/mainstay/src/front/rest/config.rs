@@ -1,0 +1,26 @@
+//! `GET|PUT /api/config`: the configuration as its file has it, secrets as placeholders (M11, M12).
+
+use axum::{Json, extract::State};
+use mainstay_core::config::masking;
+use serde_json::Value;
+
+use super::{Door, body::Body, entries::reloader, refusal::Refusal};
+use crate::{api, reload::Change};
+
+pub async fn get(State(door): State<Door>) -> Result<Json<Value>, Refusal> {
+    let document = reloader(&door)?.document()?;
+    Ok(Json(masking::masked(&document, "")))
+}
+
+/// A28. What cannot be used is refused as a whole (A24).
+pub async fn put(
+    State(door): State<Door>,
+    Body(config): Body<Value>,
+) -> Result<Json<api::ConfigUpdated>, Refusal> {
+    let plan = reloader(&door)?.write(Change::Whole(config)).await?;
+    Ok(Json(api::ConfigUpdated {
+        success: true,
+        summary: plan.to_string(),
+        plan: serde_json::to_value(&plan).map_err(|error| Refusal::Malformed(error.to_string()))?,
+    }))
+}

@@ -1,0 +1,268 @@
+//! The endpoints that show the servers, each with a catalog of its own (design section 8).
+//!
+//! The registry's merging task alone changes what they show; everyone else reads a snapshot.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use mainstay_core::{
+    catalog::{Catalog, ListKind, Part, Target},
+    config::{self, Config, Expose, Naming},
+    ids::{ProfileName, ServerName},
+    names::Unresolved,
+    own::Group,
+};
+
+/// What catalogs are made by, beside the servers.
+#[derive(Debug)]
+pub(super) struct Rules {
+    naming: Naming,
+    max_name_length: usize,
+    profiles: Vec<config::Profile>,
+}
+
+impl Rules {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            naming: config.naming,
+            max_name_length: config.max_name_length,
+            profiles: config.profiles.clone(),
+        }
+    }
+
+    pub fn merge(&self, parts: Vec<Part>, profile: &config::Profile) -> Catalog {
+        Catalog::merge(parts, profile, self.naming, self.max_name_length)
+    }
+}
+
+/// One endpoint, for as long as the configuration has it.
+#[derive(Debug)]
+pub struct Profile {
+    pub name: ProfileName,
+    shown: ArcSwap<Shown>,
+}
+
+impl Profile {
+    /// What it shows as of now.
+    pub fn shown(&self) -> Arc<Shown> {
+        self.shown.load_full()
+    }
+
+    pub fn has_server(&self, server: &ServerName) -> bool {
+        self.shown.load().config.has_server(server)
+    }
+}
+
+#[cfg(test)]
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            name: ProfileName::default(),
+            shown: ArcSwap::from_pointee(Shown {
+                config: config::Profile::everything(ProfileName::default()),
+                catalog: Arc::default(),
+            }),
+        }
+    }
+}
+
+/// What the clients of a profile see: a snapshot, replaced as a whole.
+#[derive(Debug)]
+pub struct Shown {
+    pub config: config::Profile,
+    /// Everything that the profile has, shown in lists or not.
+    pub catalog: Arc<Catalog>,
+}
+
+impl Shown {
+    /// The groups of Mainstay's own tools that it offers.
+    pub fn own_tools(&self) -> &[Group] {
+        &self.config.own_tools
+    }
+
+    /// Whether the servers' items of this kind are shown, and so may be named by its clients.
+    pub fn shows(&self, kind: ListKind) -> bool {
+        match self.config.expose {
+            Expose::Direct => true,
+            Expose::Meta => kind != ListKind::Tools,
+        }
+    }
+
+    /// The servers' items of a list, each as JSON text under its exposed key, and where it leads.
+    pub fn items(&self, kind: ListKind) -> impl Iterator<Item = (&Target, &str)> {
+        let shown = if self.shows(kind) { usize::MAX } else { 0 };
+        let items = self.catalog.items(kind).iter().map(|item| &**item);
+        self.catalog.targets(kind).iter().zip(items).take(shown)
+    }
+
+    /// The tool of a server that a client of this profile may call by this name.
+    pub fn tool(&self, name: &str) -> Result<&Target, Unresolved> {
+        if self.shows(ListKind::Tools) {
+            self.catalog.tool(name)
+        } else {
+            Err(Unresolved::Unknown)
+        }
+    }
+
+    pub fn prompt(&self, name: &str) -> Result<&Target, Unresolved> {
+        self.catalog.prompt(name)
+    }
+
+    fn lists_like(&self, other: &Self, kind: ListKind) -> bool {
+        let digest = |shown: &Self| shown.shows(kind).then(|| shown.catalog.digest(kind));
+        let own = kind != ListKind::Tools || self.own_tools() == other.own_tools();
+        own && digest(self) == digest(other)
+    }
+
+    /// Whether a server's word that a list of its has changed is to be passed on, as it is believed even
+    /// where its list is the same. Nobody can tell what it means where tools are left out.
+    fn passes_on(&self, server: &ServerName, kind: ListKind) -> bool {
+        let whole = kind != ListKind::Tools || self.config.tools.is_everything();
+        whole && self.shows(kind) && self.config.has_server(server)
+    }
+}
+
+/// What became of an endpoint.
+pub(super) enum Change {
+    Listed(ProfileName, ListKind),
+    Gone(ProfileName),
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Profiles {
+    rules: ArcSwap<Rules>,
+    /// Those by which the catalogs were merged last.
+    merged: ArcSwapOption<Rules>,
+    /// The one at `/mcp`, which no reload takes away.
+    pub default: Arc<Profile>,
+    /// In configuration order, that one first.
+    list: ArcSwap<Vec<Arc<Profile>>>,
+}
+
+impl Profiles {
+    pub fn new(config: &Config) -> Self {
+        let rules = Rules::of(config);
+        let empty = |profile: &config::Profile| profile_of(profile, Arc::default());
+        let list: Vec<_> = rules.profiles.iter().map(empty).collect();
+        Self {
+            default: Arc::clone(&list[0]),
+            list: ArcSwap::from_pointee(list),
+            rules: ArcSwap::from_pointee(rules),
+            merged: ArcSwapOption::empty(),
+        }
+    }
+
+    pub fn named(&self, name: &str) -> Option<Arc<Profile>> {
+        let list = self.list.load();
+        list.iter()
+            .find(|profile| profile.name.as_str() == name)
+            .cloned()
+    }
+
+    pub fn names(&self) -> Vec<ProfileName> {
+        let list = self.list.load();
+        list.iter().map(|profile| profile.name.clone()).collect()
+    }
+
+    /// Other rules, for the next merge.
+    pub fn set(&self, rules: Rules) {
+        self.rules.store(Arc::new(rules));
+    }
+
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.load_full()
+    }
+
+    /// Whether the catalogs were merged by these.
+    pub fn is_merged_by(&self, rules: &Arc<Rules>) -> bool {
+        let merged = self.merged.load();
+        merged
+            .as_ref()
+            .is_some_and(|merged| Arc::ptr_eq(merged, rules))
+    }
+
+    /// Merges what each profile has of all that there is; says what its clients are to be told.
+    pub fn merge(&self, rules: &Arc<Rules>, whole: &Arc<Catalog>) -> Vec<Change> {
+        let before = self.list.load_full();
+        let everything = config::Profile::everything(ProfileName::default());
+        let is_known_rule = self.is_merged_by(rules);
+        let mut changes = Vec::new();
+        let list = rules.profiles.iter().map(|wanted| {
+            let known = before.iter().find(|known| known.name == wanted.name);
+            let parts: Vec<Part> = whole
+                .parts()
+                .iter()
+                .filter(|part| wanted.has_server(&part.server))
+                .cloned()
+                .collect();
+            if let Some(known) = known.filter(|_| is_known_rule)
+                && known.shown.load().catalog.parts() == parts
+            {
+                return Arc::clone(known);
+            }
+            let catalog = if wanted.selects_like(&everything) {
+                Arc::clone(whole)
+            } else {
+                Arc::new(rules.merge(parts, wanted))
+            };
+            let Some(known) = known else {
+                warn_of_clashes(&wanted.name, &catalog, &Catalog::default());
+                return profile_of(wanted, catalog);
+            };
+            let before = known.shown();
+            warn_of_clashes(&wanted.name, &catalog, &before.catalog);
+            let shown = Shown {
+                config: wanted.clone(),
+                catalog,
+            };
+            let kinds = ListKind::ALL.into_iter();
+            let differing = kinds.filter(|kind| !shown.lists_like(&before, *kind));
+            changes.extend(differing.map(|kind| Change::Listed(known.name.clone(), kind)));
+            known.shown.store(Arc::new(shown));
+            Arc::clone(known)
+        });
+        let list: Vec<_> = list.collect();
+        let gone = before
+            .iter()
+            .filter(|known| !list.iter().any(|kept| kept.name == known.name));
+        changes.extend(gone.map(|profile| Change::Gone(profile.name.clone())));
+        self.list.store(Arc::new(list));
+        self.merged.store(Some(Arc::clone(rules)));
+        changes
+    }
+
+    /// Whom it concerns that a server says that a list of its has changed.
+    pub fn concerned(&self, server: &ServerName, kind: ListKind) -> Vec<ProfileName> {
+        let list = self.list.load();
+        list.iter()
+            .filter(|profile| profile.shown.load().passes_on(server, kind))
+            .map(|profile| profile.name.clone())
+            .collect()
+    }
+}
+
+fn profile_of(config: &config::Profile, catalog: Arc<Catalog>) -> Arc<Profile> {
+    Arc::new(Profile {
+        name: config.name.clone(),
+        shown: ArcSwap::from_pointee(Shown {
+            config: config.clone(),
+            catalog,
+        }),
+    })
+}
+
+/// Once, and not each time that something else changes.
+fn warn_of_clashes(profile: &ProfileName, catalog: &Catalog, before: &Catalog) {
+    if catalog.clashes().eq(before.clashes()) {
+        return;
+    }
+    for clash in catalog.clashes() {
+        let ((renamed, name), (evaded, other)) = (clash.renamed, clash.evaded);
+        tracing::warn!(
+            %profile,
+            "the name {name:?} given to {}/{} is that of {}/{}, which is called {other:?} instead",
+            renamed.server, renamed.original, evaded.server, evaded.original
+        );
+    }
+}

@@ -1,0 +1,406 @@
+//! Which servers there are: the file's, and what is said of them while Mainstay runs.
+//!
+//! Every change goes to its end once it has begun, whoever asked for it and left: changes are tasks of
+//! the registry's own, one after the other, and a server that ends holds up only its own name.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use mainstay_core::{
+    config::{
+        Approval, Config, Overlay, ParsedEntry, Runtime, ServerConfig, Standing, Word, edit::Entry,
+    },
+    event::EventKind,
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{Announcement, Registry, Servers, profiles::Rules, supervise};
+use crate::{
+    supervisor::{Operation, Server},
+    surroundings::{self, Origin},
+};
+
+/// Owns the supervisors, and knows what they were made of.
+#[derive(Debug)]
+pub(super) struct Roster {
+    pub supervisors: JoinSet<()>,
+    /// The servers of the file.
+    pub file: Vec<ServerConfig>,
+    pub overlay: Overlay,
+    /// Servers on their way out; each token is cancelled when nothing of its server is left.
+    pub leaving: HashMap<ServerName, CancellationToken>,
+    /// Whether the registry has stopped, and takes no more.
+    pub closed: bool,
+}
+
+/// What became of the servers.
+#[derive(Debug, Default)]
+struct Changes {
+    added: Vec<ServerName>,
+    removed: Vec<(ServerName, CancellationToken)>,
+    changed: Vec<ServerName>,
+}
+
+impl Changes {
+    /// Resolves when the servers that are gone have ended.
+    async fn complete(&self) {
+        for (_, gone) in &self.removed {
+            gone.cancelled().await;
+        }
+    }
+}
+
+impl Registry {
+    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused (A24).
+    pub fn read_entry(
+        &self,
+        name: &str,
+        entry: Entry,
+        approval: Approval,
+    ) -> Result<NewServer, Failure> {
+        let invalid =
+            |message| Failure::new(FailureKind::InvalidConfig, message).with("name", name);
+        let legal = ServerName::new(name).map_err(|error| invalid(error.to_string()))?;
+        let parsed = match &self.origin {
+            Some(origin) => origin.entry(legal, &entry, self.text().as_deref().map(String::as_str)),
+            None => surroundings::entry_alone(legal, &entry),
+        };
+        let ParsedEntry { config, warnings } = parsed.map_err(|error| error.failure())?;
+        if let Some(first) = config.problems().next() {
+            let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
+            let message = format!("Invalid configuration: {}", first.message);
+            return Err(invalid(message).with("findings", findings));
+        }
+        Ok(NewServer {
+            runtime: Runtime {
+                config,
+                entry: Arc::new(entry),
+                approval,
+            },
+            warnings: warnings.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// Whether there is anything to say which servers there are (B7).
+    pub fn is_configured(&self) -> bool {
+        !self.servers.load().list.is_empty() || self.origin.as_ref().is_some_and(Origin::is_there)
+    }
+
+    /// Where a server's entry comes from.
+    pub fn standing(&self, name: &ServerName) -> Standing {
+        let servers = self.servers.load();
+        let standing = servers.standings.get(name);
+        standing.cloned().unwrap_or(Standing::Configured)
+    }
+
+    /// Adds a server until the end of this run (A33); one that starts by itself is being started then.
+    pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
+        self.enter(new, Known::Refused).await
+    }
+
+    /// The same; a server of that name gets this entry (Y18), until the file says something else of it.
+    pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
+        self.enter(new, Known::Replaced).await
+    }
+
+    async fn enter(self: &Arc<Self>, new: Runtime, known: Known) -> Result<Arc<Server>, Failure> {
+        let this = Arc::clone(self);
+        self.to_the_end(async move {
+            let name = new.config.name.clone();
+            let mut roster = this.open_roster().await?;
+            this.say(&mut roster, &name, Word::Entry(Arc::new(new)), known)
+                .await
+        })
+        .await
+    }
+
+    /// Adds a server and connects it (M6). One that cannot be connected is not kept, and what it
+    /// replaced is back.
+    pub async fn connect(
+        self: &Arc<Self>,
+        new: Runtime,
+        known: Known,
+    ) -> Result<Arc<Server>, Failure> {
+        let this = Arc::clone(self);
+        self.to_the_end(async move {
+            let (name, new) = (new.config.name.clone(), Arc::new(new));
+            let mut roster = this.open_roster().await?;
+            let before = roster.overlay.word(&name).cloned();
+            let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
+            let server = this
+                .say(&mut roster, &name, Word::Entry(Arc::clone(&new)), known)
+                .await?;
+            drop(roster);
+            let Err(failure) = server.operate(Operation::Start).await else {
+                return Ok(server);
+            };
+            let mut roster = this.roster.lock().await;
+            // Somebody may have said something else of it meanwhile.
+            let still = roster.overlay.word(&name);
+            if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
+                if !was_wanted {
+                    // It is down, and is not to be tried again with the entry that it gets back.
+                    server.operate(Operation::Stop).await.ok();
+                }
+                let Roster { overlay, file, .. } = &mut *roster;
+                match before {
+                    Some(word) => overlay.say(&name, word, file),
+                    None => overlay.forget(&name),
+                }
+                let changes = this.take_effect(&mut roster).await;
+                drop(roster);
+                changes.complete().await;
+                if was_wanted {
+                    // As far as it can be.
+                    server.operate(Operation::Start).await.ok();
+                }
+            }
+            Err(failure.with("name", name.as_str()))
+        })
+        .await
+    }
+
+    /// Ends a server and forgets it: one of the file until a restart, or until the file says something
+    /// else of it. Returns when nothing of it is left.
+    pub async fn remove(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
+        let (this, server) = (Arc::clone(self), self.server(name)?);
+        self.to_the_end(async move {
+            let mut roster = this.open_roster().await?;
+            let Roster { overlay, file, .. } = &mut *roster;
+            if file.iter().any(|known| known.name == server.name) {
+                overlay.say(&server.name, Word::Removed, file);
+            } else {
+                overlay.forget(&server.name);
+            }
+            let changes = this.take_effect(&mut roster).await;
+            drop(roster);
+            changes.complete().await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Enables a server until a restart; one that starts by itself is being started then.
+    pub async fn enable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
+        self.switch(name, true).await
+    }
+
+    /// Disables a server until a restart: it is stopped, and listed no longer.
+    pub async fn disable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
+        self.switch(name, false).await
+    }
+
+    async fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Result<Arc<Server>, Failure> {
+        let (this, server) = (Arc::clone(self), self.server(name)?);
+        self.to_the_end(async move {
+            let mut roster = this.open_roster().await?;
+            let word = match roster.overlay.word(&server.name) {
+                Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
+                Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
+            };
+            this.say(&mut roster, &server.name, word, Known::Replaced)
+                .await
+        })
+        .await
+    }
+
+    /// Lets a pending server be started; one that starts by itself is being started then.
+    pub async fn approve(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
+        let (this, server) = (Arc::clone(self), self.server(name)?);
+        self.to_the_end(async move {
+            let mut roster = this.open_roster().await?;
+            let pending = match roster.overlay.word(&server.name) {
+                Some(Word::Entry(entry)) if entry.approval == Approval::Pending => {
+                    Arc::new(entry.approved())
+                }
+                _ => {
+                    let message = format!("Server '{}' waits for no approval", server.name);
+                    let failure = Failure::new(FailureKind::NotPending, message);
+                    return Err(failure.of_server(&server.name));
+                }
+            };
+            this.say(
+                &mut roster,
+                &server.name,
+                Word::Entry(pending),
+                Known::Replaced,
+            )
+            .await
+        })
+        .await
+    }
+
+    /// Takes the servers of another configuration into force: what did not change keeps its sessions
+    /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
+    /// ended.
+    pub async fn reload(
+        self: &Arc<Self>,
+        config: &Config,
+        text: Option<String>,
+        settled: Option<&ServerName>,
+    ) {
+        let (this, file) = (Arc::clone(self), config.servers.clone());
+        let rules = Rules::of(config);
+        let settled = settled.cloned();
+        self.to_the_end(async move {
+            let mut roster = this.roster.lock().await;
+            if roster.closed {
+                return;
+            }
+            roster.file = file;
+            this.note_text(text);
+            this.profiles.set(rules);
+            if let Some(name) = &settled {
+                roster.overlay.forget(name);
+            }
+            let changes = this.take_effect(&mut roster).await;
+            drop(roster);
+            changes.complete().await;
+            let Changes {
+                added,
+                removed,
+                changed,
+            } = changes;
+            let removed = removed.into_iter().map(|(name, _)| name).collect();
+            this.events().publish(
+                None,
+                EventKind::ConfigReloaded {
+                    added,
+                    removed,
+                    changed,
+                },
+            );
+        })
+        .await;
+    }
+
+    /// Does what others must not cut short.
+    pub(crate) async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        match self.operations.spawn(work).await {
+            Ok(done) => done,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    async fn open_roster(&self) -> Result<tokio::sync::MutexGuard<'_, Roster>, Failure> {
+        let roster = self.roster.lock().await;
+        if roster.closed {
+            let message = "Mainstay is shutting down";
+            return Err(Failure::new(FailureKind::ShuttingDown, message));
+        }
+        Ok(roster)
+    }
+
+    /// Notes a word and takes it into force; returns the server that it is about.
+    async fn say(
+        &self,
+        roster: &mut Roster,
+        name: &ServerName,
+        word: Word,
+        known: Known,
+    ) -> Result<Arc<Server>, Failure> {
+        if known == Known::Refused && self.named(name).is_some() {
+            return Err(duplicate(name));
+        }
+        roster.overlay.say(name, word, &roster.file);
+        self.take_effect(roster).await;
+        self.server(name.as_str())
+    }
+
+    /// Brings the servers to what the file and the words over it say.
+    async fn take_effect(&self, roster: &mut Roster) -> Changes {
+        // Those that ended since are joined here, so that they do not pile up.
+        while roster.supervisors.try_join_next().is_some() {}
+        roster.leaving.retain(|_, gone| !gone.is_cancelled());
+        let before = self.servers.load_full();
+        let wanted = roster.overlay.over(&roster.file);
+        let mut changes = Changes::default();
+        let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());
+        for (config, standing) in &wanted {
+            if *standing != Standing::Configured {
+                standings.insert(config.name.clone(), standing.clone());
+            }
+            let server = match before.named(&config.name) {
+                Some(server) => Arc::clone(server),
+                None => {
+                    // Invariant 9: its processes, too, are gone before new ones come.
+                    if let Some(gone) = roster.leaving.remove(&config.name) {
+                        gone.cancelled().await;
+                    }
+                    self.events()
+                        .publish(Some(&config.name), EventKind::ServerAdded {});
+                    changes.added.push(config.name.clone());
+                    supervise(config, &self.fleet, &mut roster.supervisors)
+                }
+            };
+            list.push(server);
+        }
+        let after = Arc::new(Servers::new(list, standings));
+        self.servers.store(Arc::clone(&after));
+        // An error means that nobody listens.
+        self.announcements.send(Announcement::ServersChanged).ok();
+        let gone = before.list.iter();
+        for server in gone.filter(|server| after.named(&server.name).is_none()) {
+            let end = self
+                .bid_farewell(Arc::clone(server), &mut roster.supervisors)
+                .await;
+            roster.leaving.insert(server.name.clone(), end.clone());
+            changes.removed.push((server.name.clone(), end));
+        }
+        for (config, _) in wanted {
+            if let Some(server) = before.named(&config.name)
+                && **server.config() != config
+            {
+                changes.changed.push(config.name.clone());
+                server.configure(Arc::new(config)).await;
+            }
+        }
+        // Someone may have gone or come without a session of its own to tell of it.
+        self.merge().await;
+        changes
+    }
+
+    /// Tells a server to end; the token says when it has.
+    async fn bid_farewell(
+        &self,
+        server: Arc<Server>,
+        tasks: &mut JoinSet<()>,
+    ) -> CancellationToken {
+        server.end().await;
+        let gone = CancellationToken::new();
+        let (end, fleet) = (gone.clone(), Arc::clone(&self.fleet));
+        tasks.spawn(async move {
+            server.gone().await;
+            fleet
+                .events
+                .publish(Some(&server.name), EventKind::ServerRemoved {});
+            end.cancel();
+        });
+        gone
+    }
+}
+
+/// A server that can be added, and what is odd about its entry without being wrong.
+#[derive(Clone, Debug)]
+pub struct NewServer {
+    pub runtime: Runtime,
+    pub warnings: Vec<String>,
+}
+
+/// What becomes of a new server whose name another has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    Refused,
+    Replaced,
+}
+
+pub(crate) fn duplicate(name: &ServerName) -> Failure {
+    let message = format!("Server '{name}' is there already");
+    Failure::new(FailureKind::DuplicateName, message).with("name", name.as_str())
+}

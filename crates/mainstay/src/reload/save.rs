@@ -1,0 +1,97 @@
+//! A configuration's file written (A27).
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use crate::state;
+
+/// Writes the file whole: whoever reads it has the old one or the new one, and after a power cut it is
+/// one of them. Only its owner can read it, for it may hold secrets. Reads it back in the end.
+pub fn save(path: &Path, text: &str) -> io::Result<()> {
+    // What a link leads to is written, and the link stays.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
+        found => found?,
+    };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    state::create_private_dir(folder)?;
+    let new = beside(&path)?;
+    let written = write_new(&new, text).and_then(|()| fs::rename(&new, &path));
+    if written.is_err() {
+        // The error of the writing counts.
+        fs::remove_file(&new).ok();
+    }
+    written?;
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    if fs::read_to_string(&path)? == text {
+        Ok(())
+    } else {
+        Err(io::Error::other("somebody else wrote it at the same time"))
+    }
+}
+
+/// A name that nobody has, in the same folder: only there a rename is atomic.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let random = state::random_token().map_err(io::Error::other)?;
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", &random.expose()[..12]));
+    Ok(path.with_file_name(name))
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file: File = state::private_options()
+        .write(true)
+        .create_new(true)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// A27: mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
+    #[test]
+    fn the_file_is_its_owners_and_a_link_stays() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (real, link) = (
+            folder.path().join("real.json"),
+            folder.path().join("link.json"),
+        );
+        fs::write(&real, "old").expect("written");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).expect("set");
+        symlink(&real, &link).expect("linked");
+        save(&link, "new").expect("saved");
+        assert_eq!(fs::read_to_string(&real).expect("there"), "new");
+        let mode = fs::metadata(&real).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2);
+    }
+
+    /// A7: the file is made by the first save, and its folder with it.
+    #[test]
+    fn the_first_save_makes_the_folder() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("mainstay").join("config.json");
+        save(&path, "{}").expect("saved");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "{}");
+    }
+
+    #[test]
+    fn a_save_that_fails_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let taken = folder.path().join("config.json");
+        fs::create_dir(&taken).expect("made");
+        save(&taken, "{}").expect_err("a folder is there");
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
+    }
+}

@@ -1,0 +1,308 @@
+//! Who may come in, at one moment: decided by the token and the time alone.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use mainstay_core::principal::{ClientName, Principal};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::TokenError;
+
+/// Each is compared with what a new connection brings.
+const MAX_CLIENTS: usize = 1000;
+
+/// Ten years: who wants a token for ever says no time at all.
+const MAX_LIFETIME_DAYS: u64 = 10 * 365;
+const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
+
+/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, and nobody finds
+/// those by trying, however fast.
+#[derive(Clone, Copy)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub fn of(token: &[u8]) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+}
+
+impl PartialEq for Fingerprint {
+    fn eq(&self, other: &Self) -> bool {
+        same(&self.0, &other.0)
+    }
+}
+
+/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte (Q7).
+pub fn same(one: &[u8], other: &[u8]) -> bool {
+    let differing = one
+        .iter()
+        .zip(other)
+        .fold(0, |found, (a, b)| found | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// One client's token, as far as it is remembered.
+#[derive(Clone, Debug)]
+pub struct ClientToken {
+    pub name: ClientName,
+    fingerprint: Fingerprint,
+    pub created_at: SystemTime,
+    /// `None` lasts until it is removed.
+    pub expires_at: Option<SystemTime>,
+}
+
+impl ClientToken {
+    pub fn has_expired(&self, now: SystemTime) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
+/// Who bears a token, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    pub principal: Principal,
+    pub expires_at: Option<SystemTime>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Book {
+    pub control: Fingerprint,
+    pub clients: Vec<ClientToken>,
+}
+
+impl Book {
+    /// Who bears this token now.
+    pub fn bearer(&self, token: &[u8], now: SystemTime) -> Option<Pass> {
+        let given = Fingerprint::of(token);
+        if given == self.control {
+            return Some(Pass {
+                principal: Principal::Operator,
+                expires_at: None,
+            });
+        }
+        let client = self
+            .clients
+            .iter()
+            .find(|client| client.fingerprint == given)?;
+        (!client.has_expired(now)).then(|| Pass {
+            principal: Principal::Client(client.name.clone()),
+            expires_at: client.expires_at,
+        })
+    }
+
+    pub fn add(
+        &mut self,
+        name: ClientName,
+        token: &[u8],
+        lifetime: Option<Duration>,
+        now: SystemTime,
+    ) -> Result<ClientToken, TokenError> {
+        if self.clients.iter().any(|client| client.name == name) {
+            return Err(TokenError::Taken(name));
+        }
+        if self.clients.len() >= MAX_CLIENTS {
+            return Err(TokenError::TooMany(MAX_CLIENTS));
+        }
+        if lifetime.is_some_and(|lifetime| lifetime.is_zero() || lifetime > MAX_LIFETIME) {
+            return Err(TokenError::Lifetime(MAX_LIFETIME_DAYS));
+        }
+        let client = ClientToken {
+            name,
+            fingerprint: Fingerprint::of(token),
+            created_at: now,
+            expires_at: lifetime.map(|lifetime| now + lifetime),
+        };
+        self.clients.push(client.clone());
+        Ok(client)
+    }
+
+    pub fn remove(&mut self, name: &str) -> Result<ClientToken, TokenError> {
+        let mut clients = self.clients.iter();
+        match clients.position(|client| client.name.as_str() == name) {
+            Some(index) => Ok(self.clients.remove(index)),
+            None => Err(TokenError::Unknown(name.to_owned())),
+        }
+    }
+}
+
+/// `tokens.json`
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Kept {
+    clients: Vec<KeptToken>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct KeptToken {
+    name: ClientName,
+    sha256: String,
+    created_unix_seconds: u64,
+    /// Always written, and always asked for: one that got lost would open the door for ever.
+    #[serde(deserialize_with = "Option::deserialize")]
+    expires_unix_seconds: Option<u64>,
+}
+
+/// The clients' tokens as they are kept.
+pub fn to_json(clients: &[ClientToken]) -> serde_json::Result<Vec<u8>> {
+    let seconds = |time: SystemTime| {
+        time.duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs()
+    };
+    let kept = |client: &ClientToken| KeptToken {
+        name: client.name.clone(),
+        sha256: hexadecimal(&client.fingerprint.0),
+        created_unix_seconds: seconds(client.created_at),
+        expires_unix_seconds: client.expires_at.map(seconds),
+    };
+    serde_json::to_vec_pretty(&Kept {
+        clients: clients.iter().map(kept).collect(),
+    })
+}
+
+pub fn from_json(text: &[u8]) -> serde_json::Result<Vec<ClientToken>> {
+    let moment = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    let client = |kept: KeptToken| {
+        let fingerprint = bytes(&kept.sha256).map(Fingerprint);
+        Ok(ClientToken {
+            fingerprint: fingerprint.ok_or_else(|| serde::de::Error::custom("a bad sha256"))?,
+            name: kept.name,
+            created_at: moment(kept.created_unix_seconds),
+            expires_at: kept.expires_unix_seconds.map(moment),
+        })
+    };
+    let kept: Kept = serde_json::from_slice(text)?;
+    kept.clients.into_iter().map(client).collect()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+fn bytes(text: &str) -> Option<[u8; 32]> {
+    let digits = text.as_bytes();
+    let mut bytes = [0; 32];
+    if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn name(text: &str) -> ClientName {
+        ClientName::new(text).expect("a name")
+    }
+
+    fn book() -> Book {
+        Book {
+            control: Fingerprint::of(b"control"),
+            clients: Vec::new(),
+        }
+    }
+
+    /// Q7
+    #[test]
+    fn a_token_opens_until_it_expires_or_is_removed() {
+        let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        book.add(name("short"), b"mst_1", Some(HOUR), now)
+            .expect("added");
+        book.add(name("long"), b"mst_2", None, now).expect("added");
+        let bearer = |book: &Book, token: &[u8], now| {
+            let pass = book.bearer(token, now);
+            pass.map(|pass| pass.principal.to_string())
+        };
+        let last = now + HOUR - Duration::from_millis(1);
+        assert_eq!(
+            bearer(&book, b"mst_1", last).as_deref(),
+            Some("client:short")
+        );
+        assert_eq!(bearer(&book, b"mst_1", now + HOUR), None);
+        assert_eq!(
+            bearer(&book, b"mst_2", now + HOUR).as_deref(),
+            Some("client:long")
+        );
+        assert_eq!(bearer(&book, b"control", now).as_deref(), Some("operator"));
+        for nobody in [
+            &b""[..],
+            b"mst_",
+            b"mst_3",
+            b"mst_22",
+            b"contro",
+            b"controll",
+        ] {
+            assert_eq!(bearer(&book, nobody, now), None);
+        }
+        book.remove("long").expect("removed");
+        assert_eq!(bearer(&book, b"mst_2", now), None);
+        assert!(matches!(book.remove("long"), Err(TokenError::Unknown(_))));
+    }
+
+    #[test]
+    fn names_are_given_once_and_lifetimes_are_finite() {
+        let (mut book, now) = (book(), SystemTime::now());
+        book.add(name("a"), b"1", None, now).expect("added");
+        let again = book.add(name("a"), b"2", None, now);
+        assert!(matches!(again, Err(TokenError::Taken(_))));
+        for lifetime in [Duration::ZERO, MAX_LIFETIME + HOUR, Duration::MAX] {
+            let added = book.add(name("b"), b"2", Some(lifetime), now);
+            assert!(
+                matches!(added, Err(TokenError::Lifetime(_))),
+                "{lifetime:?}"
+            );
+        }
+        for number in 1..MAX_CLIENTS {
+            book.add(
+                name(&format!("n{number}")),
+                &number.to_be_bytes(),
+                None,
+                now,
+            )
+            .expect("room");
+        }
+        let full = book.add(name("b"), b"2", None, now);
+        assert!(matches!(full, Err(TokenError::TooMany(MAX_CLIENTS))));
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_and_holds_no_token() {
+        let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        book.add(name("a"), b"mst_secret", Some(HOUR), now)
+            .expect("added");
+        let json = to_json(&book.clients).expect("JSON");
+        assert!(!String::from_utf8_lossy(&json).contains("secret"));
+        book.clients = from_json(&json).expect("what was written");
+        assert!(book.bearer(b"mst_secret", now).is_some());
+        assert!(book.bearer(b"mst_secret", now + HOUR).is_none());
+        let text = String::from_utf8(json).expect("UTF-8");
+        for damaged in [
+            String::new(),
+            text[..text.len() - 2].to_owned(),
+            text.replace("sha256\": \"", "sha256\": \"0"),
+            text.replace("sha256\": \"", "sha256\": \"x"),
+            text.replace("expiresUnixSeconds", "expires"),
+            text.replace(",\n      \"expiresUnixSeconds\": 1800003600", ""),
+            text.replace("\"a\"", "\"a:b\""),
+        ] {
+            from_json(damaged.as_bytes()).expect_err(&damaged);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and [002]'s flags of `serve` and
+//! `mcp` (requirements A and B).
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::world::Home;
+
+/// The servers' names and how they are.
+async fn servers(home: &Home) -> Vec<(String, String)> {
+    let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
+    let servers = servers.as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    servers
+        .map(|server| (text(&server["name"]), text(&server["status"])))
+        .collect()
+}
+
+fn redacted(home: &Home, transcript: &str) -> String {
+    let program = fake_server::binary();
+    let transcript = transcript.replace(program.to_str().expect("UTF-8"), "[FAKE]");
+    // The fake learns more tools with time.
+    let mut parts = transcript.split(" tools").collect::<Vec<_>>();
+    for part in &mut parts {
+        *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    }
+    home.redacted(&parts.join("N tools"))
+}
+
+/// With a daemon: in force at once, and in its file.
+#[tokio::test]
+async fn a_daemon_takes_what_it_is_told_and_writes_it_down() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let program = program.to_str().expect("UTF-8");
+    let config = home.file("servers.json", "{\n  \"mcpServers\": {}\n}\n");
+    let daemon = home.serve(&["--config", &config]).await;
+    let transcript = home
+        .transcript(&[
+            &[
+                "add",
+                "--env",
+                "KEY=s3cret",
+                "--cwd",
+                ".",
+                "one",
+                "--",
+                program,
+            ],
+            &["add", "one", "--", program],
+            &["add", "--ephemeral", "two", "--", program],
+            &[
+                "add",
+                "bad",
+                "--",
+                "no-such-program-anywhere",
+                "--token",
+                "s3cret",
+            ],
+            &["get", "one"],
+            &["get", "two"],
+            &["get", "bad"],
+            &["disable", "one"],
+            &["enable", "one"],
+            &["disable", "--ephemeral", "one"],
+            &["add", "--replace", "bad", "--", program],
+            &["remove", "two"],
+            &["remove", "two"],
+            &["approve", "one"],
+            &["add", "x", "npx"],
+            &["add", "x", "http://127.0.0.1:1/mcp", "--header", "x"],
+            &["add", "a b", "--", program],
+            &["add", "x"],
+        ])
+        .await;
+    assert_snapshot!(redacted(&home, &transcript));
+    let listed = servers(&home).await;
+    let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["one", "bad"]);
+    daemon.stop().await;
+    let text = std::fs::read_to_string(config).expect("there");
+    assert_snapshot!("the_file_in_the_end", redacted(&home, &text));
+}
+
+/// Without a daemon the file itself is changed, and nothing is started (A7: it is made where there is
+/// none).
+#[tokio::test]
+async fn without_a_daemon_the_file_is_changed() {
+    let home = Home::new();
+    let transcript = home
+        .transcript(&[
+            &["add", "one", "--", "no-such-program-anywhere", "-y"],
+            &["add", "--json", "two", "https://example.com/mcp"],
+            &["add", "one", "--", "x"],
+            &["add", "three", "--", "x", "${NOT_SET_ANYWHERE}"],
+            &["add", "--ephemeral", "three", "--", "x"],
+            &["disable", "one"],
+            &["remove", "two"],
+            &["remove", "--json", "two"],
+        ])
+        .await;
+    assert_snapshot!(redacted(&home, &transcript));
+    let file = home.state().join("config.json");
+    let text = std::fs::read_to_string(&file).expect("it was made");
+    assert_eq!(
+        text,
+        "{\n  \"mcpServers\": {\n    \"one\": {\n      \"command\": \"no-such-program-anywhere\",\n      \"args\": [\"-y\"],\n      \"enabled\": false\n    }\n  }\n}\n"
+    );
+    let mode = std::fs::metadata(&file)
+        .expect("there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Another file, by its name.
+    let named = home.file("other.jsonc", "{\"servers\": []} // none yet\n");
+    let run = home
+        .run(&["add", "--config", &named, "s", "http://127.0.0.1:1/"])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    let text = std::fs::read_to_string(named).expect("there");
+    assert!(
+        text.contains("\"name\": \"s\"") && text.ends_with("// none yet\n"),
+        "{text}"
+    );
+}
+
+/// B3–B5, B8: servers from the command line, beside the file's and over them; what names none is wrong
+/// usage.
+#[tokio::test]
+async fn servers_can_be_given_on_the_command_line() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let program = program.to_str().expect("UTF-8");
+    let entry = json!({"command": "no-such-program-anywhere", "transport": "stdio"});
+    let config = json!({"servers": {"one": entry, "two": entry}});
+    let config = home.file("clients.json", &config.to_string());
+    let (one, three) = (format!("one:{program}"), format!("three:{program} stdio"));
+    let arguments = [
+        "--mcp-clients-config",
+        &config,
+        "--mcp-client",
+        &one,
+        "--mcp-client",
+        &three,
+    ];
+    let mut daemon = home.serve(&arguments).await;
+    daemon.says("ready: 2 of 3").await;
+    let connected = |name: &str| (name.to_owned(), "connected".to_owned());
+    let error = ("two".to_owned(), "error".to_owned());
+    let expected = vec![connected("one"), error, connected("three")];
+    assert_eq!(servers(&home).await, expected);
+    // They stay through a reload, and are in no file.
+    assert_eq!(home.run(&["reload"]).await.stdout, "nothing changes\n");
+    assert_eq!(servers(&home).await, expected);
+    daemon.stop().await;
+    assert_snapshot!(
+        home.transcript(&[
+            &["serve", "--mcp-client", "no-colon"],
+            &["serve", "--mcp-client", ":command"],
+            &["serve", "--mcp-client", "name:"],
+            &["serve", "--mcp-client", "a b:x"],
+            &["mcp", "--mcp-client", "no-colon"],
+            &["serve", "--mcp-clients-config", "nowhere.json"],
+            &["serve", "--mcp-clients", "--config", &config],
+        ])
+        .await
+    );
+}
+
+/// B1, B6, B7, A5: with a flag of [002] there is something to ask, even without a file.
+#[tokio::test]
+async fn a_flag_of_002_is_a_configuration() {
+    let home = Home::new();
+    let daemon = home.serve(&[]).await;
+    let run = home.run(&["tools"]).await;
+    assert!(
+        run.stderr.contains("`mainstay add` adds the first server"),
+        "{run}"
+    );
+    assert_eq!(run.code, Some(1), "{run}");
+    daemon.stop().await;
+    let daemon = home.serve(&["--mcp-clients"]).await;
+    assert_eq!(
+        home.run(&["tools", "--json"]).await.json(),
+        json!({"tools": []})
+    );
+    daemon.stop().await;
+    let folder = home.path().join(".cideldill");
+    std::fs::create_dir(&folder).expect("made");
+    let config =
+        json!({"servers": {"late": {"command": fake_server::binary(), "transport": "stdio"}}});
+    std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
+    let mut daemon = home.serve(&["--mcp-clients"]).await;
+    daemon.says("ready: 1 of 1").await;
+    daemon.stop().await;
+    // Y9, A13: such a file says each transport, and what is added to it does, too.
+    let config = json!({"servers": {"bare": {"command": "x"}}});
+    std::fs::write(folder.join("mcp_clients.json"), config.to_string()).expect("written");
+    let mut daemon = home.serve(&["--mcp-clients"]).await;
+    let program = fake_server::binary();
+    let run = home
+        .run(&["add", "new", "--", program.to_str().expect("UTF-8")])
+        .await;
+    assert_eq!(run.code, Some(0), "{run}");
+    daemon.says("ready: ").await;
+    assert!(
+        daemon.said.contains("Server bare: transport is required"),
+        "{}",
+        daemon.said
+    );
+    let text = std::fs::read_to_string(folder.join("mcp_clients.json")).expect("there");
+    assert!(text.contains("\"transport\": \"stdio\""), "{text}");
+    daemon.stop().await;
+}

@@ -1,0 +1,174 @@
+//! `mainstay token`, with a daemon and without one, and the addresses that take tokens (Q7).
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use insta::assert_snapshot;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::world::{Home, Run, within};
+
+/// The token that a run printed, and nothing else on stdout.
+fn printed(run: &Run) -> String {
+    assert_eq!(run.code, Some(0), "{run}");
+    let token = run.stdout.trim_end();
+    assert!(token.bytes().all(|byte| byte.is_ascii_graphic()), "{run}");
+    assert!(!run.stderr.contains(token), "{run}");
+    token.to_owned()
+}
+
+/// The status that a ping at `/mcp` gets with this token.
+async fn status(url: &str, token: &str) -> String {
+    let address = url.trim_start_matches("http://");
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        connection: close\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut answer = String::new();
+    within(async {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        stream.read_to_string(&mut answer).await.expect("answered");
+    })
+    .await;
+    answer.split(' ').nth(1).expect("a status").to_owned()
+}
+
+/// Made before there is a daemon, and in force when there is one; changed by it, and kept after it.
+#[tokio::test]
+async fn tokens_are_made_and_removed_with_a_daemon_and_without() {
+    let home = Home::new();
+    let list = home.run(&["token", "list"]).await;
+    assert!(list.stderr.starts_with("no client has a token"), "{list}");
+    assert!(!home.state().exists(), "asking makes nothing");
+
+    let early = home
+        .run(&["token", "add", "early", "--expires", "90d"])
+        .await;
+    let early = printed(&early);
+    assert!(early.starts_with("mst_") && early.len() == 68, "{early}");
+    let kept = home.state().join("tokens.json");
+    let mode = fs::metadata(&kept).expect("kept").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(
+        !fs::read_to_string(&kept)
+            .expect("UTF-8")
+            .contains(&early[4..])
+    );
+
+    let daemon = home.serve(&["--demo"]).await;
+    let late = printed(&home.run(&["token", "add", "late"]).await);
+    // Without a session, once it is let in.
+    for (token, expected) in [
+        (&*early, "400"),
+        (&late, "400"),
+        ("mst_x", "401"),
+        ("", "401"),
+    ] {
+        assert_eq!(status(&daemon.url, token).await, expected);
+    }
+    let list = home.run(&["token", "list", "--json"]).await.json();
+    let shown = &list["tokens"];
+    assert_eq!(
+        (&shown[0]["name"], &shown[1]["name"]),
+        (&"early".into(), &"late".into())
+    );
+    assert!(shown[0]["expiresAt"].is_string() && shown[1].get("expiresAt").is_none());
+
+    let removed = home.run(&["token", "remove", "early"]).await;
+    assert_eq!(removed.code, Some(0), "{removed}");
+    assert_eq!(status(&daemon.url, &early).await, "401");
+    daemon.stop().await;
+
+    let gone = home.run(&["token", "remove", "late", "--json"]).await;
+    assert_eq!(gone.json()["name"], "late");
+    assert_eq!(
+        home.run(&["token", "list", "--json"]).await.json()["tokens"],
+        serde_json::json!([])
+    );
+}
+
+/// The old token is refused at once; the commands find the new one where the old one was.
+#[tokio::test]
+async fn a_rotated_control_token_is_the_one_in_the_state_directory() {
+    let home = Home::new();
+    let daemon = home.serve(&["--demo"]).await;
+    let path = home.state().join("token");
+    let old = fs::read_to_string(&path).expect("a token");
+    let new = printed(&home.run(&["token", "rotate"]).await);
+    assert_ne!(new, old);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), new);
+    assert_eq!(
+        fs::metadata(&path).expect("kept").permissions().mode() & 0o777,
+        0o600
+    );
+
+    assert_eq!(home.run(&["list"]).await.code, Some(0));
+    let mut with_old = home.command(&["list"]);
+    let output = within(with_old.env("MAINSTAY_TOKEN", &old).output())
+        .await
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    daemon.stop().await;
+
+    let newest = printed(&home.run(&["token", "rotate"]).await);
+    assert_eq!(fs::read_to_string(&path).expect("a token"), newest);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_token_is_said_to_be_so() {
+    let home = Home::new();
+    printed(&home.run(&["token", "add", "laptop"]).await);
+    assert_snapshot!(
+        home.transcript(&[
+            &["token", "add", "laptop"],
+            &["token", "add", "my laptop"],
+            &["token", "add", "x", "--expires", "9999d"],
+            &["token", "add", "x", "--expires", "soon"],
+            &["token", "remove", "nobody"],
+            &["token", "remove", "nobody", "--json"],
+            &["token", "list", "--url", "http://127.0.0.1:1"],
+        ])
+        .await
+    );
+}
+
+/// A client's token makes an address that others can reach one that may be listened on. Nobody has
+/// this one, so that nothing is opened.
+#[tokio::test]
+async fn an_address_that_others_can_reach_takes_tokens() {
+    let home = Home::new();
+    let open = home.file(
+        "open.json",
+        r#"{"mcpServers": {}, "http": {"requireToken": false}}"#,
+    );
+    printed(&home.run(&["token", "add", "laptop"]).await);
+    let beyond = ["serve", "--listen", "192.0.2.1:7420"];
+    let run = home.run(&beyond).await;
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(
+        run.stderr.contains("cannot listen on 192.0.2.1:7420"),
+        "{run}"
+    );
+    let run = home
+        .run(&[&beyond[..], &["--config", &open]].concat())
+        .await;
+    assert_eq!(run.code, Some(2), "{run}");
+    assert!(run.stderr.contains("http.requireToken"), "{run}");
+
+    // A list that cannot be read is no list without tokens.
+    fs::write(home.state().join("tokens.json"), "{}").expect("written");
+    for arguments in [
+        &["serve", "--demo"][..],
+        &["token", "add", "x"],
+        &["token", "list"],
+    ] {
+        let run = home.run(arguments).await;
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains("tokens.json"), "{run}");
+    }
+}

@@ -1,0 +1,688 @@
+//! Servers added, replaced, removed, switched and approved while Mainstay runs, and the configuration
+//! read and written (requirements A, B, K and M).
+
+use http::StatusCode;
+use mainstay::{setting::Setting, surroundings::Origin};
+use mainstay_core::config::{Approval, Secret};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{LATEST, initialize},
+    gateway::{Gateway, soon},
+    rest::{Rest, TOKEN},
+};
+
+/// A secret that no answer may hold.
+const SECRET: &str = "s3cret-of-the-tests";
+
+/// A configuration in a file, and a Mainstay that reads it.
+struct World {
+    folder: TempDir,
+    name: &'static str,
+}
+
+impl World {
+    fn new(name: &'static str, text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join(name), text).expect("written");
+        Self { folder, name }
+    }
+
+    fn of(config: &Value) -> Self {
+        Self::new("servers.json", &config.to_string())
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join(self.name)).expect("it is there")
+    }
+
+    fn value(&self) -> Value {
+        serde_json::from_str(&self.text()).expect("JSON")
+    }
+
+    async fn run(&self) -> Gateway {
+        let origin = Origin {
+            flag: Some(self.folder.path().join(self.name)),
+            ..Origin::default()
+        };
+        let config = origin.load().expect("a usable file").config;
+        let setting = Setting {
+            origin: Some(origin),
+            ..Setting::default()
+        };
+        Gateway::run(&config, setting, Secret::new(TOKEN), |address| address).await
+    }
+}
+
+fn none() -> World {
+    World::of(&json!({"mcpServers": {}}))
+}
+
+/// A backend's entry with other members beside it.
+fn with(backend: &Backend, members: Value) -> Value {
+    let mut entry = backend.entry.clone();
+    let Value::Object(members) = members else {
+        panic!("no members: {members}")
+    };
+    entry.as_object_mut().expect("an entry").extend(members);
+    entry
+}
+
+/// Must have worked.
+fn ok((status, answer): (StatusCode, Value)) -> Value {
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    answer
+}
+
+fn refused(expected: StatusCode, error: &str, (status, answer): (StatusCode, Value)) -> Value {
+    assert_eq!(
+        (status, answer["error"].as_str()),
+        (expected, Some(error)),
+        "{answer}"
+    );
+    answer
+}
+
+async fn connect(rest: &Rest, body: Value) -> (StatusCode, Value) {
+    rest.post("/api/mcp-clients/connect", body).await
+}
+
+over_every_transport! {
+    /// M6, A26: what is connected answers with its tools, is listed at once, and keeps its name.
+    async fn a_server_is_connected_and_its_name_is_taken(kind) {
+        let world = none();
+        let gateway = world.run().await;
+        let rest = gateway.rest();
+        let client = gateway.client().await;
+        let backend = Backend::start(kind, &[]).await;
+        let answer = ok(connect(&rest, with(&backend, json!({"name": "new"}))).await);
+        assert_eq!((&answer["status"], &answer["name"]), (&json!("ok"), &json!("new")));
+        let tools = answer["tools"].as_array().expect("a list");
+        assert!(tools.contains(&json!("new/echo")), "{tools:?}");
+        client.hears("new__echo").await;
+        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        let answer = refused(StatusCode::CONFLICT, "duplicate_name", answer);
+        assert_eq!(answer["name"], "new");
+        assert_eq!(rest.server("new").await["ephemeral"], true);
+        // Y18: a known name is taken even while it is disconnected.
+        ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
+        let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
+        refused(StatusCode::CONFLICT, "duplicate_name", answer);
+        ok(rest.delete("/api/mcp-clients/new").await);
+        assert_eq!(rest.names().await, Vec::<String>::new());
+        let answer = rest.delete("/api/mcp-clients/new").await;
+        refused(StatusCode::NOT_FOUND, "server_not_found", answer);
+    }
+
+    /// Y18: the entry is another's, and what cannot be connected leaves what was there.
+    async fn a_replacement_that_fails_leaves_what_was_there(kind) {
+        let (first, second) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
+        let world = World::of(&json!({"mcpServers": {"one": first.entry}}));
+        let gateway = world.run().await;
+        let rest = gateway.rest();
+        rest.until_status("one", "connected").await;
+        let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
+        let answer = refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
+        assert_eq!(answer["name"], "one");
+        assert!(answer["message"].as_str().is_some_and(|words| words.contains("no-such-program")), "{answer}");
+        let client = gateway.client().await;
+        client.hears("one__echo").await;
+        ok(rest.post("/api/mcp-clients/one/disconnect", json!({})).await);
+        let begun = first.count("initialize");
+        let bad = json!({"name": "one", "replace": true, "command": "no-such-program-anywhere"});
+        refused(StatusCode::BAD_GATEWAY, "connect_failed", connect(&rest, bad).await);
+        assert_eq!(rest.server("one").await["status"], "disconnected");
+        assert_eq!(first.count("initialize"), begun, "it was not to be up");
+        ok(connect(&rest, with(&second, json!({"name": "one", "replace": true}))).await);
+        client.hears("one__echo").await;
+        assert_eq!(second.runs("echo"), 1);
+        assert_eq!(world.value()["mcpServers"]["one"], first.entry, "the file is not touched");
+    }
+}
+
+/// M6, M13: what is wrong with it, and that nothing of it is kept.
+#[tokio::test]
+async fn what_cannot_be_connected_is_not_kept() {
+    let world = none();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    for (body, status, error, words) in [
+        (
+            json!({"command": "x"}),
+            400,
+            "missing_parameter",
+            "\"name\" is missing",
+        ),
+        (
+            json!({"name": "a b", "command": "x"}),
+            400,
+            "invalid_config",
+            "server name",
+        ),
+        (
+            json!({"name": "n"}),
+            400,
+            "invalid_config",
+            "Invalid configuration: Server n: command is required",
+        ),
+        (
+            json!({"name": "n", "command": "x", "args": "y"}),
+            400,
+            "invalid_config",
+            "Invalid configuration: Server n: args must be an array",
+        ),
+        (
+            json!({"name": "n", "command": "x", "timeout": "y"}),
+            400,
+            "invalid_config",
+            "Invalid configuration: Server n: timeout must be a number",
+        ),
+        (
+            json!({"name": "n", "command": "x", "timeout": 1}),
+            400,
+            "invalid_config",
+            "Invalid configuration: Server n: timeout must be between 1000-300000ms",
+        ),
+        (
+            json!({"name": "n", "transport": "sse"}),
+            400,
+            "invalid_config",
+            "Invalid configuration: Server n: url is required",
+        ),
+        (
+            json!({"name": "n", "command": "x", "persist": "yes"}),
+            400,
+            "invalid_request",
+            "persist",
+        ),
+        (
+            json!({"name": "n", "command": "no-such-program-anywhere"}),
+            502,
+            "connect_failed",
+            "no-such-program",
+        ),
+        (
+            json!({"name": "n", "url": "http://127.0.0.1:1/mcp"}),
+            502,
+            "connect_failed",
+            "",
+        ),
+    ] {
+        let answer = connect(&rest, body.clone()).await;
+        let status = StatusCode::from_u16(status).expect("a status");
+        let answer = refused(status, error, answer);
+        let said = answer["message"].as_str().expect("words");
+        assert!(said.contains(words), "{body}: {said}");
+    }
+    assert_eq!(rest.names().await, Vec::<String>::new());
+}
+
+/// W13: whoever is first has the name, everybody is answered, and in the end the name is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_name_may_be_fought_over() {
+    const ROUNDS: usize = 6;
+    let world = none();
+    let gateway = world.run().await;
+    let backend = Backend::stdio().await;
+    let one = async |mine: usize| {
+        let rest = gateway.rest();
+        for _ in 0..ROUNDS {
+            let (status, answer) = match mine % 4 {
+                1 => rest.post("/api/mcp-clients/x/disconnect", json!({})).await,
+                3 => rest.delete("/api/mcp-clients/x").await,
+                _ => connect(&rest, with(&backend, json!({"name": "x"}))).await,
+            };
+            let known = [
+                "duplicate_name",
+                "connect_failed",
+                "server_not_found",
+                "shutting_down",
+            ];
+            let error = answer["error"].as_str().unwrap_or_default();
+            assert!(
+                status == StatusCode::OK || known.contains(&error),
+                "{answer}"
+            );
+        }
+    };
+    let all = futures_util::future::join_all((0..6).map(one));
+    soon("everybody", all).await;
+    let rest = gateway.rest();
+    let (status, answer) = rest.delete("/api/mcp-clients/x").await;
+    assert!(
+        status == StatusCode::OK || answer["error"] == "server_not_found",
+        "{answer}"
+    );
+    ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+    let begun = backend.count("initialize");
+    assert_eq!(rest.names().await, ["x"]);
+    // Invariant 9: nobody is left of all of them but the last.
+    gateway.stop().await;
+    assert_eq!(backend.count("initialize"), begun);
+}
+
+/// Invariant 9: a name comes back only when nothing is left of the processes that had it.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_comes_back_when_its_processes_have_gone() {
+    let world = none();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let stubborn = Backend::start(Kind::Stdio, &["--ignore-sigterm", "--ignore-stdin-eof"]).await;
+    let backend = Backend::http().await;
+    ok(connect(&rest, with(&stubborn, json!({"name": "x"}))).await);
+    let pid = rest.server("x").await["pid"].as_u64().expect("a process");
+    let process = std::path::PathBuf::from(format!("/proc/{pid}"));
+    assert!(process.exists());
+    let (removed, ()) = tokio::join!(rest.delete("/api/servers/x"), async {
+        soon("the name to be free", async {
+            while !gateway.rest().names().await.is_empty() {}
+        })
+        .await;
+        let rest = gateway.rest();
+        ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
+        assert!(!process.exists(), "the old one is still there");
+    });
+    ok(removed);
+}
+
+/// A33, W20: it outlives a reload of the file, and not a restart.
+#[tokio::test]
+async fn what_is_ephemeral_outlives_a_reload_and_no_restart() {
+    let (kept, new) = (Backend::http().await, Backend::stdio().await);
+    let world = World::of(&json!({"mcpServers": {"kept": kept.entry}}));
+    let before = world.text();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    ok(connect(&rest, with(&new, json!({"name": "new"}))).await);
+    ok(rest.post("/api/servers/kept/disable", json!({})).await);
+    let pid = rest.server("new").await["pid"].clone();
+    ok(rest.post("/api/reload", json!({})).await);
+    let other = json!({"mcpServers": {"kept": kept.entry, "more": kept.entry}});
+    std::fs::write(world.folder.path().join(world.name), other.to_string()).expect("written");
+    ok(rest.post("/api/reload", json!({})).await);
+    assert_eq!(rest.names().await, ["kept", "more", "new"]);
+    assert_eq!(rest.server("new").await["pid"], pid, "the same process");
+    assert_eq!(rest.server("kept").await["enabled"], false);
+    gateway.stop().await;
+
+    std::fs::write(world.folder.path().join(world.name), before).expect("written");
+    let gateway = world.run().await;
+    assert_eq!(gateway.rest().names().await, ["kept"]);
+    gateway.rest().until_status("kept", "connected").await;
+}
+
+/// Y10, A27: with `persist` it goes into the file, in the shape found, and comments stay.
+#[tokio::test]
+async fn what_persists_is_written_where_it_belongs() {
+    let backend = Backend::http().await;
+    let url = backend.entry["url"].as_str().expect("a URL");
+    let written = format!(
+        "// mine\n{{\n  \"servers\": {{\n    // the first\n    \"one\": {{ \"url\": \"{url}\" }}, // so it is\n  }},\n  \"naming\": \"slash\"\n}}\n"
+    );
+    let world = World::new("servers.jsonc", &written);
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let body = with(
+        &backend,
+        json!({"name": "two", "persist": true, "comand": "?"}),
+    );
+    let answer = ok(rest.post("/api/servers", body).await);
+    assert_eq!(answer["status"], "connected", "{answer}");
+    assert!(
+        answer["warnings"][0]
+            .as_str()
+            .is_some_and(|words| words.contains("did you mean")),
+        "{answer}"
+    );
+    assert_eq!(rest.server("two").await["ephemeral"], false);
+    let text = world.text();
+    let head = written.split("  },\n").next().expect("a head");
+    assert!(text.starts_with(head), "{text}");
+    assert!(
+        text.contains("\n    \"two\": {\n      \"type\": \"http\",\n"),
+        "{text}"
+    );
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = std::fs::metadata(world.folder.path().join(world.name)).expect("there");
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
+    refused(
+        StatusCode::CONFLICT,
+        "duplicate_name",
+        rest.post(
+            "/api/servers",
+            with(&backend, json!({"name": "one", "persist": true})),
+        )
+        .await,
+    );
+
+    let sessions = backend.count("initialize");
+    ok(rest
+        .post("/api/servers/two/disable", json!({"persist": true}))
+        .await);
+    assert!(
+        world.text().contains("\"enabled\": false"),
+        "{}",
+        world.text()
+    );
+    assert_eq!(rest.server("two").await["enabled"], false);
+    ok(rest
+        .post("/api/servers/two/enable", json!({"persist": true}))
+        .await);
+    rest.until_status("two", "connected").await;
+    assert_eq!(backend.count("initialize"), sessions + 1);
+    ok(rest.delete("/api/servers/two?persist=true").await);
+    assert_eq!(rest.names().await, ["one"]);
+    assert_eq!(world.text(), written);
+    gateway.stop().await;
+}
+
+/// A removed server of the file is back after a restart, and where the file says something else of it.
+#[tokio::test]
+async fn a_removal_holds_until_the_file_says_something_else() {
+    let backend = Backend::stdio().await;
+    let world = World::of(&json!({"mcpServers": {"one": backend.entry}}));
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let client = gateway.client().await;
+    ok(rest.delete("/api/servers/one").await);
+    assert_eq!(client.tools().await, Vec::<String>::new());
+    ok(rest.post("/api/reload", json!({})).await);
+    assert_eq!(rest.names().await, Vec::<String>::new());
+    let entry = with(&backend, json!({"timeout": 5000}));
+    let other = json!({"mcpServers": {"one": entry}});
+    std::fs::write(world.folder.path().join(world.name), other.to_string()).expect("written");
+    ok(rest.post("/api/reload", json!({})).await);
+    rest.until_status("one", "connected").await;
+}
+
+/// A server added from inside an MCP client: listed with its command, and not started by anything.
+#[tokio::test]
+async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
+    let backend = Backend::stdio().await;
+    let world = none();
+    let gateway = world.run().await;
+    let (rest, registry) = (gateway.rest(), gateway.registry());
+    let mut entry = backend.entry.clone();
+    entry["env"] = json!({"KEY": SECRET});
+    let Value::Object(entry) = entry else {
+        panic!("no entry")
+    };
+    let new = registry
+        .read_entry("p", entry, Approval::Pending)
+        .expect("a usable entry");
+    registry.add(new.runtime).await.expect("added");
+    let server = rest.server("p").await;
+    assert_eq!(
+        (&server["status"], &server["transport"]),
+        (&json!("pending"), &json!("stdio"))
+    );
+    let command = server["pending"]["command"].as_array().expect("a command");
+    assert_eq!(command[0], backend.entry["command"]);
+    assert_eq!(
+        command[1..],
+        *backend.entry["args"].as_array().expect("a list")
+    );
+    assert_eq!(server["pending"]["env"], json!(["KEY"]));
+    for operation in ["start", "restart", "reconnect", "enable"] {
+        rest.operate("p", operation).await;
+    }
+    let own = gateway.stranger("/servers/p/mcp");
+    own.post(initialize(LATEST)).await;
+    ok(rest.post("/api/reload", json!({})).await);
+    let client = gateway.client().await;
+    let params = json!({"name": "p__echo", "arguments": {"text": "x"}});
+    client.request("tools/call", params).await;
+    assert_eq!(backend.received(), Vec::<Value>::new(), "never started");
+    let shown = rest.get("/api/servers/p").await;
+    assert!(!shown.to_string().contains(SECRET), "{shown}");
+
+    let answer = ok(rest
+        .post("/api/servers/p/approve", json!({"persist": true}))
+        .await);
+    assert_eq!(answer["status"], "connected", "{answer}");
+    assert_eq!(world.value()["mcpServers"]["p"]["env"]["KEY"], SECRET);
+    let answer = rest.post("/api/servers/p/approve", json!({})).await;
+    refused(StatusCode::CONFLICT, "not_pending", answer);
+}
+
+/// M11, A29: secrets leave as placeholders, and one that comes back unchanged keeps its secret.
+#[tokio::test]
+async fn secrets_leave_as_placeholders_and_come_back() {
+    let backend = Backend::stdio().await;
+    let entry = with(&backend, json!({"env": {"KEY": SECRET}, "timeout": 9000}));
+    let remote = json!({"url": format!("http://127.0.0.1:1/mcp?key={SECRET}"), "bearerToken": SECRET, "enabled": false});
+    let config = json!({"mcpServers": {"one": entry, "two": remote}, "naming": "slash"});
+    let world = World::of(&config);
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let pid = rest.server("one").await["pid"].clone();
+    let mut shown = rest.get("/api/config").await;
+    assert!(!shown.to_string().contains(SECRET), "{shown}");
+    assert_eq!(
+        shown["mcpServers"]["one"]["env"]["KEY"],
+        "${secret:/mcpServers/one/env/KEY}"
+    );
+    assert_eq!(shown["naming"], "slash");
+
+    // Unchanged but for one number: no process is started anew.
+    shown["mcpServers"]["one"]["timeout"] = 8000.into();
+    let answer = ok(rest.put("/api/config", shown.clone()).await);
+    assert_eq!(answer["success"], true, "{answer}");
+    let mut expected = config.clone();
+    expected["mcpServers"]["one"]["timeout"] = 8000.into();
+    assert_eq!(world.value(), expected);
+    assert_eq!(rest.server("one").await["pid"], pid);
+
+    // One entry alone, and one that is in no file.
+    let details = rest.get("/api/servers/two").await;
+    let mut entry = details["entry"].clone();
+    entry["persist"] = true.into();
+    entry["headers"] = json!({"x-more": "1"});
+    ok(rest.put("/api/servers/two", entry).await);
+    expected["mcpServers"]["two"]["headers"] = json!({"x-more": "1"});
+    assert_eq!(world.value(), expected);
+    ok(rest
+        .put(
+            "/api/servers/three",
+            with(&backend, json!({"env": {"KEY": SECRET}})),
+        )
+        .await);
+    let details = rest.get("/api/servers/three").await;
+    assert!(!details.to_string().contains(SECRET), "{details}");
+    let begun = backend.count("initialize");
+    ok(rest
+        .put("/api/servers/three", details["entry"].clone())
+        .await);
+    assert_eq!(backend.count("initialize"), begun, "nothing changed");
+
+    let mut unknown = rest.get("/api/config").await;
+    unknown["mcpServers"]["one"]["env"]["OTHER"] = "${secret:/mcpServers/none/env/KEY}".into();
+    let answer = rest.put("/api/config", unknown).await;
+    refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
+    for path in [
+        "/api/servers",
+        "/api/mcp-clients",
+        "/api/config",
+        "/api/servers/one",
+        "/api/events/recent",
+    ] {
+        let answer = rest.get(path).await.to_string();
+        assert!(!answer.contains(SECRET), "{path}: {answer}");
+    }
+    assert_eq!(world.value(), expected);
+}
+
+/// A24, A28: a bad configuration is refused in [003]'s words and changes nothing; a good one is in force.
+#[tokio::test]
+async fn a_configuration_is_put_whole_or_not_at_all() {
+    let (one, two) = (Backend::stdio().await, Backend::http().await);
+    let world = World::of(&json!({"mcpServers": {"one": one.entry}}));
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let before = world.text();
+    for (bad, words) in [
+        (json!([]), "Config must be an object"),
+        (json!({}), "Missing mcpServers field"),
+        (
+            json!({"mcpServers": {"x": {}}}),
+            "Server x: command is required",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "args": {}}}}),
+            "Server x: args must be an array",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "timeout": "z"}}}),
+            "Server x: timeout must be a number",
+        ),
+        (
+            json!({"mcpServers": {"x": {"command": "y", "timeout": 999}}}),
+            "Server x: timeout must be between 1000-300000ms",
+        ),
+    ] {
+        let answer = rest.put("/api/config", bad).await;
+        let answer = refused(StatusCode::BAD_REQUEST, "invalid_config", answer);
+        assert_eq!(answer["message"], format!("Invalid configuration: {words}"));
+    }
+    assert_eq!(
+        (world.text(), rest.names().await),
+        (before, vec!["one".to_owned()])
+    );
+
+    let idle = with(&two, json!({"autoStart": false}));
+    let good = json!({"mcpServers": {"idle": idle, "two": two.entry}});
+    let answer = ok(rest.put("/api/config", good.clone()).await);
+    assert!(
+        answer["summary"]
+            .as_str()
+            .is_some_and(|words| words.contains("two")),
+        "{answer}"
+    );
+    assert_eq!(rest.names().await, ["idle", "two"]);
+    rest.until_status("two", "connected").await;
+    assert_eq!(rest.server("idle").await["status"], "disconnected");
+    assert_eq!(world.value(), good);
+}
+
+/// A file that cannot be written changes nothing in force.
+#[tokio::test]
+async fn what_cannot_be_written_is_not_in_force() {
+    let backend = Backend::http().await;
+    let world = none();
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    let path = world.folder.path().join(world.name);
+    // Even root cannot put a file where a folder is.
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::create_dir(&path).expect("made");
+    let (status, answer) = rest
+        .post(
+            "/api/servers",
+            with(&backend, json!({"name": "x", "persist": true})),
+        )
+        .await;
+    assert_ne!(status, StatusCode::OK, "{answer}");
+    assert_eq!(rest.names().await, Vec::<String>::new());
+}
+
+/// K8, M11: [003]'s words for what went wrong.
+#[tokio::test]
+async fn a_tool_is_run_as_the_desktop_does() {
+    let backend = Backend::stdio().await;
+    let entry = with(&backend, json!({"disabledTools": ["sleep"]}));
+    let idle = with(&backend, json!({"autoStart": false}));
+    let world = World::of(&json!({"mcpServers": {"one": entry, "idle": idle}}));
+    let gateway = world.run().await;
+    let rest = gateway.rest();
+    rest.until_status("one", "connected").await;
+    let run = async |server: &str, tool: &str, arguments: Value| {
+        let path = format!("/api/servers/{server}/tools/{tool}/call");
+        ok(rest.post(&path, json!({"arguments": arguments})).await)
+    };
+    let answer = run("one", "echo", json!({"text": "hello"})).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], "hello");
+    for (server, tool, words) in [
+        (
+            "nobody",
+            "echo",
+            "Server nobody is not running (status: not found)",
+        ),
+        (
+            "idle",
+            "echo",
+            "Server idle is not running (status: stopped)",
+        ),
+        ("one", "sleep", "Tool sleep is disabled"),
+    ] {
+        let answer = run(server, tool, json!({})).await;
+        assert_eq!(answer, json!({"success": false, "error": words}));
+    }
+    let answer = run("one", "no-such-tool", json!({})).await;
+    let error = answer["error"].as_str().expect("words");
+    assert!(
+        error.starts_with("JSON-RPC error: ") && error.contains("(code: -32602)"),
+        "{answer}"
+    );
+    let answer = run("one", "error", json!({})).await;
+    assert_eq!(
+        answer,
+        json!({"success": false, "error": "the tool failed"})
+    );
+}
+
+/// B7, M9: without a configuration and without a server there is nothing to ask; a server can come.
+#[tokio::test]
+async fn without_anything_configured_it_says_so() {
+    let gateway = Gateway::start(&json!({"mcpServers": {}})).await;
+    let rest = gateway.rest();
+    for path in ["/api/mcp-clients", "/api/mcp-tools", "/api/mcp-resources"] {
+        let answer = rest.try_get(path).await;
+        refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "mcp_client_not_configured",
+            answer,
+        );
+    }
+    for (path, body) in [
+        ("/api/mcp-tools/call", json!({"tool": "a/b"})),
+        (
+            "/api/mcp-resources/read",
+            json!({"server": "a", "uri": "b"}),
+        ),
+        ("/api/mcp-clients/a/disconnect", json!({})),
+        ("/api/mcp-clients/a/reconnect", json!({})),
+    ] {
+        let answer = rest.post(path, body).await;
+        refused(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "mcp_client_not_configured",
+            answer,
+        );
+    }
+    assert_eq!(rest.names().await, Vec::<String>::new());
+    let backend = Backend::start(Kind::Stdio, &[]).await;
+    ok(connect(&rest, with(&backend, json!({"name": "first"}))).await);
+    assert!(rest.get("/api/mcp-clients").await["clients"]["first"].is_object());
+    let answer = rest
+        .post(
+            "/api/servers",
+            with(&backend, json!({"name": "x", "persist": true})),
+        )
+        .await;
+    refused(StatusCode::INTERNAL_SERVER_ERROR, "not_saved", answer);
+    // A file without servers is a configuration (B1).
+    let world = none();
+    let gateway = world.run().await;
+    let clients = gateway.rest().get("/api/mcp-clients").await;
+    assert_eq!(clients, json!({"clients": Map::new()}));
+}

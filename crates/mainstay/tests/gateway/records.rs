@@ -1,0 +1,329 @@
+//! Every call is on record, whichever door it came through and however it ended (section L).
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderValue, Method, StatusCode, header};
+use mainstay::{
+    api,
+    journal::{Filter, Journal},
+    setting::Setting,
+};
+use mainstay_core::{
+    config::{self, Durability},
+    record::{Cid, Door, Record, State, Status},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{cancelled, failure, text, value},
+    gateway::{Gateway, config, soon},
+    modern::Modern,
+    rest::TOKEN,
+    sse::Sse,
+};
+
+/// A gateway that records, and its records.
+struct Recorded {
+    gateway: Gateway,
+    journal: Arc<Journal>,
+    _folder: TempDir,
+}
+
+impl Recorded {
+    async fn of(backend: &Backend) -> Self {
+        Self::with(backend, config::Journal::default()).await
+    }
+
+    async fn with(backend: &Backend, settings: config::Journal) -> Self {
+        Self::set(backend, json!({}), settings).await
+    }
+
+    /// With settings at the top of the configuration.
+    async fn set(backend: &Backend, top: Value, settings: config::Journal) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let journal = Journal::open(folder.path(), &settings).expect("a journal");
+        let journal = Arc::new(journal);
+        let setting = Setting {
+            journal: Some(Arc::clone(&journal)),
+            ..Setting::default()
+        };
+        let gateway = Gateway::set(&config(&[("x", backend)], top), setting).await;
+        Self {
+            gateway,
+            journal,
+            _folder: folder,
+        }
+    }
+
+    /// All records, the newest first.
+    async fn all(&self) -> Vec<Record> {
+        self.journal.flush().await.expect("it writes");
+        let page = self.journal.records(Filter::default(), 100).await;
+        page.expect("it reads").calls
+    }
+
+    /// The only record.
+    async fn one(&self) -> Record {
+        let mut all = self.all().await;
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    async fn object(&self, cid: Cid) -> String {
+        let object = self.journal.object(cid).await.expect("it is kept");
+        String::from_utf8(object).expect("UTF-8")
+    }
+
+    /// What every successful call of `echo` leaves, and where it came in.
+    async fn check(&self, door: Door, path: &str) {
+        let record = self.one().await;
+        assert_eq!(record.origin.door, door, "{path}");
+        assert_eq!(record.target.name(), "x/echo");
+        assert_eq!(record.target.method, "tools/call");
+        assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
+        assert_eq!((record.attempts, &record.error), (1, &None));
+        let arguments = record.arguments.and_then(|it| it.cid).expect("arguments");
+        assert_eq!(self.object(arguments).await, r#"{"text":"hé"}"#);
+        let result = record.result.and_then(|it| it.cid).expect("a result");
+        assert_eq!(text(&value(&self.object(result).await)), "hé");
+        let duration = record.duration.expect("it has ended");
+        assert!(record.queue + record.upstream <= duration, "{record:?}");
+        assert!(record.upstream > Duration::ZERO);
+    }
+}
+
+const ECHO: &str = r#"{"name":"NAME","arguments":{"text":"hé"}}"#;
+
+async fn echo() -> Backend {
+    Backend::start(Kind::Stdio, &[]).await
+}
+
+/// MCP over HTTP, of a session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_session() {
+    for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
+        let backend = echo().await;
+        let recorded = Recorded::of(&backend).await;
+        let client = recorded.gateway.client_at(path).await;
+        client.ask("tools/call", &ECHO.replace("NAME", name)).await;
+        recorded.check(Door::McpHttp, path).await;
+        let origin = recorded.one().await.origin;
+        let session = origin.session.as_deref().expect("a session");
+        assert_eq!(session.len(), 12, "not the id itself: {session}");
+        assert!(origin.client.is_some(), "{origin:?}");
+    }
+}
+
+/// A profile is part of where a call came from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_profile() {
+    let backend = echo().await;
+    let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
+    let recorded = Recorded::set(&backend, settings, config::Journal::default()).await;
+    let client = recorded.gateway.client_at("/mcp/some").await;
+    client
+        .ask("tools/call", &ECHO.replace("NAME", "x__echo"))
+        .await;
+    recorded.check(Door::McpHttp, "/mcp/some").await;
+    let profile = recorded.one().await.origin.profile;
+    assert_eq!(profile.as_deref(), Some("some"));
+}
+
+/// MCP over HTTP, without a session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_client_without_a_session() {
+    for (path, name) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
+        let backend = echo().await;
+        let recorded = Recorded::of(&backend).await;
+        let client = Modern::at(&recorded.gateway, path);
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let client = client.with("traceparent", trace);
+        let params: Value = value(&ECHO.replace("NAME", name));
+        let done = client.result("tools/call", params).await;
+        assert_eq!(text(&done), "hé");
+        let record = recorded.one().await;
+        assert_eq!(record.origin.door, Door::McpHttp, "{path}");
+        assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
+        let trace = record.trace.expect("a trace").to_string();
+        assert_eq!(trace, "0af7651916cd43dd8448eb211c80319c");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_stdio() {
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let mut pipe = recorded.gateway.pipe().await;
+    let id = pipe
+        .begin("tools/call", &ECHO.replace("NAME", "x__echo"))
+        .await;
+    pipe.answer(&id).await;
+    recorded.check(Door::McpStdio, "stdio").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_http_and_sse() {
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let mut client = Sse::greeted(&recorded.gateway, "/sse").await;
+    client
+        .call("x__echo", json!({"arguments": {"text": "hé"}}))
+        .await;
+    recorded.check(Door::McpSse, "/sse").await;
+}
+
+/// REST (L5), and the commands, which are known by what they call themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_rest_and_the_command_line() {
+    for (agent, door) in [("curl/8", Door::Rest), (api::USER_AGENT, Door::Cli)] {
+        let backend = echo().await;
+        let recorded = Recorded::of(&backend).await;
+        let http = recorded.gateway.stranger("/api/mcp-tools/call");
+        let mut headers = http.headers("application/json");
+        let bearer = format!("Bearer {TOKEN}");
+        for (name, said) in [
+            (header::AUTHORIZATION, &*bearer),
+            (header::USER_AGENT, agent),
+        ] {
+            headers.insert(name, HeaderValue::from_str(said).expect("ASCII"));
+        }
+        let body = r#"{"tool":"x/echo","arguments":{"text":"hé"}}"#;
+        let answer = http.send(Method::POST, headers, body).await.whole().await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        recorded.check(door, agent).await;
+        let principal = recorded.one().await.origin.principal;
+        assert_eq!(principal.as_deref(), Some("operator"));
+    }
+}
+
+/// Resources and prompts are read and got by calls, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_resources_and_prompts() {
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    client
+        .result("resources/read", json!({"uri": "fake://text"}))
+        .await;
+    client
+        .error("resources/read", json!({"uri": "fake://nothing"}))
+        .await;
+    let all = recorded.all().await;
+    let (missing, read) = (&all[0], all.last().expect("a record"));
+    assert_eq!(read.target.method, "resources/read");
+    assert_eq!(&*read.target.tool, "fake://text");
+    assert_eq!((read.status, read.state), (Status::Ok, State::Answered));
+    assert_eq!(
+        (missing.status, missing.state),
+        (Status::Error, State::Answered)
+    );
+    let error = missing.error.as_ref().expect("an error");
+    assert!(error.text.contains("-32002"), "{error:?}");
+}
+
+/// L2: a tool that says it failed has failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_tool_that_failed() {
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    let result = client.call("x__error", json!({})).await;
+    assert_eq!(result["isError"], true, "{result}");
+    let record = recorded.one().await;
+    assert_eq!(
+        (record.status, record.state),
+        (Status::Error, State::Answered)
+    );
+    let error = record.error.expect("an error");
+    assert_eq!(error.kind, "tool_error");
+    assert_eq!(error.text, text(&result));
+}
+
+/// A call that runs out of time, one that is cancelled, one whose server dies: what is known of each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_calls_that_were_never_answered() {
+    let backend = echo().await.option("timeout", 1000);
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    let late = client.call("x__sleep", json!({"ms": 60_000})).await;
+    assert_eq!(failure(&late)["kind"], "call_timeout", "{late}");
+
+    let params = json!({"name": "x__sleep", "arguments": {"ms": 60_000}}).to_string();
+    let request = client.request_text("tools/call", &params);
+    let id = value(&request)["id"].clone();
+    let sleeping = backend.calls_of("sleep").len();
+    let cancel = async {
+        crate::gateway::until("a call", || backend.calls_of("sleep").len() > sleeping).await;
+        client.post(cancelled(&id)).await;
+    };
+    soon("a cancelled call", async {
+        tokio::join!(client.post(request), cancel)
+    })
+    .await;
+
+    let lost = client.call("x__crash", json!({})).await;
+    assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
+    let all = recorded.all().await;
+    let ends: Vec<_> = all.iter().map(|it| (it.state, it.status)).collect();
+    let expected = [
+        (State::Sent, Status::Unknown),
+        (State::Sent, Status::Cancelled),
+        (State::Sent, Status::Timeout),
+    ];
+    assert_eq!(ends, expected, "the newest first: {all:?}");
+    let kinds = all
+        .iter()
+        .map(|it| it.error.as_ref().map(|error| &*error.kind));
+    let kinds: Vec<_> = kinds.flatten().collect();
+    assert_eq!(kinds, ["outcome_unknown", "cancelled", "call_timeout"]);
+}
+
+/// A server that cannot be started never sees a call: the record says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_call_that_was_not_sent() {
+    let backend = Backend::start(Kind::Http, &[]).await;
+    backend.fake().refuse(true).await.expect("the fake runs");
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client_at("/mcp").await;
+    let (status, _) = recorded
+        .gateway
+        .rest()
+        .post("/api/servers/x/tools/echo/call", json!({}))
+        .await;
+    drop(client);
+    assert_eq!(status, StatusCode::OK, "[003] says it in the answer");
+    let record = recorded.one().await;
+    assert_eq!(
+        (record.state, record.status),
+        (State::NotSent, Status::Error)
+    );
+    assert_eq!(record.upstream, Duration::ZERO, "{record:?}");
+    assert!(record.error.is_some());
+}
+
+/// In strict mode whatever was answered is on record, and can be read at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strictly_before_the_answer() {
+    let backend = echo().await;
+    let settings = config::Journal {
+        durability: Durability::Strict,
+        ..config::Journal::default()
+    };
+    let recorded = Recorded::with(&backend, settings).await;
+    let client = recorded.gateway.client().await;
+    for number in 1..=5 {
+        client.call("x__echo", json!({"text": "a"})).await;
+        let page = recorded.journal.records(Filter::default(), 10).await;
+        assert_eq!(page.expect("it reads").total_count, number);
+    }
+    recorded.journal.close().await;
+    let refused = client.call("x__echo", json!({"text": "a"})).await;
+    assert_eq!(failure(&refused)["kind"], "not_recorded", "{refused}");
+    assert_eq!(
+        backend.runs("echo"),
+        5,
+        "what cannot be recorded is not sent"
+    );
+}

@@ -1,0 +1,275 @@
+//! [003] under `desktop`: a person starts and stops, and nothing comes back by itself.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{call, hears, kinds, told, tools, until_told};
+use crate::{
+    backend::{Backend, Kind},
+    gateway::Gateway,
+    loss::{kill, pid},
+};
+
+async fn under(servers: &[(&str, &Backend)]) -> Gateway {
+    super::under("desktop", servers).await
+}
+
+/// C3, C11, C13: started, used, stopped and started anew, each by a person.
+#[tokio::test]
+async fn a_server_is_started_used_and_stopped() {
+    let backend = Backend::stdio().await.option("autoStart", false);
+    let gateway = under(&[("x", &backend)]).await;
+    let (rest, client) = (gateway.rest(), gateway.client().await);
+    assert_eq!(rest.server("x").await["status"], "disconnected");
+
+    let started = rest.done("x", "start").await;
+    assert_eq!(
+        (&started["success"], &started["status"]),
+        (&json!(true), &json!("connected")),
+        "{started}"
+    );
+    hears(&rest, "x").await;
+    let before = pid(&client, "x__pid").await;
+
+    let restarted = rest.done("x", "restart").await;
+    assert_eq!(restarted["status"], "connected", "{restarted}");
+    assert_ne!(pid(&client, "x__pid").await, before, "another process");
+    let events = told(&rest, "x").await;
+    assert_eq!(
+        kinds(&events),
+        [
+            "server_connected",
+            "server_disconnected",
+            "server_connected"
+        ]
+    );
+    let stop = events
+        .iter()
+        .find(|(kind, _)| kind == "server_disconnected");
+    assert_eq!(stop.expect("it is there").1["wasIntentional"], true);
+
+    for _ in 0..2 {
+        let stopped = rest.done("x", "stop").await;
+        assert_eq!(
+            (&stopped["status"], &stopped["tools"]),
+            (&json!("disconnected"), &json!([])),
+            "{stopped}"
+        );
+    }
+    assert!(rest.server("x").await["pid"].is_null());
+    let (status, answer) = call(&rest, "x/echo", json!({})).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!("server_not_connected")
+        ),
+        "{answer}"
+    );
+    assert!(
+        answer["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("'x'")),
+        "{answer}"
+    );
+}
+
+/// C14, A19–A21
+#[tokio::test]
+async fn who_is_to_be_started_is_started_with_us() {
+    let (starts, waits) = (
+        Backend::stdio().await,
+        Backend::stdio().await.option("autoStart", false),
+    );
+    let off = Backend::stdio().await.option("enabled", false);
+    let gateway = under(&[("starts", &starts), ("waits", &waits), ("off", &off)]).await;
+    let rest = gateway.rest();
+    rest.until_status("starts", "connected").await;
+    for name in ["waits", "off"] {
+        assert_eq!(rest.server(name).await["status"], "disconnected", "{name}");
+    }
+    assert_eq!((waits.received().len(), off.received().len()), (0, 0));
+}
+
+/// C7, C9, C10: a crash is counted, said, and left to a person.
+#[tokio::test]
+async fn a_crash_is_counted_and_left_to_a_person() {
+    let backend = Backend::stdio().await;
+    let gateway = under(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    for crashes in 1..=2 {
+        kill(&pid(&client, "x__pid").await);
+        let shown = rest.until_status("x", "crashed").await;
+        assert_eq!(shown["crashCount"], crashes, "{shown}");
+        assert_eq!(shown["exitSignal"], 9, "{shown}");
+        assert!(
+            shown["lastCrashAt"].is_string() && shown["nextRetryMs"].is_null(),
+            "{shown}"
+        );
+        assert_eq!(shown["lastError"], "process exited unexpectedly (signal 9)");
+        let (status, answer) = call(&rest, "x/echo", json!({})).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{answer}");
+        assert_eq!(backend.count("initialize"), crashes, "no call starts it");
+        rest.done("x", "start").await;
+        hears(&rest, "x").await;
+    }
+}
+
+/// C6, K8: what cannot be started says why.
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let mut missing = Backend::stdio().await;
+    missing.entry = json!({"command": "no-such-command-anywhere"});
+    let dying = Backend::start(
+        Kind::Stdio,
+        &["--crash-at-start", "7", "--stderr", "no licence found"],
+    )
+    .await;
+    let gateway = under(&[("missing", &missing), ("dying", &dying)]).await;
+    let rest = gateway.rest();
+    for (name, reason) in [
+        ("missing", "command not found: no-such-command-anywhere"),
+        ("dying", "code 7"),
+    ] {
+        rest.until_status(name, "error").await;
+        let (status, answer) = rest.operate(name, "start").await;
+        assert_eq!(
+            (status, &answer["error"]),
+            (StatusCode::BAD_GATEWAY, &json!("connect_failed")),
+            "{answer}"
+        );
+        assert!(
+            answer["message"]
+                .as_str()
+                .is_some_and(|words| words.contains(reason)),
+            "{answer}"
+        );
+        let shown = rest.server(name).await;
+        assert_eq!(shown["status"], "error", "{shown}");
+        assert!(
+            shown["lastError"]
+                .as_str()
+                .is_some_and(|words| words.contains(reason)),
+            "{shown}"
+        );
+    }
+    assert!(
+        rest.server("dying").await["stderr"]
+            .to_string()
+            .contains("no licence found")
+    );
+}
+
+/// A remote server whose network fails is disconnected, and stays so.
+#[tokio::test]
+async fn a_network_that_fails_is_a_disconnect() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::fickle(kind, &[]).await;
+        let gateway = under(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        hears(&rest, "x").await;
+        backend.leave(&client).await;
+        call(&rest, "x/echo", json!({})).await;
+        let shown = rest.until_status("x", "disconnected").await;
+        assert!(
+            shown["lastError"].is_string() && shown["nextRetryMs"].is_null(),
+            "{shown}"
+        );
+        backend.come_back().await;
+        rest.done("x", "start").await;
+        hears(&rest, "x").await;
+    }
+}
+
+/// J3, J5, J6: read once after the start, kept, gathered from all that run, and gone with the stop.
+#[tokio::test]
+async fn tools_are_read_once_and_go_with_their_server() {
+    let (one, two) = (Backend::stdio().await, Backend::http().await);
+    let gateway = under(&[("one", &one), ("two", &two)]).await;
+    let rest = gateway.rest();
+    for server in ["one", "two"] {
+        rest.until(server, "listed", |server| server["toolsReady"] == true)
+            .await;
+    }
+    let all = rest.get("/api/mcp-tools").await["tools"].clone();
+    let of = |server: &str, all: &Value| {
+        let tools = all.as_array().expect("a list").iter();
+        tools.filter(|tool| tool["server"] == server).count()
+    };
+    assert!(of("one", &all) > 20 && of("two", &all) > 20);
+    let echo = &all[0];
+    assert_eq!(echo["original_name"], "echo");
+    assert!(
+        echo["description"].is_string() && echo["input_schema"].is_object(),
+        "{echo}"
+    );
+    for _ in 0..3 {
+        assert_eq!(rest.get("/api/mcp-tools").await["tools"], all);
+    }
+    assert_eq!((one.count("tools/list"), two.count("tools/list")), (1, 1));
+
+    rest.done("one", "stop").await;
+    let left = rest.get("/api/mcp-tools").await["tools"].clone();
+    assert_eq!((of("one", &left), of("two", &left)), (0, of("two", &all)));
+    assert_eq!(tools(&rest, "one").await, Vec::<String>::new());
+    rest.done("one", "start").await;
+    assert_eq!(
+        (
+            of("one", &rest.get("/api/mcp-tools").await["tools"]),
+            one.count("tools/list")
+        ),
+        (of("one", &all), 2)
+    );
+}
+
+/// K3, K5, K8: results as they are, what is wrong with a call, and the time that it may take.
+#[tokio::test]
+async fn calls_end_with_a_result_or_a_reason() {
+    let backend = Backend::stdio().await.option("timeout", 1000);
+    let gateway = under(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    let (status, answer) = call(&rest, "x/add", json!({"a": 2, "b": 40})).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        answer,
+        json!({"result": {"content": [{"type": "text", "text": "42"}]}})
+    );
+    // A server says itself what it thinks of its arguments.
+    let (status, answer) = call(&rest, "x/rpc_error", json!({"wrong": true})).await;
+    assert_eq!(
+        (status, &answer["rpcCode"]),
+        (StatusCode::BAD_GATEWAY, &json!(-32050)),
+        "{answer}"
+    );
+    let (status, answer) = call(&rest, "x/add", json!([2, 40])).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_request")),
+        "{answer}"
+    );
+    let (_, answer) = call(&rest, "x/error", json!({})).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], "the tool failed");
+    let (status, answer) = call(&rest, "x/hang", json!({})).await;
+    assert_eq!(
+        (status, &answer["message"]),
+        (StatusCode::GATEWAY_TIMEOUT, &json!("timeout after 1s")),
+        "{answer}"
+    );
+    hears(&rest, "x").await;
+}
+
+/// I8: who listens hears of it without asking.
+#[tokio::test]
+async fn a_change_of_status_is_told() {
+    let backend = Backend::stdio().await;
+    let gateway = under(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    kill(&pid(&client, "x__pid").await);
+    let events = until_told(&rest, "x", "server_failed").await;
+    assert_eq!(
+        kinds(&events),
+        ["server_connected", "server_disconnected", "server_failed"]
+    );
+    assert_eq!(events.last().expect("it is there").1["status"], "crashed");
+}

@@ -1,0 +1,93 @@
+//! What the documents that Mainstay unites check from outside, each under the preset that keeps its
+//! behaviour reachable. `tests/seeds` says which check is which; what no preset changes is shown by
+//! the tests of its own room.
+
+mod bounded;
+mod desktop;
+mod manual;
+mod persistent;
+mod router;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    gateway::{GLANCE, Gateway, soon},
+    rest::Rest,
+};
+
+/// A gateway whose servers have this preset, but for what their entries say.
+async fn under(preset: &str, servers: &[(&str, &Backend)]) -> Gateway {
+    Gateway::with(
+        servers,
+        json!({"preset": preset, "startup": {"waitMs": 300}}),
+    )
+    .await
+}
+
+/// A schedule that goes by in a moment, with the attempts that its preset has.
+fn brief() -> Value {
+    json!({"initialDelayMs": 100, "maxDelayMs": 100})
+}
+
+/// How `GET /api/mcp-clients` shows a server (M1).
+async fn shown(rest: &Rest, server: &str) -> Value {
+    rest.get("/api/mcp-clients").await["clients"][server].clone()
+}
+
+/// Calls a tool over REST (M3).
+async fn call(rest: &Rest, tool: &str, arguments: Value) -> (StatusCode, Value) {
+    let body = json!({"tool": tool, "arguments": arguments});
+    rest.post("/api/mcp-tools/call", body).await
+}
+
+/// Shows over REST that a server works.
+async fn hears(rest: &Rest, server: &str) {
+    let (status, answer) = call(rest, &format!("{server}/echo"), json!({"text": "hello"})).await;
+    let said = &answer["result"]["content"][0]["text"];
+    assert_eq!(
+        (status, said),
+        (StatusCode::OK, &json!("hello")),
+        "{answer}"
+    );
+}
+
+/// The names of a server's tools over REST (M2).
+async fn tools(rest: &Rest, server: &str) -> Vec<String> {
+    let listed = rest.get(&format!("/api/mcp-tools?server={server}")).await;
+    crate::client::names(&listed["tools"])
+}
+
+/// What has been told of a server so far: types and data, the oldest first.
+async fn told(rest: &Rest, server: &str) -> Vec<(String, Value)> {
+    let recent = rest.get("/api/events/recent").await;
+    let events = recent["events"].as_array().expect("a list").iter();
+    let of_server = events.filter(|event| event["server"] == server);
+    of_server
+        .map(|event| {
+            let kind = event["type"].as_str().expect("a type");
+            (kind.to_owned(), event["data"].clone())
+        })
+        .collect()
+}
+
+/// The same once an event of this type is among it.
+async fn until_told(rest: &Rest, server: &str, kind: &str) -> Vec<(String, Value)> {
+    let found = async {
+        loop {
+            let events = told(rest, server).await;
+            if events.iter().any(|(told, _)| told == kind) {
+                return events;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    soon(&format!("{kind} of {server}"), found).await
+}
+
+/// The types of those that are about the connection.
+fn kinds(events: &[(String, Value)]) -> Vec<&str> {
+    let kinds = events.iter().map(|(kind, _)| kind.as_str());
+    kinds.filter(|kind| kind.starts_with("server_")).collect()
+}

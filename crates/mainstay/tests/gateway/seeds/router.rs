@@ -1,0 +1,168 @@
+//! [000] under `router`: five attempts without jitter, and health by HTTP.
+
+use std::time::Duration;
+
+use fake_server::gate::Mode;
+use mainstay::{clock::SleepClock, setting::Setting};
+use serde_json::{Value, json};
+
+use super::{brief, hears, kinds, told, until_told};
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, config, until},
+    loss::{kill, pid},
+};
+
+async fn under(servers: &[(&str, &Backend)]) -> Gateway {
+    super::under("router", servers).await
+}
+
+/// Tried often enough for a slow machine; how often and when is `lifecycle/tests/seeds.rs`'s matter.
+fn patient() -> Value {
+    json!({"maxAttempts": 50, "initialDelayMs": 100, "maxDelayMs": 100})
+}
+
+over_every_transport! {
+    /// E8, I7: it connects, answers whatever a client asks of it, and is closed when it is not wanted.
+    async fn a_client_connects_is_used_and_is_closed(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = under(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client_at("/servers/x/mcp").await, gateway.rest());
+        rest.until_status("x", "connected").await;
+        assert_eq!(kinds(&told(&rest, "x").await), ["server_connected"]);
+        assert!(client.tools().await.contains(&"echo".to_owned()));
+        client.hears("echo").await;
+        assert!(client.delete().await.is_success());
+        rest.done("x", "stop").await;
+        if kind == Kind::Http {
+            until("no session upstream", || backend.fake().sessions() == 0).await;
+        }
+        if kind == Kind::Sse {
+            until("no stream upstream", || backend.fake().streams() == 0).await;
+        }
+        assert!(rest.server("x").await["pid"].is_null());
+        assert_eq!(kinds(&told(&rest, "x").await), ["server_connected", "server_disconnected"]);
+    }
+
+    /// F3, G2: the end of its connection starts the schedule.
+    async fn a_connection_that_ends_is_opened_again(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", patient());
+        let gateway = under(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        backend.leave(&client).await;
+        if kind != Kind::Stdio {
+            // That it has gone shows to whoever calls.
+            client.call("x__echo", json!({})).await;
+        }
+        until_told(&rest, "x", "server_reconnecting").await;
+        backend.come_back().await;
+        let events = until_told(&rest, "x", "server_reconnected").await;
+        assert_eq!(kinds(&events)[..3], ["server_connected", "server_disconnected", "server_reconnecting"]);
+        let (_, trying) = events.iter().find(|(kind, _)| kind == "server_reconnecting").expect("it is there");
+        assert_eq!(trying["attempt"], 1, "{trying}");
+        assert!(trying["nextRetryMs"].as_u64().is_some_and(|wait| wait <= 100), "{trying}");
+        client.hears("x__echo").await;
+    }
+
+    /// [000]'s third scenario, W25, G1: after all its attempts it has failed, says so, and is started
+    /// by a person.
+    async fn what_stays_away_has_failed_until_a_person_starts_it(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief());
+        let gateway = under(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        backend.leave(&client).await;
+        client.call("x__echo", json!({})).await;
+        let shown = rest.until_status("x", "failed").await;
+        assert!(shown["lastError"].is_string() && shown["nextRetryMs"].is_null(), "{shown}");
+        let events = told(&rest, "x").await;
+        let attempts = events.iter().filter(|(kind, _)| kind == "server_reconnecting");
+        assert_eq!(attempts.count(), 3, "{events:?}");
+        assert_eq!(events.last().expect("an event").0, "server_failed");
+        backend.come_back().await;
+        rest.done("x", "stop").await;
+        rest.done("x", "start").await;
+        hears(&rest, "x").await;
+    }
+}
+
+/// E10: an error of the transport is a loss as well: a process that is killed, a stream that is reset.
+#[tokio::test]
+async fn an_error_of_the_transport_is_a_loss() {
+    let process = Backend::stdio().await.option("reconnect", patient());
+    let (stream, gate) = Backend::gated(Kind::Sse, &[]).await;
+    let stream = stream.option("reconnect", patient());
+    let gateway = under(&[("process", &process), ("stream", &stream)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    client.hears("stream__echo").await;
+    kill(&pid(&client, "process__pid").await);
+    gate.reset();
+    for server in ["process", "stream"] {
+        let events = until_told(&rest, server, "server_reconnected").await;
+        assert_eq!(
+            kinds(&events)[1..3],
+            ["server_disconnected", "server_reconnecting"],
+            "{server}"
+        );
+        hears(&rest, server).await;
+    }
+}
+
+/// [000]'s first scenario, W26: the lid is closed for five seconds, and the connection is dead.
+#[tokio::test]
+async fn a_laptop_that_slept_has_its_sse_server_again() {
+    let (backend, gate) = Backend::gated(Kind::Sse, &[]).await;
+    let clock = SleepClock::manual();
+    let setting = Setting {
+        clock: clock.clone(),
+        ..Setting::default()
+    };
+    let all = config(&[("x", &backend)], json!({"preset": "router"}));
+    let gateway = Gateway::set(&all, setting).await;
+    let rest = gateway.rest();
+    hears(&rest, "x").await;
+    until("the stream upstream", || backend.fake().streams() == 1).await;
+    gate.set(Mode::Closed).await.expect("the gate stands");
+    gate.reset();
+    rest.until_status("x", "reconnecting").await;
+    gate.set(Mode::Forward).await.expect("the gate stands");
+    clock.sleep(Duration::from_secs(5));
+    let events = until_told(&rest, "x", "server_reconnected").await;
+    assert_eq!(
+        kinds(&events)[..3],
+        [
+            "server_connected",
+            "server_disconnected",
+            "server_reconnecting"
+        ]
+    );
+    rest.until_status("x", "connected").await;
+    hears(&rest, "x").await;
+}
+
+/// [000]'s second scenario, W27, H1–H3: a server over HTTP stops; its health URL shows it, without a
+/// call, and it is found again when it is back.
+#[tokio::test]
+async fn a_server_over_http_that_stopped_is_found_again() {
+    let (backend, gate) = Backend::gated(Kind::Http, &["--no-get", "--health", "200"]).await;
+    let url = format!("http://{}/health", gate.address());
+    let backend = backend
+        .option("healthCheckUrl", url)
+        .option("healthCheckIntervalMs", 100)
+        .option("reconnect", patient());
+    let gateway = under(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    hears(&rest, "x").await;
+    let looks = || {
+        let received = backend.fake().received();
+        received.iter().filter(|it| it.path == "/health").count()
+    };
+    until("looks at its health", || looks() >= 3).await;
+    assert_eq!(rest.server("x").await["healthStatus"], "healthy");
+    gate.set(Mode::Closed).await.expect("the gate stands");
+    gate.reset();
+    rest.until_status("x", "reconnecting").await;
+    gate.set(Mode::Forward).await.expect("the gate stands");
+    rest.until_status("x", "connected").await;
+    hears(&rest, "x").await;
+    assert_eq!(backend.count("ping"), 0);
+}

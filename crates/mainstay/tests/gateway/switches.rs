@@ -1,0 +1,208 @@
+//! Servers and tools that are switched off for one client (A36).
+
+use http::StatusCode;
+use mainstay::setting::Setting;
+use mainstay_core::config::Secret;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, config},
+    modern::{Modern, key},
+};
+
+const TOOLS: &str = "notifications/tools/list_changed";
+
+async fn switch(gateway: &Gateway, client: &str, switch: Value) {
+    let path = format!("/api/switches/{client}");
+    let (status, answer) = gateway.rest().put(&path, switch).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(answer["client"], client, "{answer}");
+}
+
+/// A client of this name.
+async fn client(gateway: &Gateway, name: &str) -> Http {
+    let mut client = gateway.stranger("/mcp");
+    let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{name}\""));
+    client.greet(&greeting).await;
+    client
+}
+
+async fn has(client: &Http, tool: &str) -> bool {
+    client.tools().await.contains(&tool.to_owned())
+}
+
+#[tokio::test]
+async fn a_switch_is_one_clients() {
+    let (x, y) = (Backend::http().await, Backend::http().await);
+    let gateway = Gateway::of(&[("x", &x), ("y", &y)]).await;
+    let (one, other) = (
+        client(&gateway, "one").await,
+        client(&gateway, "other").await,
+    );
+    let (mut told, mut untold) = (one.listen().await, other.listen().await);
+    one.hears("x__echo").await;
+    assert_eq!(
+        gateway.rest().get("/api/switches").await,
+        json!({"clients": {}})
+    );
+
+    switch(&gateway, "one", json!({"server": "x", "enabled": false})).await;
+    switch(
+        &gateway,
+        "one",
+        json!({"server": "y", "tool": "echo", "enabled": false}),
+    )
+    .await;
+    assert_eq!(
+        gateway.rest().get("/api/switches").await,
+        json!({"clients": {"one": {"servers": ["x"], "tools": ["y/echo"]}}})
+    );
+    assert_eq!(told.message().await["method"], TOOLS);
+    for tool in ["x__echo", "x__count", "y__echo"] {
+        assert!(!has(&one, tool).await && has(&other, tool).await, "{tool}");
+        other.call(tool, json!({"text": "hello"})).await;
+    }
+    let (ran, read) = (x.runs("echo") + y.runs("echo"), x.count("resources/read"));
+    for spelling in ["x__echo", "x/echo", "mcp__x__echo", "y__echo", "y/echo"] {
+        let error = one.error("tools/call", json!({"name": spelling})).await;
+        assert_eq!(error["code"], -32602, "{spelling}: {error}");
+        let message = error["message"].as_str().expect("words");
+        assert!(message.contains("switched off"), "{message}");
+    }
+    let resource = json!({"uri": "mainstay+x:fake://text"});
+    one.error("resources/read", resource.clone()).await;
+    one.error("prompts/get", json!({"name": "x__plain"})).await;
+    assert_eq!(
+        (x.runs("echo") + y.runs("echo"), x.count("resources/read")),
+        (ran, read)
+    );
+    one.call("y__count", json!({})).await;
+    // A person's own calls are nobody's client's.
+    let (status, _) = gateway
+        .rest()
+        .post(
+            "/api/mcp-tools/call",
+            json!({"tool": "x/echo", "arguments": {"text": "hi"}}),
+        )
+        .await;
+    assert_eq!(status, StatusCode::OK);
+
+    switch(&gateway, "one", json!({"server": "x", "enabled": true})).await;
+    one.hears("x__echo").await;
+    one.error("tools/call", json!({"name": "y__echo"})).await;
+    let (status, _) = gateway.rest().delete("/api/switches/one").await;
+    assert_eq!(status, StatusCode::OK);
+    one.hears("y__echo").await;
+    assert_eq!(
+        gateway.rest().get("/api/switches").await,
+        json!({"clients": {}})
+    );
+    // Nobody else was told of any of it.
+    other.call("x__change_resources", json!({})).await;
+    let first = untold.message().await;
+    assert_eq!(
+        first["method"], "notifications/resources/list_changed",
+        "{first}"
+    );
+}
+
+/// A client without a session is known by what each request says of it (2026-07-28).
+#[tokio::test]
+async fn switches_hold_for_clients_without_a_session() {
+    let x = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &x)]).await;
+    let one = Modern::at(&gateway, "/mcp")
+        .with(&key("clientInfo"), json!({"name": "a / b", "version": "1"}));
+    let other = Modern::at(&gateway, "/mcp");
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let mut stream = one.begin("subscriptions/listen", listen).await;
+    stream.message().await;
+    let path = "/api/switches/a%20%2F%20b";
+    let off = json!({"server": "x", "tool": "echo", "enabled": false});
+    let (status, answer) = gateway.rest().put(path, off).await;
+    assert_eq!(
+        (status, &answer["client"]),
+        (StatusCode::OK, &json!("a / b"))
+    );
+    assert_eq!(stream.message().await["method"], TOOLS);
+    let (_, error) = one.error("tools/call", json!({"name": "x__echo"})).await;
+    assert_eq!(error["code"], -32602, "{error}");
+    assert_eq!(x.runs("echo"), 0);
+    let tools = one.result("tools/list", json!({})).await.to_string();
+    assert!(!tools.contains("x__echo") && tools.contains("x__count"));
+    other.call("x__echo", json!({"text": "hello"})).await;
+    assert_eq!(
+        gateway.rest().delete("/api/switches").await.0,
+        StatusCode::OK
+    );
+    assert_eq!(stream.message().await["method"], TOOLS);
+    one.call("x__echo", json!({"text": "hello"})).await;
+}
+
+/// Persisted (A36): a session that outlives a restart of ours keeps its switches.
+#[tokio::test]
+async fn a_restart_forgets_no_switch() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let x = Backend::http().await;
+    let config = config(&[("x", &x)], json!({}));
+    let run = async || {
+        let setting = Setting {
+            session_key: Some(Secret::new("a key that is kept")),
+            switches: Some(folder.path().join("switches.json")),
+            ..Setting::default()
+        };
+        Gateway::set(&config, setting).await
+    };
+    let gateway = run().await;
+    let (one, other) = (
+        client(&gateway, "one").await,
+        client(&gateway, "other").await,
+    );
+    switch(&gateway, "one", json!({"server": "x", "enabled": false})).await;
+    gateway.stop().await;
+    let gateway = run().await;
+    for (known, expected) in [(&one, false), (&other, true)] {
+        let mut revived = gateway.stranger("/mcp");
+        revived.session.clone_from(&known.session);
+        assert_eq!(has(&revived, "x__echo").await, expected);
+    }
+    assert!(!has(&client(&gateway, "one").await, "x__echo").await);
+}
+
+/// A slip is noticed; what has gone can be switched on.
+#[tokio::test]
+async fn only_what_is_there_is_switched_off() {
+    let x = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &x)]).await;
+    gateway.client().await.hears("x__echo").await;
+    for (body, status, code) in [
+        (
+            json!({"server": "z", "enabled": false}),
+            404,
+            "server_not_found",
+        ),
+        (
+            json!({"server": "x", "tool": "ecko", "enabled": false}),
+            404,
+            "tool_not_found",
+        ),
+        (json!({"server": "x"}), 400, "invalid_request"),
+        (
+            json!({"server": "x", "enabled": "no"}),
+            400,
+            "invalid_request",
+        ),
+    ] {
+        let (found, answer) = gateway.rest().put("/api/switches/one", body).await;
+        assert_eq!(
+            (found.as_u16(), &answer["error"]),
+            (status, &json!(code)),
+            "{answer}"
+        );
+    }
+    let on = json!({"server": "z", "enabled": true});
+    let (status, _) = gateway.rest().put("/api/switches/one", on).await;
+    assert_eq!(status, StatusCode::OK);
+}

@@ -1,0 +1,215 @@
+//! Servers that make tasks of calls (SEP-2663), and clients that know none: Mainstay sees each task to
+//! its end (protocol brief, section 2, "Tasks").
+
+use fake_server::gate::Mode;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, failure, text},
+    gateway::{Gateway, soon, until},
+    modern::{Modern, key},
+};
+
+const TASKS: &[&str] = &["--revisions", "2026-07-28", "--tasks"];
+
+async fn both_kinds() -> [Backend; 2] {
+    [
+        Backend::start(Kind::Stdio, TASKS).await,
+        Backend::start(Kind::Http, TASKS).await,
+    ]
+}
+
+/// How many tasks the server made: calls that declare the extension.
+fn made(backend: &Backend) -> usize {
+    let declares = |call: &&Value| {
+        let capabilities = &call["params"]["_meta"][key("clientCapabilities")];
+        capabilities["extensions"]["io.modelcontextprotocol/tasks"].is_object()
+    };
+    let calls = backend.of_method("tools/call");
+    calls.iter().filter(declares).count()
+}
+
+/// A client with a session that takes forms.
+async fn asked(gateway: &Gateway, path: &str) -> Http {
+    let mut client = gateway.stranger(path);
+    client
+        .initialize_with(&json!({"elicitation": {"form": {}}}))
+        .await;
+    client
+}
+
+/// What the task came to is the answer, and the call was made once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_any_age_gets_the_result() {
+    for backend in both_kinds().await {
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
+            let client = asked(&gateway, path).await;
+            let done = client.call(tool, json!({"ms": 1})).await;
+            assert_eq!(text(&done), "the task is done", "{path}");
+            assert!(done.get("resultType").is_none(), "{done}");
+            let failed = json!({"name": tool, "arguments": {"fail": true}});
+            let error = client.error("tools/call", failed).await;
+            assert_eq!(error["code"], -32603, "{error}");
+            assert_eq!(error["message"], "the task failed");
+        }
+        let modern = Modern::at(&gateway, "/mcp");
+        let done = modern.call("x__task", json!({"ms": 1})).await;
+        assert_eq!(done["resultType"], "complete", "{done}");
+        assert_eq!(text(&done), "the task is done");
+        let body = json!({"tool": "x/task", "arguments": {"ms": 1}});
+        let (status, answer) = gateway.rest().post("/api/mcp-tools/call", body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        assert_eq!(text(&answer["result"]), "the task is done");
+        assert_eq!(made(&backend), 6, "one for each call");
+    }
+}
+
+/// A server that can do without is not made to: its client is answered at once.
+#[tokio::test]
+async fn a_task_that_need_not_be_is_none() {
+    let backend = Backend::start(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let done = client.call("x__task", json!({"optional": true})).await;
+    assert_eq!(text(&done), "done at once");
+    assert_eq!(backend.count("tools/call"), 1);
+    assert_eq!(backend.count("tasks/get"), 0);
+}
+
+/// On the transparent path a modern client hears the server itself.
+#[tokio::test]
+async fn the_transparent_path_passes_the_refusal_on() {
+    let backend = Backend::start(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = Modern::at(&gateway, "/servers/x/mcp");
+    let params = json!({"name": "task", "arguments": {}});
+    let (status, error) = client.error("tools/call", params).await;
+    assert_eq!((status, &error["code"]), (400, &json!(-32021)));
+}
+
+/// What a task wants to know, its client is asked: by a request where it has a session, else by a
+/// result. Once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_asks_its_client() {
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    for backend in both_kinds().await {
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = asked(&gateway, "/mcp").await;
+        let params = json!({"name": "x__task", "arguments": {"ask": true}}).to_string();
+        let request = client.request_text("tools/call", &params);
+        let mut stream = client.begin(request).await;
+        let question = stream.message().await;
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
+        client.post(response.to_string()).await;
+        let done = stream.message().await;
+        assert!(text(&done["result"]).contains("Ada"), "{done}");
+
+        let modern = Modern::at(&gateway, "/mcp").able(json!({"elicitation": {"form": {}}}));
+        let mut params = json!({"name": "x__task", "arguments": {"ask": true}});
+        let required = modern.result("tools/call", params.clone()).await;
+        assert_eq!(required["resultType"], "input_required", "{required}");
+        let questions = required["inputRequests"].as_object().expect("questions");
+        let (key, _) = questions.iter().next().expect("a question");
+        params["inputResponses"] = json!({key: answer});
+        params["requestState"] = required["requestState"].clone();
+        let done = modern.result("tools/call", params).await;
+        assert!(text(&done).contains("Ada"), "{done}");
+        assert_eq!(backend.count("tasks/update"), 2);
+        assert_eq!(made(&backend), 2);
+    }
+}
+
+/// Who gives limits to silence hears that there is none (K16).
+#[tokio::test]
+async fn a_task_at_work_is_progress() {
+    let backend = Backend::start(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let arguments = json!({"ms": 100});
+    let params =
+        json!({"name": "x__task", "arguments": arguments, "_meta": {"progressToken": "t"}});
+    let said = client.exchange("tools/call", &params.to_string()).await;
+    let said: Vec<Value> = said.iter().map(|it| crate::client::value(it)).collect();
+    let (last, before) = said.split_last().expect("a response");
+    assert_eq!(text(&last["result"]), "the task is done");
+    let told: Vec<u64> = before
+        .iter()
+        .map(|it| {
+            assert_eq!(it["method"], "notifications/progress", "{it}");
+            assert_eq!(it["params"]["progressToken"], "t");
+            it["params"]["progress"].as_u64().expect("a number")
+        })
+        .collect();
+    assert!(
+        told.len() >= 2 && told.is_sorted_by(|a, b| a < b),
+        "{told:?}"
+    );
+}
+
+/// A call that is cancelled, or takes too long, cancels its task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_ends_early_ends_its_task() {
+    for kind in [Kind::Stdio, Kind::Http] {
+        let backend = Backend::start(kind, TASKS)
+            .await
+            .option("timeout", 1000)
+            .option("maxTimeoutMs", 1500);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let request = client.request_text(
+            "tools/call",
+            &json!({"name": "x__task", "arguments": {"ms": 600_000}}).to_string(),
+        );
+        let id = crate::client::value(&request)["id"].clone();
+        let call = client.post(request);
+        let cancel = async {
+            backend.until_count("tasks/get", 1).await;
+            client.cancel(&id).await;
+        };
+        soon("a cancelled call", async { tokio::join!(call, cancel) }).await;
+        backend.until_count("tasks/cancel", 1).await;
+
+        let late = client.call("x__task", json!({"ms": 600_000})).await;
+        assert_eq!(failure(&late)["kind"], "call_timeout", "{late}");
+        backend.until_count("tasks/cancel", 2).await;
+    }
+}
+
+/// A server that dies takes its task along: the call is not made again, and its client hears that
+/// nobody knows (invariant 6).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_is_lost_is_an_unknown_outcome() {
+    let backend = Backend::start(Kind::Stdio, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, other) = (gateway.client().await, gateway.client().await);
+    let call = client.call("x__task", json!({"ms": 600_000}));
+    let crash = async {
+        backend.until_count("tasks/get", 2).await;
+        other.call("x__crash", json!({})).await
+    };
+    let (lost, _) = soon("a lost task", async { tokio::join!(call, crash) }).await;
+    assert_eq!(failure(&lost)["kind"], "outcome_unknown", "{lost}");
+    assert_eq!(made(&backend), 1);
+}
+
+/// A connection that is lost is not the task.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_outlives_its_connection() {
+    let (backend, gate) = Backend::gated(Kind::Http, TASKS).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let call = client.call("x__task", json!({"ms": 500}));
+    let trouble = async {
+        backend.until_count("tasks/get", 1).await;
+        gate.set(Mode::Reset).await.expect("the gate stands");
+        until("a refusal", || !gate.refusals().is_empty()).await;
+        gate.set(Mode::Forward).await.expect("the gate stands");
+    };
+    let (done, ()) = soon("a task", async { tokio::join!(call, trouble) }).await;
+    assert_eq!(text(&done), "the task is done");
+    assert_eq!(made(&backend), 1);
+}

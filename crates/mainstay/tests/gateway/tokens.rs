@@ -1,0 +1,459 @@
+//! Who may come in: clients' tokens on the MCP paths, the control token on REST, and what becomes of
+//! open doors when tokens change (Q2, Q7).
+
+use http::{Method, StatusCode, header};
+use mainstay::{setting::Setting, tokens::Tokens};
+use mainstay_core::config::Secret;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, Stream, initialize},
+    gateway::{Gateway, config, soon},
+    modern::Modern,
+    rest::TOKEN,
+};
+
+const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+
+/// Every MCP path, one that names no server among them: nobody learns which there are.
+const PATHS: [&str; 9] = [
+    "/mcp",
+    "/mcp/meta",
+    "/mcp/none",
+    "/servers/x/mcp",
+    "/servers/none/mcp",
+    "/sse",
+    "/servers/x/sse",
+    "/sse/message?sessionId=1",
+    "/servers/x/sse/message",
+];
+
+struct World {
+    gateway: Gateway,
+    tokens: Tokens,
+    _backend: Backend,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::before(Backend::http().await).await
+    }
+
+    async fn before(backend: Backend) -> Self {
+        let tokens = Tokens::from(Secret::new(TOKEN));
+        let all = config(&[("x", &backend)], json!({}));
+        let gateway = Gateway::guarded(&all, Setting::default(), tokens.clone(), |it| it).await;
+        Self {
+            gateway,
+            tokens,
+            _backend: backend,
+        }
+    }
+
+    fn client(&self, path: &str, token: &str) -> Http {
+        let mut client = self.gateway.stranger(path);
+        client.token = Some(token.to_owned());
+        client
+    }
+
+    /// A new token.
+    fn token(&self, name: &str) -> String {
+        let (token, _) = self.tokens.add(name, None).expect("added");
+        token.expose().to_owned()
+    }
+}
+
+async fn ping(client: &Http) -> StatusCode {
+    client.post(PING).await.status
+}
+
+/// Reads a stream to its end, which comes.
+async fn ends(mut stream: Stream) {
+    stream.rest().await;
+}
+
+/// From the first client's token on, nobody without one gets further than the door.
+#[tokio::test]
+async fn with_a_clients_token_every_mcp_path_asks_for_one() {
+    let world = World::new().await;
+    world.gateway.client().await.hears("x__echo").await;
+    let token = world.token("laptop");
+    for path in PATHS {
+        for (given, challenge) in [
+            (None, "Bearer"),
+            (Some(&token[..20]), r#"Bearer error="invalid_token""#),
+            (Some("other"), r#"Bearer error="invalid_token""#),
+        ] {
+            let mut client = world.gateway.stranger(path);
+            client.token = given.map(str::to_owned);
+            for method in [Method::POST, Method::GET, Method::DELETE] {
+                let headers = client.headers("application/json, text/event-stream");
+                let refused = client.send(method.clone(), headers, PING).await;
+                assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{method} {path}");
+                assert_eq!(refused.headers[header::WWW_AUTHENTICATE], challenge);
+            }
+        }
+        let served = ping(&world.client(path, &token)).await;
+        assert_ne!(served, StatusCode::UNAUTHORIZED, "{path}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        let client = world.gateway.stranger(path);
+        let headers = client.headers("*/*");
+        let status = client.send(Method::GET, headers, "").await.status;
+        assert_eq!(status, StatusCode::OK, "{path}");
+    }
+    // A browser asks without a token whether it may come with one.
+    let client = world.gateway.stranger("/mcp");
+    let mut headers = client.headers("*/*");
+    headers.insert(header::ORIGIN, "http://localhost:1".parse().expect("ASCII"));
+    let preflight = client.send(Method::OPTIONS, headers, "").await;
+    assert_eq!(preflight.status, StatusCode::NO_CONTENT);
+
+    let mut client = world.client("/mcp", &token);
+    client.initialize("2025-11-25").await;
+    client.hears("x__echo").await;
+    // The pipe is the door of whoever started us.
+    world.gateway.pipe().await.hears("x__echo").await;
+}
+
+/// The head is answered: a body is neither waited for nor read.
+#[tokio::test]
+async fn the_body_of_a_stranger_is_not_read() {
+    let world = World::new().await;
+    world.token("laptop");
+    let mut stream = TcpStream::connect(world.gateway.address)
+        .await
+        .expect("accepted");
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        content-length: 1000000\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.expect("written");
+    let mut answer = [0; 64];
+    let read = soon("an answer", stream.read(&mut answer))
+        .await
+        .expect("read");
+    assert!(answer[..read].starts_with(b"HTTP/1.1 401"), "{answer:?}");
+}
+
+/// `http.requireToken`, and an address that others can reach.
+#[tokio::test]
+async fn the_configuration_and_the_address_say_who_is_asked() {
+    for (settings, exposed, with_token, expected) in [
+        (json!({"http": {"requireToken": true}}), false, false, 401),
+        (json!({"http": {"requireToken": false}}), false, true, 400),
+        (json!({}), true, false, 401),
+        (json!({}), false, false, 400),
+    ] {
+        let tokens = Tokens::from(Secret::new(TOKEN));
+        if with_token {
+            tokens.add("laptop", None).expect("added");
+        }
+        let all = config(&[], settings);
+        let gateway = Gateway::guarded(&all, Setting::default(), tokens, |mut address| {
+            if exposed {
+                address.set_ip([0, 0, 0, 0].into());
+            }
+            address
+        })
+        .await;
+        // Without a session, once it is let in.
+        assert_eq!(ping(&gateway.stranger("/mcp")).await, expected, "{all}");
+        let metrics = gateway.stranger("/metrics");
+        let mut headers = metrics.headers("*/*");
+        let status = metrics.send(Method::GET, headers.clone(), "").await.status;
+        assert_eq!(status == StatusCode::UNAUTHORIZED, exposed, "{status}");
+        let bearer = format!("Bearer {TOKEN}").parse().expect("ASCII");
+        headers.insert(header::AUTHORIZATION, bearer);
+        let status = metrics.send(Method::GET, headers, "").await.status;
+        assert_ne!(status, StatusCode::UNAUTHORIZED);
+        gateway.stop().await;
+    }
+}
+
+/// A session is used with the token that opened it: to any other it is unknown.
+#[tokio::test]
+async fn a_session_is_its_principals_alone() {
+    let world = World::new().await;
+    let (mine, other) = (world.token("mine"), world.token("other"));
+    for path in ["/mcp", "/servers/x/mcp"] {
+        let mut client = world.client(path, &mine);
+        client.initialize("2025-11-25").await;
+        for (token, expected) in [
+            (other.as_str(), StatusCode::NOT_FOUND),
+            (TOKEN, StatusCode::NOT_FOUND),
+            (&mine, StatusCode::OK),
+        ] {
+            client.token = Some(token.to_owned());
+            assert_eq!(ping(&client).await, expected, "{path}");
+            let headers = client.headers("text/event-stream");
+            let get = client.send(Method::GET, headers, "").await;
+            assert_eq!(get.status, expected, "GET {path}");
+        }
+        client.token = Some(other.clone());
+        assert_eq!(client.delete().await, StatusCode::NOT_FOUND);
+        client.token = Some(mine.clone());
+        assert!(client.delete().await.is_success());
+    }
+    for path in ["/sse", "/servers/x/sse"] {
+        let mut stream = world.client(path, &mine).listen().await;
+        let endpoint = stream.next().await.expect("an endpoint");
+        for (token, expected) in [
+            (&other, StatusCode::NOT_FOUND),
+            (&mine, StatusCode::ACCEPTED),
+        ] {
+            let posted = world.client(&endpoint, token);
+            let posted = posted.post(initialize("2025-11-25")).await;
+            assert_eq!(posted.status, expected, "{path}");
+        }
+        assert_eq!(stream.message().await["id"], "hello");
+    }
+}
+
+/// And so it is for a later run, which knows it by its seal alone.
+#[tokio::test]
+async fn a_session_is_its_principals_after_a_restart() {
+    let backend = Backend::http().await;
+    let all = config(&[("x", &backend)], json!({}));
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let setting = || Setting {
+        session_key: Some(Secret::new("the key of this house")),
+        ..Setting::default()
+    };
+    let (mine, _) = tokens.add("mine", None).expect("added");
+    let (other, _) = tokens.add("other", None).expect("added");
+    let gateway = Gateway::guarded(&all, setting(), tokens.clone(), |it| it).await;
+    let mut client = gateway.stranger("/mcp");
+    client.token = Some(mine.expose().to_owned());
+    client.initialize("2025-11-25").await;
+    let session = client.session.take();
+    gateway.stop().await;
+
+    let gateway = Gateway::guarded(&all, setting(), tokens, |it| it).await;
+    for (token, expected) in [
+        (other.expose(), StatusCode::NOT_FOUND),
+        (mine.expose(), StatusCode::OK),
+        (other.expose(), StatusCode::NOT_FOUND),
+    ] {
+        let mut client = gateway.stranger("/mcp");
+        (client.token, client.session) = (Some(token.to_owned()), session.clone());
+        assert_eq!(ping(&client).await, expected);
+    }
+}
+
+/// A call that waits for its client's answers waits for that client (2026-07-28, "Multi Round-Trip
+/// Requests", "Server Requirements"): a state that was got elsewhere is of no use.
+#[tokio::test]
+async fn a_parked_call_is_its_principals_alone() {
+    let legacy = Backend::start(Kind::Http, &["--revisions", "2025-11-25"]).await;
+    let world = World::before(legacy).await;
+    let (mine, other) = (world.token("mine"), world.token("other"));
+    let bearer = |token: &str| {
+        let able = json!({"elicitation": {"form": {}}, "sampling": {}});
+        let mut client = Modern::at(&world.gateway, "/servers/x/mcp").able(able);
+        client.http.token = Some(token.to_owned());
+        client
+    };
+    let params = json!({"name": "ask_in_turn", "arguments": {}});
+    let asked = bearer(&mine).result("tools/call", params.clone()).await;
+    let questions = asked["inputRequests"].as_object().expect("questions");
+    let (key, _) = questions.iter().next().expect("a question");
+    let mut next = params;
+    next["inputResponses"][key] = json!({"action": "accept", "content": {"name": "Ada"}});
+    next["requestState"] = asked["requestState"].clone();
+    let (_, error) = bearer(&other).error("tools/call", next.clone()).await;
+    assert_eq!(error["code"], -32602, "{error}");
+    let going_on = bearer(&mine).result("tools/call", next).await;
+    assert_eq!(going_on["resultType"], "input_required", "{going_on}");
+}
+
+/// A token that is removed ends what it opened, streams among it, and the next request is refused on
+/// the same connection.
+#[tokio::test]
+async fn a_removed_token_opens_nothing_any_more() {
+    let world = World::new().await;
+    let (mine, other) = (world.token("mine"), world.token("other"));
+    let mut client = world.client("/mcp", &mine);
+    client.initialize("2025-11-25").await;
+    let mut keeps = world.client("/mcp", &other);
+    keeps.initialize("2025-11-25").await;
+    let sse = world.client("/sse", &mine).listen().await;
+    let (stream, mut kept) = (client.listen().await, keeps.listen().await);
+
+    let mut connection = TcpStream::connect(world.gateway.address)
+        .await
+        .expect("accepted");
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        authorization: Bearer {mine}\r\ncontent-length: {}\r\n\r\n{PING}",
+        PING.len()
+    );
+    let mut status = async || {
+        connection.write_all(request.as_bytes()).await.ok();
+        let mut heard = [0; 2048];
+        let read = soon("an answer", connection.read(&mut heard))
+            .await
+            .unwrap_or_default();
+        let heard = String::from_utf8_lossy(&heard[..read]).into_owned();
+        heard.split(' ').nth(1).unwrap_or("closed").to_owned()
+    };
+    // It has named no session, but it came in.
+    assert_eq!(status().await, "400");
+
+    let rest = world.gateway.rest();
+    let removed = rest.delete("/api/tokens/mine").await;
+    assert_eq!(
+        removed,
+        (StatusCode::OK, json!({"success": true, "name": "mine"}))
+    );
+    assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
+    assert!(["401", "closed"].contains(&status().await.as_str()));
+    ends(stream).await;
+    ends(sse).await;
+
+    let gone = rest.delete("/api/tokens/mine").await;
+    assert_eq!(
+        (gone.0, &gone.1["error"]),
+        (StatusCode::NOT_FOUND, &json!("token_not_found"))
+    );
+    keeps.call("x__change_tools", json!({})).await;
+    assert_eq!(
+        kept.message().await["method"],
+        "notifications/tools/list_changed"
+    );
+}
+
+/// The first token closes the door behind those who came in without.
+#[tokio::test]
+async fn the_first_token_ends_what_was_opened_without() {
+    let world = World::new().await;
+    let client = world.gateway.client().await;
+    let stream = client.listen().await;
+    world.token("laptop");
+    assert_eq!(ping(&client).await, StatusCode::UNAUTHORIZED);
+    ends(stream).await;
+}
+
+/// Q2: a client's token is for MCP alone, and the control token for everything.
+#[tokio::test]
+async fn clients_tokens_do_not_open_rest() {
+    let world = World::new().await;
+    let token = world.token("laptop");
+    for (path, given, expected) in [
+        ("/api/servers", token.as_str(), StatusCode::FORBIDDEN),
+        ("/api/tokens", &token, StatusCode::FORBIDDEN),
+        ("/api/servers", TOKEN, StatusCode::OK),
+        ("/api/servers", "mst_x", StatusCode::UNAUTHORIZED),
+    ] {
+        let client = world.client(path, given);
+        let headers = client.headers("application/json");
+        let answer = client.send(Method::GET, headers, "").await.whole().await;
+        assert_eq!(answer.status, expected, "{path}");
+        if expected == StatusCode::FORBIDDEN {
+            assert_eq!(answer.json()["error"], "forbidden");
+            assert!(
+                answer.text.contains("MCP tokens not permitted"),
+                "{}",
+                answer.text
+            );
+        }
+    }
+    let mut operator = world.client("/mcp", TOKEN);
+    operator.initialize("2025-11-25").await;
+    operator.hears("x__echo").await;
+}
+
+/// Q7: tokens are made over REST, said once, and listed without what they are.
+#[tokio::test]
+async fn tokens_are_made_and_listed_over_rest() {
+    let world = World::new().await;
+    let rest = world.gateway.rest();
+    let (status, added) = rest
+        .post("/api/tokens", json!({"name": "ci", "expiresInSeconds": 60}))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{added}");
+    let token = added["token"].as_str().expect("a token");
+    assert!(token.starts_with("mst_") && token.len() == 68, "{token}");
+    let mut client = world.client("/mcp", token);
+    client.initialize("2025-11-25").await;
+
+    let list = rest.get("/api/tokens").await;
+    let listed = &list["tokens"][0];
+    assert_eq!(
+        (&listed["name"], &listed["expired"]),
+        (&json!("ci"), &json!(false))
+    );
+    assert_eq!(
+        (&listed["createdAt"], &listed["expiresAt"]),
+        (&added["createdAt"], &added["expiresAt"])
+    );
+    assert!(!list.to_string().contains(token));
+
+    for (body, status, error) in [
+        (json!({}), 400, "missing_parameter"),
+        (json!({"name": "a b"}), 400, "invalid_token_name"),
+        (
+            json!({"name": "x", "expiresInSeconds": 0}),
+            400,
+            "invalid_lifetime",
+        ),
+        (
+            json!({"name": "x", "expiresInSeconds": u64::MAX}),
+            400,
+            "invalid_lifetime",
+        ),
+        (
+            json!({"name": "x", "expiresInSeconds": -1}),
+            400,
+            "invalid_request",
+        ),
+        (json!({"name": "ci"}), 409, "token_exists"),
+    ] {
+        let (found, answer) = rest.post("/api/tokens", body.clone()).await;
+        assert_eq!(
+            (found.as_u16(), &answer["error"]),
+            (status, &json!(error)),
+            "{body}"
+        );
+    }
+}
+
+/// The new control token opens at once, the old one nothing, and what the old one opened ends.
+#[tokio::test]
+async fn a_rotated_control_token_takes_over_at_once() {
+    let world = World::new().await;
+    let events = world.client("/api/events", TOKEN).listen().await;
+    let (status, rotated) = world
+        .gateway
+        .rest()
+        .post("/api/token/rotate", json!({}))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{rotated}");
+    let new = rotated["token"].as_str().expect("a token");
+    for (token, expected) in [(TOKEN, StatusCode::UNAUTHORIZED), (new, StatusCode::OK)] {
+        let client = world.client("/api/servers", token);
+        let headers = client.headers("application/json");
+        assert_eq!(client.send(Method::GET, headers, "").await.status, expected);
+    }
+    ends(events).await;
+}
+
+/// A36: the name of its token says whose switches are a client's, whatever it calls itself.
+#[tokio::test]
+async fn a_client_with_a_token_has_the_switches_of_its_name() {
+    let world = World::new().await;
+    world.gateway.client().await.hears("x__echo").await;
+    let (laptop, other) = (world.token("laptop"), world.token("other"));
+    let off = json!({"server": "x", "enabled": false});
+    let rest = world.gateway.rest();
+    let (status, _) = rest.put("/api/switches/laptop", off).await;
+    assert_eq!(status, StatusCode::OK);
+    for (token, is_off) in [(&laptop, true), (&other, false)] {
+        let mut client = world.client("/mcp", token);
+        client.initialize(LATEST).await;
+        assert_eq!(client.tools().await.is_empty(), is_off);
+    }
+}
