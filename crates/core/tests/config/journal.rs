@@ -49,6 +49,15 @@ fn all_of_it_can_be_said() {
 fn a_bad_word_fails_the_file() {
     assert_snapshot!(findings(&text(
         r#"{"enabled": "yes", "durability": "safe", "payloads": true, "retentionDays": 0,
- "maxBytes": 5, "redact": {"keys": [1], "patterns": ["(", "(?=x)", "ok"], "key": []}, "retention": 5}"#
-    )), @"");
+ "maxBytes": 5, "redact": {"keys": [1], "patterns": ["(", "(?=x)", "ok"]}}"#
+    )), @r#"
+    error config.json:2:13: journal.enabled: expected true or false, found a string
+    error config.json:2:34: journal.durability: expected "relaxed" or "strict", found "safe"
+    error config.json:2:54: journal.payloads: expected "full", "digest" or "off", found a boolean
+    error config.json:2:77: journal.retentionDays: expected a whole number from 1 to 36500
+    error config.json:3:14: journal.maxBytes: expected a whole number of at least 16777216
+    error config.json:3:37: journal.redact.keys[0]: expected a string, found a number
+    error config.json:3:54: journal.redact.patterns[0]: not a regular expression (the syntax is that of Rust's regex crate: no look-around, no back-references)
+    error config.json:3:59: journal.redact.patterns[1]: not a regular expression (the syntax is that of Rust's regex crate: no look-around, no back-references)
+    "#);
 }
