@@ -118,7 +118,7 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
-/// What the id of a session is, and what it says of its client.
+/// What the id of a session is, and says.
 #[derive(Debug)]
 pub struct Named {
     pub id: Box<str>,

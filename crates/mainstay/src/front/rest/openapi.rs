@@ -110,26 +110,26 @@ fn operations() -> Vec<Operation> {
             .query(
                 "limit",
                 "How many at most",
-                json!({"type": "integer", "minimum": 0, "default": 100}),
+                &json!({"type": "integer", "minimum": 0, "default": 100}),
             )
-            .query("server", SERVER, text())
-            .query("tool", "A tool's own name, or server/tool", text())
+            .query("server", SERVER, &text())
+            .query("tool", "A tool's own name, or server/tool", &text())
             .query(
                 "status",
                 "How the call ended",
-                one_of(Status::ALL.iter().map(|it| it.as_str())),
+                &one_of(Status::ALL.iter().map(|it| it.as_str())),
             )
             .query(
                 "door",
                 "Where it came in",
-                one_of(Door::ALL.iter().map(|it| it.as_str())),
+                &one_of(Door::ALL.iter().map(|it| it.as_str())),
             )
-            .query("client", "A client's name, as it declared itself", text())
-            .query("session", "A session, as records name it", text())
-            .query("since", TIME, text())
-            .query("until", TIME, text())
-            .query("text", "A part of server/tool", text())
-            .query("before", "`next` of the page before", text())
+            .query("client", "A client's name, as it declared itself", &text())
+            .query("session", "A session, as records name it", &text())
+            .query("since", TIME, &text())
+            .query("until", TIME, &text())
+            .query("text", "A part of server/tool", &text())
+            .query("before", "`next` of the page before", &text())
             .answers::<api::CallRecords>(),
         get(
             api::CALL_RECORD,
@@ -140,26 +140,26 @@ fn operations() -> Vec<Operation> {
             .query(
                 "offset",
                 "The first byte",
-                json!({"type": "integer", "minimum": 0}),
+                &json!({"type": "integer", "minimum": 0}),
             )
             .query(
                 "length",
                 "How many bytes",
-                json!({"type": "integer", "minimum": 0}),
+                &json!({"type": "integer", "minimum": 0}),
             )
-            .answers_with(json!({})),
+            .answers_with(&json!({})),
         get(
             api::STATISTICS,
             "Calls, errors and latencies of each tool over time",
         )
-        .query("server", SERVER, text())
-        .query("tool", "A tool's own name", text())
-        .query("since", TIME, text())
-        .query("until", TIME, text())
+        .query("server", SERVER, &text())
+        .query("tool", "A tool's own name", &text())
+        .query("since", TIME, &text())
+        .query("until", TIME, &text())
         .query(
             "bucketMs",
             "The length of a bucket",
-            json!({"type": "integer", "minimum": 0}),
+            &json!({"type": "integer", "minimum": 0}),
         )
         .answers::<api::Statistics>(),
         get(
@@ -207,6 +207,19 @@ fn operations() -> Vec<Operation> {
             .takes::<api::Reply>()
             .needing(&json!({"oneOf": [{"required": ["result"]}, {"required": ["error"]}]}))
             .answers::<api::Replied>(),
+        get(
+            api::SWITCHES,
+            "Servers and tools that are switched off for a client",
+        )
+        .answers::<api::Switches>(),
+        delete(api::SWITCHES, "Switch everything on for every client").answers::<api::Cleared>(),
+        put(
+            api::SWITCH,
+            "Switch a server or a tool off for a client, or on again",
+        )
+        .takes::<api::SetSwitch>()
+        .answers::<api::Switched>(),
+        delete(api::SWITCH, "Switch everything on for a client").answers::<api::Cleared>(),
         get(
             api::EVENTS,
             "What happens, as server-sent events, without an end",

@@ -41,10 +41,17 @@ pub async fn set(
     let switch = switch(&door, &set)?;
     let set_it = |switches: &mut Switches| switches.set(&client, &switch, set.enabled);
     change(&door, set_it).await?;
+    let api::SetSwitch {
+        server,
+        tool,
+        enabled,
+    } = set;
     Ok(Json(api::Switched {
         success: true,
         client,
-        set,
+        server,
+        tool,
+        enabled,
     }))
 }
 
