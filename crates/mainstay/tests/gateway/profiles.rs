@@ -305,8 +305,8 @@ async fn a_reload_brings_and_takes_profiles() {
     let profiles = json!({"new": {"tools": {"deny": ["x/echo"]}, "naming": "slash"}});
     file.write_with(&servers, json!({"profiles": profiles}));
     reload(&gateway).await;
-    let told = [stream.message().await, stream.message().await];
-    assert!(told.iter().any(|it| it["method"] == TOOLS), "{told:?}");
+    // Prompts and resources of another server have come, too.
+    while stream.message().await["method"] != TOOLS {}
     client.error("tools/call", json!({"name": "x/echo"})).await;
     client.hears("y/echo").await;
 

@@ -202,6 +202,9 @@ async fn only_what_is_there_is_switched_off() {
             "{answer}"
         );
     }
+    let (status, answer) = gateway.rest().delete("/api/switches/%FF").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer["error"], "invalid_request", "{answer}");
     let on = json!({"server": "z", "enabled": true});
     let (status, _) = gateway.rest().put("/api/switches/one", on).await;
     assert_eq!(status, StatusCode::OK);
