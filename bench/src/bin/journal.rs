@@ -1,6 +1,8 @@
 //! What the journal costs: a thread per caller records calls with unique arguments and results as
 //! fast as it is told, and the CPU time of callers and writer is taken apart. Prints one JSON report.
 
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
@@ -50,7 +52,7 @@ struct Args {
     dir: Option<PathBuf>,
     /// Objects that are looked up by their identifier and checked afterwards; 0 is all of them
     #[arg(long, default_value_t = 2_000)]
-    resolve: usize,
+    resolve: i64,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -99,10 +101,13 @@ async fn main() -> anyhow::Result<()> {
     };
     journal.flush().await?;
     let written = began.elapsed();
-    let spent = cpu(ProcessCPUTime) - before;
+    let spent = cpu(ProcessCPUTime).saturating_sub(before);
     let counters = journal.counters();
     let filters = filters(&journal).await?;
-    let resolved = resolve(&journal, args.resolve).await?;
+    let resolved = match args.payloads {
+        Kept::Full => resolve(&journal, args.resolve).await?,
+        Kept::Digest | Kept::Off => Value::Null,
+    };
     journal.close().await;
     let reopened = Instant::now();
     let again = Journal::open(&dir, &settings)?;
@@ -188,7 +193,7 @@ impl World {
         }
     }
 
-    fn finished(&self, number: u64, result: ByteString) -> Finished {
+    fn finished(number: u64, result: ByteString) -> Finished {
         let outcome = if number.is_multiple_of(50) {
             Outcome::Failed {
                 status: Status::Timeout,
@@ -240,10 +245,10 @@ fn relaxed(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Called> {
                 ..world.begun(number)
             });
             entry.reached(State::Sent);
-            drop(entry.finish(world.finished(number, result)));
+            drop(entry.finish(World::finished(number, result)));
         }
         paid.push(started.elapsed());
-        recording += cpu(ThreadCPUTime) - spent;
+        recording += cpu(ThreadCPUTime).saturating_sub(spent);
         let done = numbers.end;
         if let Some(due) = Duration::from_secs(done).checked_div(args.rate as u32) {
             thread::sleep(due.saturating_sub(began.elapsed()));
@@ -258,7 +263,7 @@ fn relaxed(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Called> {
     Ok(Called {
         latencies: json!({"p50_of_bursts": median}),
         recording,
-        all: cpu(ThreadCPUTime) - before,
+        all: cpu(ThreadCPUTime).saturating_sub(before),
     })
 }
 
@@ -279,7 +284,7 @@ async fn strict(journal: &Arc<Journal>, args: &Args) -> anyhow::Result<Called> {
                 entry.intent().await?;
                 entry.reached(State::Sent);
                 let result = world.text(number, "result");
-                entry.finish(world.finished(number, result)).await?;
+                entry.finish(World::finished(number, result)).await?;
                 times.push(began.elapsed());
             }
             anyhow::Ok(times)
@@ -384,7 +389,7 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
             let (began, before) = (Instant::now(), cpu(ProcessCPUTime));
             total = journal.records(filter.clone(), 100).await?.total_count;
             best = best.min(began.elapsed());
-            least = least.min(cpu(ProcessCPUTime) - before);
+            least = least.min(cpu(ProcessCPUTime).saturating_sub(before));
         }
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         report.insert(
@@ -412,13 +417,13 @@ async fn filters(journal: &Journal) -> anyhow::Result<Value> {
 }
 
 /// Reads objects that records name, spread over all of them.
-async fn resolve(journal: &Journal, wanted: usize) -> anyhow::Result<Value> {
+async fn resolve(journal: &Journal, wanted: i64) -> anyhow::Result<Value> {
     let (mut filter, mut cids) = (Filter::default(), Vec::new());
     let newest = journal.records(filter.clone(), 1).await?;
     let Some(newest) = newest.calls.first().map(|call| call.id.0) else {
         return Ok(Value::Null);
     };
-    let pages = if wanted == 0 { newest } else { wanted as i64 } / 2 / 100 + 1;
+    let pages = if wanted == 0 { newest } else { wanted } / 2 / 100 + 1;
     for page in 0..pages {
         filter.before = Some(mainstay_core::record::RecordId(
             newest + 1 - newest / pages * page,

@@ -123,8 +123,10 @@ pub struct SetSwitch {
 pub struct Switched {
     pub success: bool,
     pub client: String,
-    #[serde(flatten)]
-    pub set: SetSwitch,
+    pub server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    pub enabled: bool,
 }
 
 /// `DELETE /api/switches`, and of one client.

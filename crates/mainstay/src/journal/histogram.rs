@@ -117,7 +117,9 @@ mod tests {
         #[test]
         fn what_is_written_is_read(times in proptest::collection::vec(0..1_u64 << 40, 0..200)) {
             let mut histogram = Histogram::default();
-            times.iter().for_each(|time| histogram.add(*time));
+            for time in &times {
+                histogram.add(*time);
+            }
             prop_assert_eq!(Histogram::decode(&histogram.encode()), Some(histogram));
         }
 

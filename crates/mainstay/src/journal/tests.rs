@@ -518,6 +518,8 @@ async fn nobody_else_can_read_it() {
     journal.close().await;
 }
 
+type Fits = Box<dyn Fn(&Record) -> bool>;
+
 /// Many calls of many kinds, over several chunks: each filter finds what a plain walk finds, in the
 /// chunk that is complete and in the one that is not, and after a restart.
 #[tokio::test]
@@ -567,7 +569,6 @@ async fn filters_find_what_is_there() {
         let everything = journal.records(any(), count).await.expect("read").calls;
         assert_eq!(everything.len(), count);
         let third = everything[count / 3].started_at;
-        type Fits = Box<dyn Fn(&Record) -> bool>;
         let cases: Vec<(Filter, Fits)> = vec![
             (
                 Filter {

@@ -28,7 +28,7 @@ use super::{
     pool::Pool,
     reply::Reply,
     seal::Seal,
-    session::{Backend, ClientSession, Scope, client_key},
+    session::{Backend, ClientSession, Named, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
     tasks::TaskIds,
@@ -192,7 +192,8 @@ impl Hub {
             .seal
             .id(&scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
-        let session = ClientSession::new(id, key, caller, door, principal, scope, backend, ears);
+        let named = Named { id, key };
+        let session = ClientSession::new(named, caller, door, principal, scope, backend, ears);
         let session = Arc::new(session);
         let mut sessions = self
             .sessions
@@ -341,18 +342,13 @@ impl Hub {
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
-        let (key, principal, scope) = (unsealed.client, principal.clone(), scope.clone());
+        let named = Named {
+            id: id.into(),
+            key: unsealed.client,
+        };
+        let (principal, scope) = (principal.clone(), scope.clone());
         let door = Door::McpHttp;
-        let revived = ClientSession::new(
-            id.into(),
-            key,
-            caller,
-            door,
-            principal,
-            scope,
-            backend,
-            ears,
-        );
+        let revived = ClientSession::new(named, caller, door, principal, scope, backend, ears);
         let mut sessions = self
             .sessions
             .write()

@@ -118,6 +118,14 @@ pub struct ClientSession {
     last_used: AtomicU64,
 }
 
+/// What the id of a session is, and says.
+#[derive(Debug)]
+pub struct Named {
+    pub id: Box<str>,
+    /// By which its client's switches are found.
+    pub key: ClientKey,
+}
+
 /// What records call a session: its id would let whoever reads them use it.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
@@ -129,8 +137,7 @@ fn name_of(id: &str) -> String {
 
 impl ClientSession {
     pub fn new(
-        id: Box<str>,
-        key: ClientKey,
+        named: Named,
         caller: Caller,
         door: Door,
         principal: Principal,
@@ -138,6 +145,7 @@ impl ClientSession {
         backend: Backend,
         ears: Ears,
     ) -> Self {
+        let Named { id, key } = named;
         let questions = ears.questions;
         let origin = Origin {
             session: Some(name_of(&id)),

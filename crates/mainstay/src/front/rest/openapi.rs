@@ -192,6 +192,19 @@ fn operations() -> Vec<Operation> {
             .needing(&json!({"oneOf": [{"required": ["result"]}, {"required": ["error"]}]}))
             .answers::<api::Replied>(),
         get(
+            api::SWITCHES,
+            "Servers and tools that are switched off for a client",
+        )
+        .answers::<api::Switches>(),
+        delete(api::SWITCHES, "Switch everything on for every client").answers::<api::Cleared>(),
+        put(
+            api::SWITCH,
+            "Switch a server or a tool off for a client, or on again",
+        )
+        .takes::<api::SetSwitch>()
+        .answers::<api::Switched>(),
+        delete(api::SWITCH, "Switch everything on for a client").answers::<api::Cleared>(),
+        get(
             api::EVENTS,
             "What happens, as server-sent events, without an end",
         )

@@ -1,9 +1,6 @@
 //! Servers and tools that are switched off for one client (A36).
 
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use axum::{Json, extract::State};
 use mainstay_core::{
     catalog::ListKind,
     failure::{Failure, FailureKind},
@@ -11,7 +8,7 @@ use mainstay_core::{
     switches::{Off, Switch, Switches},
 };
 
-use super::{Door, body::Body, refusal::Refusal};
+use super::{Door, address::Path, body::Body, refusal::Refusal};
 use crate::api;
 
 pub async fn list(State(door): State<Door>) -> Json<api::Switches> {
@@ -44,10 +41,17 @@ pub async fn set(
     let switch = switch(&door, &set)?;
     let set_it = |switches: &mut Switches| switches.set(&client, &switch, set.enabled);
     change(&door, set_it).await?;
+    let api::SetSwitch {
+        server,
+        tool,
+        enabled,
+    } = set;
     Ok(Json(api::Switched {
         success: true,
         client,
-        set,
+        server,
+        tool,
+        enabled,
     }))
 }
 
