@@ -107,11 +107,7 @@ fn operations() -> Vec<Operation> {
         .may_take::<api::Execute>()
         .answers::<api::Executed>(),
         get(api::CALL_RECORDS, "Records of calls, the newest first")
-            .query(
-                "limit",
-                "How many at most",
-                &json!({"type": "integer", "minimum": 0, "default": 100}),
-            )
+            .query("limit", "How many at most", &number())
             .query("server", SERVER, &text())
             .query("tool", "A tool's own name, or server/tool", &text())
             .query(
@@ -126,10 +122,10 @@ fn operations() -> Vec<Operation> {
             )
             .query("client", "A client's name, as it declared itself", &text())
             .query("session", "A session, as records name it", &text())
-            .query("since", TIME, &text())
-            .query("until", TIME, &text())
+            .query("since", TIME, &time())
+            .query("until", TIME, &time())
             .query("text", "A part of server/tool", &text())
-            .query("before", "`next` of the page before", &text())
+            .query("before", "`next` of the page before", &record())
             .answers::<api::CallRecords>(),
         get(
             api::CALL_RECORD,
@@ -137,16 +133,8 @@ fn operations() -> Vec<Operation> {
         )
         .answers::<api::WholeCallRecord>(),
         get(api::OBJECT, "An object by its content identifier")
-            .query(
-                "offset",
-                "The first byte",
-                &json!({"type": "integer", "minimum": 0}),
-            )
-            .query(
-                "length",
-                "How many bytes",
-                &json!({"type": "integer", "minimum": 0}),
-            )
+            .query("offset", "The first byte", &number())
+            .query("length", "How many bytes", &number())
             .answers_with(&json!({})),
         get(
             api::STATISTICS,
@@ -154,13 +142,9 @@ fn operations() -> Vec<Operation> {
         )
         .query("server", SERVER, &text())
         .query("tool", "A tool's own name", &text())
-        .query("since", TIME, &text())
-        .query("until", TIME, &text())
-        .query(
-            "bucketMs",
-            "The length of a bucket",
-            &json!({"type": "integer", "minimum": 0}),
-        )
+        .query("since", TIME, &time())
+        .query("until", TIME, &time())
+        .query("bucketMs", "The length of a bucket", &number())
         .answers::<api::Statistics>(),
         get(
             api::LOGS,
@@ -251,6 +235,22 @@ fn text() -> Value {
 /// One of the words of a closed set.
 fn one_of(words: impl Iterator<Item = &'static str>) -> Value {
     json!({"type": "string", "enum": words.collect::<Vec<_>>()})
+}
+
+fn number() -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
+}
+
+fn time() -> Value {
+    json!({
+        "type": "string",
+        "anyOf": [{"format": "date-time"}, {"pattern": "^[0-9]{1,12}([.][0-9]{1,9})?$"}],
+    })
+}
+
+/// A record's id.
+fn record() -> Value {
+    json!({"type": "string", "pattern": "^[0-9]{1,18}$"})
 }
 
 fn boolean() -> Value {

@@ -6,6 +6,8 @@ use utoipa::{
     openapi::{RefOr, Schema},
 };
 
+use crate::api;
+
 pub const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -98,7 +100,9 @@ impl Operation {
         let names = names.filter_map(|rest| rest.split('}').next());
         let in_path = names.map(|name| {
             let schema = match name {
-                "id" => json!({"type": "integer", "minimum": 0, "maximum": u64::MAX}),
+                "id" if self.path == api::REPLY => {
+                    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
+                }
                 "operation" => json!({"enum": ["start", "stop", "restart", "reconnect"]}),
                 _ => json!({"type": "string", "minLength": 1}),
             };
