@@ -129,10 +129,10 @@ pub struct Named {
 /// What records call a session: its id would let whoever reads them use it.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
-    digest[..6]
+    let number = digest[..6]
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+        .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    format!("{number:012x}")
 }
 
 impl ClientSession {

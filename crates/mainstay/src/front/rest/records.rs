@@ -81,7 +81,7 @@ pub async fn records(
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
     let filter = filter(wanted)?;
     let found = journal(&door.hub.calls)?.records(filter, limit).await;
-    Ok(Json(page(found.map_err(failure)?)))
+    Ok(Json(page(&found.map_err(failure)?)))
 }
 
 /// `GET /api/call-records/{id}`
@@ -225,7 +225,7 @@ async fn payload(journal: &Journal, payload: Option<Payload>) -> Result<Option<R
     }
 }
 
-fn page(page: Page) -> api::CallRecords {
+fn page(page: &Page) -> api::CallRecords {
     api::CallRecords {
         calls: page.calls.iter().map(api::CallRecord::from).collect(),
         total_count: page.total_count,

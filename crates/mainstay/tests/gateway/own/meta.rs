@@ -27,7 +27,7 @@ async fn meta(gateway: &Gateway) -> Http {
     gateway.client_at("/mcp/meta").await
 }
 
-fn execute(tool: &str, arguments: Value) -> Value {
+fn execute(tool: &str, arguments: &Value) -> Value {
     json!({"name": "execute_tool", "arguments": {"name": tool, "arguments": arguments}})
 }
 
@@ -171,7 +171,7 @@ over_every_transport! {
         let gateway = Gateway::of(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
         let direct = gateway.client_at("/servers/x/mcp").await;
-        let weird = client.ask("tools/call", &execute("x__weird", json!({})).to_string()).await;
+        let weird = client.ask("tools/call", &execute("x__weird", &json!({})).to_string()).await;
         let own = direct.ask("tools/call", r#"{"name":"weird"}"#).await;
         let result = |text: &str| crate::client::raw(text, "result").to_owned();
         assert_eq!(result(&weird), result(&own));
@@ -188,14 +188,14 @@ over_every_transport! {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
         let client = meta(&gateway).await;
-        let mut params = execute("x__progress", json!({"steps": 3}));
+        let mut params = execute("x__progress", &json!({"steps": 3}));
         params["_meta"] = json!({"progressToken": "mine"});
         let said = client.exchange("tools/call", &params.to_string()).await;
         let said: Vec<_> = said.iter().map(|it| value(it)).collect();
         assert_eq!(said.len(), 4, "{said:?}");
         assert!(said[..3].iter().all(|it| it["params"]["progressToken"] == "mine"), "{said:?}");
         let id = json!(7);
-        let hang = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", json!({}))});
+        let hang = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": execute("x__hang", &json!({}))});
         let (response, ()) = tokio::join!(client.post(hang.to_string()), async {
             let upstream = backend.until_called("hang").await;
             client.cancel(&id).await;
@@ -261,7 +261,7 @@ async fn questions_reach_the_client_that_executes() {
     let gateway = Gateway::of(&[("x", &backend)]).await;
     let mut client = gateway.stranger("/mcp/meta");
     client.initialize_with(&json!({"sampling": {}})).await;
-    let ask = execute("x__ask", json!({"method": "sampling/createMessage"}));
+    let ask = execute("x__ask", &json!({"method": "sampling/createMessage"}));
     let mut stream = client
         .begin(client.request_text("tools/call", &ask.to_string()))
         .await;
