@@ -35,6 +35,8 @@ pub struct Retention {
     /// Of objects in files.
     file_bytes: u64,
     looked: Instant,
+    /// Something was written since: whoever sleeps until the next call would leave it too much.
+    grown: bool,
     busy: bool,
     /// Calls that went since the last sweep.
     gone: i64,
@@ -48,19 +50,22 @@ impl Retention {
         Ok(Self {
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
+            grown: false,
             // What has gathered while nobody was here.
             busy: true,
             gone: 0,
         })
     }
 
-    /// Whether there is more to do at once.
+    /// Whether there is something to do, now or soon.
     pub fn is_busy(&self) -> bool {
-        self.busy
+        self.busy || self.grown
     }
 
+    /// Something was written, so many bytes of it into files.
     pub fn grew(&mut self, file_bytes: u64) {
         self.file_bytes += file_bytes;
+        self.grown = true;
     }
 
     /// One step. `in_use` are targets that statistics are yet to be written for.
@@ -73,6 +78,7 @@ impl Retention {
             return Ok(());
         }
         self.looked = Instant::now();
+        self.grown = false;
         // Calls go for the sake of their objects: while some still can go, no more calls need to.
         self.busy = self.objects(store)? || self.calls(store)? || vacuum(&store.connection)?;
         if !self.busy {

@@ -713,8 +713,8 @@ async fn the_oldest_go() {
     let mut room = Room::new();
     room.settings.max_bytes = 16 * 1024 * 1024;
     let journal = room.open();
-    // 30 MB in files, a few to a run.
-    let large = |number: usize| format!("{number:06}{}", "x".repeat(99_994));
+    // 36 MB in files, a few to a run.
+    let large = |number: usize| format!("{number:06}{}", "x".repeat(119_994));
     for number in 0..300 {
         call(&journal, begun("{}"), answered(large(number)));
         if number % 50 == 0 {
