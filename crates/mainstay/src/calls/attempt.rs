@@ -69,10 +69,7 @@ impl Call<'_> {
             return self.subscribe(&session, cancel).await;
         }
         let server = session.greeting.revision;
-        let differs = self.outlet.client.caller.revision.differs_from(server);
-        let has_tasks = session.greeting.capabilities.tasks;
-        let may_be_task = has_tasks && self.request.to_its_end;
-        if !differs && !may_be_task {
+        if !self.outlet.client.caller.revision.differs_from(server) {
             let render = |id: &str| self.request.render(id);
             return self.exchange(&session, render, cancel).await;
         }
@@ -81,7 +78,7 @@ impl Call<'_> {
         for _ in 0..=MAX_ROUNDS {
             let render = |id: &str| bridge.request(id, round.as_ref());
             let mut answer = self.exchange(&session, render, cancel.as_mut()).await?;
-            if has_tasks && bridge.declares_tasks_for(&answer.frame) {
+            if bridge.declares_tasks_for(&answer.frame) {
                 continue;
             }
             if let Some(round) = round.take() {

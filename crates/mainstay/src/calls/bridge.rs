@@ -26,7 +26,7 @@ pub struct Bridge<'a> {
 }
 
 impl<'a> Bridge<'a> {
-    /// Between two that differ, if only in tasks.
+    /// Between two that differ.
     pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
         Self {
             caller,
@@ -44,13 +44,13 @@ impl<'a> Bridge<'a> {
 
     /// The request under our id (JSON text) as the server understands it, with what was answered before.
     pub fn request(&self, id: &str, round: Option<&Round>) -> String {
-        let text = match (self.caller.era(), self.server.era(), &self.with_tasks) {
-            (_, Era::Modern, Some(caller)) => self.request.render_modern(id, caller),
-            (Era::Legacy, Era::Modern, None) => self.request.render_modern(id, &self.caller),
-            (Era::Modern, Era::Legacy, _) => self.request.render_legacy(id),
-            (Era::Legacy, Era::Legacy, _) | (Era::Modern, Era::Modern, None) => {
-                self.request.render(id)
+        let text = match (self.caller.era(), self.server.era()) {
+            (Era::Legacy, Era::Modern) => {
+                let caller = self.with_tasks.as_ref().unwrap_or(&self.caller);
+                self.request.render_modern(id, caller)
             }
+            (Era::Modern, Era::Legacy) => self.request.render_legacy(id),
+            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => self.request.render(id),
         };
         match round {
             Some(round) => questions::answer(&text, &round.responses, round.state.as_deref()),
@@ -61,7 +61,7 @@ impl<'a> Bridge<'a> {
     /// Declares tasks for the client where a server's answer says that it cannot do without: whether
     /// the request is to be made again.
     pub fn declares_tasks_for(&mut self, answer: &Frame) -> bool {
-        let is_first = !self.caller.capabilities.tasks && self.with_tasks.is_none();
+        let is_first = self.caller.era() == Era::Legacy && self.with_tasks.is_none();
         let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
         if again {
             self.with_tasks = Some(self.caller.with_tasks());
@@ -112,10 +112,6 @@ impl<'a> Bridge<'a> {
                     return Frame::read(text.into()).unwrap_or(answer);
                 }
                 result::error_to_modern(self.method, uri().as_deref(), body)
-            }
-            // What a task came to may lack what a modern result says of itself.
-            (Era::Modern, Era::Modern, false) if self.with_tasks.is_some() => {
-                result::to_modern(self.method, body)
             }
             (Era::Legacy, Era::Legacy, true) | (Era::Modern, Era::Modern, _) => return answer,
         };

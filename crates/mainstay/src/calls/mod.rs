@@ -55,8 +55,6 @@ pub struct Request {
     /// The exposed name or URI, and what comes in its place, as JSON text.
     rename: Option<(Span, String)>,
     progress_token: Option<Span>,
-    /// Its client takes no tasks: a server that makes one of it is waited for.
-    to_its_end: bool,
 }
 
 impl Request {
@@ -71,16 +69,7 @@ impl Request {
             original: None,
             rename: None,
             progress_token,
-            to_its_end: false,
         })
-    }
-
-    /// Waits for a server that makes a task of it, on behalf of a client that speaks the server's
-    /// revision. Who speaks another never sees a task.
-    #[must_use]
-    pub fn to_its_end(mut self) -> Self {
-        self.to_its_end = true;
-        self
     }
 
     /// Of that which the server knows as `original`, and the client as `exposed`.

@@ -1,4 +1,4 @@
-//! A server that answers a call with a task, for a client that knows no tasks: we ask for it until it
+//! A server that answers a call with a task, for a client whose revision has none: we ask for it until it
 //! has ended (SEP-2663; protocol brief, section 2, "Tasks").
 //!
 //! Such a call is made without the extension first, for most servers then answer at once. One that

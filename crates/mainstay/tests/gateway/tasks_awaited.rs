@@ -55,15 +55,11 @@ async fn a_client_of_any_age_gets_the_result() {
             assert_eq!(error["code"], -32603, "{error}");
             assert_eq!(error["message"], "the task failed");
         }
-        let modern = Modern::at(&gateway, "/mcp");
-        let done = modern.call("x__task", json!({"ms": 1})).await;
-        assert_eq!(done["resultType"], "complete", "{done}");
-        assert_eq!(text(&done), "the task is done");
         let body = json!({"tool": "x/task", "arguments": {"ms": 1}});
         let (status, answer) = gateway.rest().post("/api/mcp-tools/call", body).await;
         assert_eq!(status, StatusCode::OK, "{answer}");
         assert_eq!(text(&answer["result"]), "the task is done");
-        assert_eq!(made(&backend), 6, "one for each call");
+        assert_eq!(made(&backend), 5, "one for each call");
     }
 }
 
@@ -79,19 +75,21 @@ async fn a_task_that_need_not_be_is_none() {
     assert_eq!(backend.count("tasks/get"), 0);
 }
 
-/// On the transparent path a modern client hears the server itself.
+/// A client whose revision has the extension is told to declare it (SEP-2663).
 #[tokio::test]
-async fn the_transparent_path_passes_the_refusal_on() {
+async fn who_could_declare_tasks_hears_so() {
     let backend = Backend::start(Kind::Http, TASKS).await;
     let gateway = Gateway::of(&[("x", &backend)]).await;
-    let client = Modern::at(&gateway, "/servers/x/mcp");
-    let params = json!({"name": "task", "arguments": {}});
-    let (status, error) = client.error("tools/call", params).await;
-    assert_eq!((status, &error["code"]), (400, &json!(-32021)));
+    for (path, tool) in [("/mcp", "x__task"), ("/servers/x/mcp", "task")] {
+        let client = Modern::at(&gateway, path);
+        let params = json!({"name": tool, "arguments": {}});
+        let (status, error) = client.error("tools/call", params).await;
+        assert_eq!((status, &error["code"]), (400, &json!(-32021)), "{path}");
+    }
+    assert_eq!(made(&backend), 0);
 }
 
-/// What a task wants to know, its client is asked: by a request where it has a session, else by a
-/// result. Once.
+/// What a task wants to know, its client is asked, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_asks_its_client() {
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
@@ -107,19 +105,8 @@ async fn a_task_asks_its_client() {
         client.post(response.to_string()).await;
         let done = stream.message().await;
         assert!(text(&done["result"]).contains("Ada"), "{done}");
-
-        let modern = Modern::at(&gateway, "/mcp").able(json!({"elicitation": {"form": {}}}));
-        let mut params = json!({"name": "x__task", "arguments": {"ask": true}});
-        let required = modern.result("tools/call", params.clone()).await;
-        assert_eq!(required["resultType"], "input_required", "{required}");
-        let questions = required["inputRequests"].as_object().expect("questions");
-        let (key, _) = questions.iter().next().expect("a question");
-        params["inputResponses"] = json!({key: answer});
-        params["requestState"] = required["requestState"].clone();
-        let done = modern.result("tools/call", params).await;
-        assert!(text(&done).contains("Ada"), "{done}");
-        assert_eq!(backend.count("tasks/update"), 2);
-        assert_eq!(made(&backend), 2);
+        assert_eq!(backend.count("tasks/update"), 1);
+        assert_eq!(made(&backend), 1);
     }
 }
 

@@ -312,10 +312,7 @@ impl<'a> Asked<'a> {
         if self.foreign_state && !speaks_modern(&server) {
             return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
         }
-        let mut request = request(self.frame, self.address, exposed, &target.original)?;
-        if !self.outlet.client.caller.capabilities.tasks {
-            request = request.to_its_end();
-        }
+        let request = request(self.frame, self.address, exposed, &target.original)?;
         self.hub
             .calls
             .call(
