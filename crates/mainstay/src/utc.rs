@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
+/// What nobody can mean, and what cannot be counted in microseconds, is beyond; in seconds.
+const YEAR_10000: u64 = 253_402_300_800;
+
 /// `2025-11-25T12:34:56.789Z` (RFC 3339); before 1970 it is 1970.
 pub fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -16,11 +19,15 @@ pub fn rfc3339(time: SystemTime) -> String {
 
 /// A point in time as people and programs write it: RFC 3339, or seconds since 1970.
 pub fn parse(text: &str) -> Option<SystemTime> {
-    if let Ok(time) = chrono::DateTime::parse_from_rfc3339(text) {
-        return Some(time.into());
-    }
-    let seconds = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
-    UNIX_EPOCH.checked_add(seconds)
+    let time = match chrono::DateTime::parse_from_rfc3339(text) {
+        Ok(time) => time.into(),
+        Err(_) => {
+            let seconds = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
+            UNIX_EPOCH.checked_add(seconds)?
+        }
+    };
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    (since.as_secs() < YEAR_10000).then_some(time)
 }
 
 /// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
@@ -71,7 +78,16 @@ mod tests {
         let noon = parse("2025-11-25T13:00:00+01:00").map(rfc3339);
         assert_eq!(noon.as_deref(), Some("2025-11-25T12:00:00.000Z"));
         assert_eq!(parse("1.5"), Some(UNIX_EPOCH + Duration::from_millis(1500)));
-        for text in ["", "today", "-1", "NaN", "1e300", "14:03"] {
+        for text in [
+            "",
+            "today",
+            "-1",
+            "NaN",
+            "1e300",
+            "1e15",
+            "1969-12-31T23:59:59Z",
+            "14:03",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

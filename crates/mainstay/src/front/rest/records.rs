@@ -37,6 +37,9 @@ const MAX_INLINE: u64 = 1024 * 1024;
 /// What statistics are of unless somebody says otherwise.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
+/// A bucket that holds whatever is kept.
+const LONGEST_BUCKET: Duration = Duration::from_hours(24 * 366 * 100);
+
 /// `?limit=&tool=&server=&status=&door=&client=&session=&since=&until=&text=&before=`
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -156,7 +159,7 @@ pub async fn statistics(
         tool: span.tool,
         since,
         until,
-        bucket: Duration::from_millis(span.bucket_ms.unwrap_or(3_600_000)),
+        bucket: Duration::from_millis(span.bucket_ms.unwrap_or(3_600_000)).min(LONGEST_BUCKET),
     };
     let series = journal(&door.hub.calls)?
         .statistics(range)
