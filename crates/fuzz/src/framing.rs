@@ -25,7 +25,7 @@ pub fn check(data: &[u8]) {
     };
     let (lines, unfinished) = split(input.bytes);
     let found = read(&input);
-    check_lines(&input, &found, &lines, unfinished);
+    check_lines(&input, &found, &lines, unfinished, most(&input));
     check_noise(&input, &lines, unfinished);
     for line in found {
         if let Line::Whole(line) = line {
@@ -92,7 +92,7 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
         found.push(line);
     }
     let begins = |line: &[u8]| {
-        let first = line.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
+        let first = line.get(blanks(line));
         first.map(|byte| matches!(byte, b'{' | b'['))
     };
     let is_message = |line: &&&[u8]| begins(line) == Some(true);
@@ -111,13 +111,24 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
     } else {
         b""
     };
-    check_lines(input, &found, &messages, unfinished);
+    // Blanks count only once it is known what they come before.
+    let before = messages.iter().chain([&unfinished]).map(|line| blanks(line));
+    let most = most(input) + before.max().unwrap_or_default();
+    check_lines(input, &found, &messages, unfinished, most);
 }
 
-/// Every line is delivered as it was written and in order, unless it is longer than allowed; how
-/// much longer it may be depends on what one read brings.
-fn check_lines(input: &Input, found: &[Line], lines: &[&[u8]], unfinished: &[u8]) {
-    let most = input.limit + input.longest_piece();
+fn blanks(line: &[u8]) -> usize {
+    let first = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
+    first.unwrap_or(line.len())
+}
+
+/// The longest line that may be delivered: what one read brings may pass the limit.
+fn most(input: &Input) -> usize {
+    input.limit + input.longest_piece()
+}
+
+/// Every line is delivered as it was written and in order, unless it is longer than allowed.
+fn check_lines(input: &Input, found: &[Line], lines: &[&[u8]], unfinished: &[u8], most: usize) {
     let mut found = found.iter();
     for written in lines.iter().copied() {
         match found.next().expect("every line is delivered") {

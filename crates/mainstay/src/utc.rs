@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// What nobody can mean, and what cannot be counted in microseconds, is beyond; in seconds.
-const YEAR_10000: u64 = 253_402_300_800;
+/// The last second that RFC 3339 can write, since 1970.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
 
 /// `2025-11-25T12:34:56.789Z` (RFC 3339); before 1970 it is 1970.
 pub fn rfc3339(time: SystemTime) -> String {
@@ -17,17 +17,18 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// A point in time as people and programs write it: RFC 3339, or seconds since 1970.
+/// A point in time as people and programs write it: RFC 3339, or seconds since 1970. Before 1970 it
+/// is 1970.
 pub fn parse(text: &str) -> Option<SystemTime> {
-    let time = match chrono::DateTime::parse_from_rfc3339(text) {
-        Ok(time) => time.into(),
-        Err(_) => {
-            let seconds = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
-            UNIX_EPOCH.checked_add(seconds)?
-        }
+    let since = match chrono::DateTime::parse_from_rfc3339(text) {
+        Ok(time) => SystemTime::from(time)
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            // Another time zone's last hours are in the year 10000 here.
+            .min(LAST_SECOND),
+        Err(_) => Duration::try_from_secs_f64(text.parse().ok()?).ok()?,
     };
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    (since.as_secs() < YEAR_10000).then_some(time)
+    (since <= LAST_SECOND).then(|| UNIX_EPOCH + since)
 }
 
 /// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
@@ -78,16 +79,13 @@ mod tests {
         let noon = parse("2025-11-25T13:00:00+01:00").map(rfc3339);
         assert_eq!(noon.as_deref(), Some("2025-11-25T12:00:00.000Z"));
         assert_eq!(parse("1.5"), Some(UNIX_EPOCH + Duration::from_millis(1500)));
-        for text in [
-            "",
-            "today",
-            "-1",
-            "NaN",
-            "1e300",
-            "1e15",
-            "1969-12-31T23:59:59Z",
-            "14:03",
+        for (beyond, expected) in [
+            ("0091-06-09T03:49:41+08:09", "1970-01-01T00:00:00.000Z"),
+            ("9999-12-31T23:59:59-23:59", "9999-12-31T23:59:59.000Z"),
         ] {
+            assert_eq!(parse(beyond).map(rfc3339).as_deref(), Some(expected));
+        }
+        for text in ["", "today", "-1", "NaN", "1e300", "1e15", "14:03"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

@@ -244,7 +244,7 @@ fn number() -> Value {
 fn time() -> Value {
     json!({
         "type": "string",
-        "anyOf": [{"format": "date-time"}, {"pattern": "^[0-9]{1,12}([.][0-9]{1,9})?$"}],
+        "anyOf": [{"format": "date-time"}, {"pattern": "^[0-9]{1,11}([.][0-9]{1,9})?$"}],
     })
 }
 
