@@ -5,6 +5,7 @@ import os
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from anyio import BrokenResourceError
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
@@ -19,12 +20,19 @@ from .wire import PATIENCE
 @asynccontextmanager
 async def connected(endpoint: Endpoint, **callbacks):
     """An initialized session."""
+    closing = False
     with open(os.devnull, "w") as silence:
-        async with _streams(endpoint, silence) as opened:
-            limit = timedelta(seconds=PATIENCE)
-            async with ClientSession(*opened[:2], limit, **callbacks) as session:
-                await session.initialize()
-                yield session
+        try:
+            async with _streams(endpoint, silence) as opened:
+                limit = timedelta(seconds=PATIENCE)
+                async with ClientSession(*opened[:2], limit, **callbacks) as session:
+                    await session.initialize()
+                    yield session
+                    closing = True
+        except* BrokenResourceError:
+            # What a server writes while this client closes breaks it: python-sdk issue 1960.
+            if not closing:
+                raise
 
 
 def _streams(endpoint: Endpoint, errlog):

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+from anyio import BrokenResourceError
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -13,18 +14,25 @@ class Mcp1(Role):
     @asynccontextmanager
     async def connected(self):
         self.notices = asyncio.Queue()
-        async with self.streams() as (read, write, *_):
-            async with ClientSession(
-                read,
-                write,
-                sampling_callback=self.on_sampling,
-                elicitation_callback=self.on_elicitation,
-                list_roots_callback=self.on_roots,
-                logging_callback=self.on_log,
-                message_handler=self.on_message,
-            ) as self.session:
-                self.greeting = await self.session.initialize()
-                yield
+        closing = False
+        try:
+            async with self.streams() as (read, write, *_):
+                async with ClientSession(
+                    read,
+                    write,
+                    sampling_callback=self.on_sampling,
+                    elicitation_callback=self.on_elicitation,
+                    list_roots_callback=self.on_roots,
+                    logging_callback=self.on_log,
+                    message_handler=self.on_message,
+                ) as self.session:
+                    self.greeting = await self.session.initialize()
+                    yield
+                    closing = True
+        except* BrokenResourceError:
+            # What a server writes while this client closes breaks it: python-sdk issue 1960.
+            if not closing:
+                raise
 
     def streams(self):
         job = self.job
