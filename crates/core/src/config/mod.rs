@@ -33,6 +33,7 @@ mod report;
 mod secret;
 mod server_name;
 mod syntax;
+mod withheld;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -51,6 +52,7 @@ pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
+pub use withheld::Withheld;
 
 /// A valid configuration; servers stand in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,8 +189,8 @@ pub struct ServerConfig {
     pub list_changed: ListChanged,
     /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
-    /// Original tool names that are neither listed nor callable (`disabledTools`).
-    pub disabled_tools: Vec<String>,
+    /// Which of its tools are neither listed nor callable (`disabledTools`, `strictToolNames`).
+    pub withheld: Withheld,
     /// How many upstream sessions `/servers/<name>/mcp` may hold (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
     /// `isolation`; `None` leaves it to the door (design section 9).
@@ -224,7 +226,7 @@ impl ServerConfig {
             call_retry: false,
             list_changed: ListChanged::default(),
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
-            disabled_tools: Vec::new(),
+            withheld: Withheld::default(),
             max_sessions,
             isolation: None,
             protocol: Protocol::default(),
@@ -293,6 +295,7 @@ pub struct StdioLaunch {
     /// Absolute, or relative to the configuration file's folder and already joined to it.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
+    pub path_order: PathOrder,
 }
 
 impl fmt::Debug for StdioLaunch {
@@ -303,6 +306,7 @@ impl fmt::Debug for StdioLaunch {
             env,
             cwd,
             inherit_env,
+            path_order,
         } = self;
         f.debug_struct("StdioLaunch")
             .field("command", command)
@@ -310,6 +314,7 @@ impl fmt::Debug for StdioLaunch {
             .field("env", env)
             .field("cwd", cwd)
             .field("inherit_env", inherit_env)
+            .field("path_order", path_order)
             .finish()
     }
 }
@@ -320,6 +325,16 @@ pub enum InheritEnv {
     Process,
     LoginShell,
     None,
+}
+
+/// Where the usual places stand in a child's PATH (D6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PathOrder {
+    /// Behind what is inherited, so that a virtual environment or a version manager wins.
+    #[default]
+    InheritedFirst,
+    /// Before it, as [003] has it: a program started from a desktop inherits little that is chosen.
+    StandardFirst,
 }
 
 #[derive(Clone, PartialEq, Eq)]

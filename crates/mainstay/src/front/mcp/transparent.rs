@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use mainstay_core::{
+    config::Withheld,
     era::{LogLevel, code},
-    failure::{Failure, FailureKind},
     message::{self, Address, Kind, Method},
 };
 use serde_json::{Map, Value, value::RawValue};
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::{hub::Hub, reply::Reply, session::ClientSession, subscriptions::Resource};
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
+    front::plain::lists::unknown_tool,
     supervisor::{Private, Server},
     transport::Frame,
 };
@@ -50,17 +51,17 @@ pub async fn answer(
         return Reply::error(id, -32600, "a request is expected");
     };
     let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
-    let disabled = &server.config().disabled_tools;
+    let config = server.config();
+    let withheld = &config.withheld;
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
-        && let Some(name) = name.filter(|name| disabled.iter().any(|tool| tool == name))
+        && let Some(name) = name.filter(|name| withheld.has(name))
     {
-        let failure = Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {name}"));
-        return Reply::failure(id, &failure.of_server(&server.name).with("tool", name));
+        return Reply::failure(id, &unknown_tool(&server, name));
     }
     match calls.call(upstream, request, outlet, cancelled).await {
-        Ok(answer) if frame.method() == Some(Method::ToolsList) && !disabled.is_empty() => {
-            let text = without(&answer.frame, id, disabled);
+        Ok(answer) if frame.method() == Some(Method::ToolsList) && !withheld.is_nothing() => {
+            let text = without(&answer.frame, id, withheld);
             let reply = Reply::answer(id, &answer);
             match text {
                 Some(text) => Reply { text, ..reply },
@@ -75,9 +76,9 @@ pub async fn answer(
     }
 }
 
-/// A server's answer to `tools/list` without what its entry disables: neither listed nor callable,
+/// A server's answer to `tools/list` without what is kept from clients: neither listed nor callable,
 /// here as on `/mcp`. `None` where it is no list.
-fn without(answer: &Frame, id: &str, disabled: &[String]) -> Option<String> {
+fn without(answer: &Frame, id: &str, withheld: &Withheld) -> Option<String> {
     let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
         return None;
     };
@@ -88,7 +89,7 @@ fn without(answer: &Frame, id: &str, disabled: &[String]) -> Option<String> {
         .map(RawValue::get)
         .filter(|tool| {
             let name = message::text_member(tool, "name");
-            !disabled.iter().any(|tool| name.as_deref() == Some(tool))
+            !name.is_some_and(|name| withheld.has(&name))
         })
         .collect();
     let kept = format!("[{}]", message::one_line(&kept.join(",")));
