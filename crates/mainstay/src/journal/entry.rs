@@ -166,6 +166,17 @@ pub(super) struct Rest {
     closed: bool,
 }
 
+impl Rest {
+    /// Whoever waits where nobody will write any more hears at once that it is in vain.
+    fn wait(&mut self) -> Acknowledged {
+        let (waiter, waiting) = Acknowledged::channel();
+        if !self.closed {
+            self.waiters.push(waiter);
+        }
+        waiting
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Ending {
     /// `None` if it was dropped.
@@ -237,13 +248,9 @@ impl Call {
     }
 
     fn ask(&self) -> Acknowledged {
-        let (waiter, waiting) = Acknowledged::channel();
         let mut rest = self.rest();
-        if !rest.closed {
-            rest.waiters.push(waiter);
-            self.due.store(true, Ordering::Release);
-        }
-        waiting
+        self.due.store(true, Ordering::Release);
+        rest.wait()
     }
 
     fn end(self: Arc<Self>, mut finished: Option<Finished>) -> Acknowledged {
@@ -255,19 +262,24 @@ impl Call {
             result_size = result.as_ref().map(|text| text.len());
             *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
-        let strict = self.queue.is_strict();
-        let waited_for = strict && finished.is_some();
-        self.rest().ending = Some(Ending {
-            finished,
-            result_size,
-            duration: self.since.elapsed(),
-        });
-        if !waited_for {
+        let waited_for = self.queue.is_strict() && finished.is_some();
+        let mut waiting = Acknowledged::READY;
+        {
+            let mut rest = self.rest();
+            rest.ending = Some(Ending {
+                finished,
+                result_size,
+                duration: self.since.elapsed(),
+            });
+            // Together: the thread may take the ending at once, and never looks at the call again.
+            if waited_for {
+                waiting = rest.wait();
+            }
             self.due.store(true, Ordering::Release);
-            return Acknowledged::READY;
         }
-        let waiting = self.ask();
-        self.queue.ask();
+        if waited_for {
+            self.queue.ask();
+        }
         waiting
     }
 }
