@@ -58,7 +58,6 @@ const LATER: &[&str] = &[
     "logs",
     "metrics",
     "perChatMCP",
-    "strictToolNames",
     "telemetry",
     "tokens",
     "ui",
