@@ -101,9 +101,12 @@ fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> 
             let name = message::text_member(tool, "name");
             !name.is_some_and(|name| withheld.has(&name))
         })
-        .map(|tool| match cuts_results {
-            true => without_output_schema(tool),
-            false => Cow::Borrowed(tool),
+        .map(|tool| {
+            if cuts_results {
+                without_output_schema(tool)
+            } else {
+                Cow::Borrowed(tool)
+            }
         })
         .collect();
     let kept = message::array(&kept);
