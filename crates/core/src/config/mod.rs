@@ -33,6 +33,7 @@ mod report;
 mod secret;
 mod server_name;
 mod syntax;
+mod telemetry;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -51,6 +52,7 @@ pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
+pub use telemetry::Telemetry;
 
 /// A valid configuration; servers stand in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +83,8 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
+    /// Where traces of calls are sent (`telemetry`); `None` is nowhere.
+    pub telemetry: Option<Telemetry>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
 }
@@ -140,6 +144,7 @@ impl Default for Config {
             max_concurrent_starts: None,
             alerts: Vec::new(),
             journal: Journal::default(),
+            telemetry: None,
             profiles: Profile::built_in(),
         }
     }
