@@ -444,6 +444,7 @@ impl Merger {
                     server: server.name.clone(),
                     catalog: server.catalog()?,
                     disabled_tools: server.config().disabled_tools.clone().into(),
+                    cuts_results: server.config().max_inline_bytes.is_some(),
                 })
             })
             .collect();

@@ -102,7 +102,7 @@ async fn relaxed_loses_the_last_window_at_most() {
 /// Opens what was left, and looks at all of it.
 async fn check(folder: &Path, durability: Durability) -> HashMap<Cid, Record> {
     let journal = Journal::open(folder, &settings(durability)).expect("it opens");
-    let database = Connection::open(folder.join("journal.db")).expect("a database");
+    let database = Connection::open(folder.join("journal/journal.db")).expect("a database");
     let integrity: String = database
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .expect("checked");

@@ -77,7 +77,7 @@ impl Entry {
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
-                let waiting = call.ask();
+                let waiting = call.wait(call.rest());
                 call.queue.ask();
                 waiting
             }
@@ -231,14 +231,16 @@ impl Call {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits from now on hears at once that it is in vain.
+    /// Nobody will write it: whoever waits, and whoever will, hears that at once, for waiters that are
+    /// dropped have their answer.
     pub fn close(&self) {
         self.rest().closed = true;
+        drop(self.take());
     }
 
-    fn ask(&self) -> Acknowledged {
+    /// For what is handed over now.
+    fn wait(&self, mut rest: MutexGuard<'_, Rest>) -> Acknowledged {
         let (waiter, waiting) = Acknowledged::channel();
-        let mut rest = self.rest();
         if !rest.closed {
             rest.waiters.push(waiter);
             self.due.store(true, Ordering::Release);
@@ -255,18 +257,21 @@ impl Call {
             result_size = result.as_ref().map(|text| text.len());
             *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
-        let strict = self.queue.is_strict();
-        let waited_for = strict && finished.is_some();
-        self.rest().ending = Some(Ending {
+        let waited_for = self.queue.is_strict() && finished.is_some();
+        let ending = Ending {
             finished,
             result_size,
             duration: self.since.elapsed(),
-        });
+        };
+        // In one go: an ending that is taken without its waiter is written, and nobody told.
+        let mut rest = self.rest();
+        rest.ending = Some(ending);
         if !waited_for {
+            drop(rest);
             self.due.store(true, Ordering::Release);
             return Acknowledged::READY;
         }
-        let waiting = self.ask();
+        let waiting = self.wait(rest);
         self.queue.ask();
         waiting
     }
