@@ -66,6 +66,36 @@ const INTERNAL_ERROR: i64 = -32603;
 const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
+    /// In the order of their numbers (`kind as usize`), by which they are counted.
+    pub const ALL: [Self; 26] = [
+        Self::ServerNotFound,
+        Self::ProfileNotFound,
+        Self::ServerNotConnected,
+        Self::ToolNotFound,
+        Self::PromptNotFound,
+        Self::ResourceNotFound,
+        Self::RequestNotFound,
+        Self::CallTimeout,
+        Self::OutcomeUnknown,
+        Self::CallFailed,
+        Self::ConnectFailed,
+        Self::MessageTooLarge,
+        Self::TooManySessions,
+        Self::Cancelled,
+        Self::ShuttingDown,
+        Self::NoJournal,
+        Self::JournalUnreadable,
+        Self::RecordNotFound,
+        Self::CidNotFound,
+        Self::NotRecorded,
+        Self::InvalidRequest,
+        Self::DuplicateName,
+        Self::NotPending,
+        Self::InvalidConfig,
+        Self::NotSaved,
+        Self::NotConfigured,
+    ];
+
     const fn row(self) -> Row {
         let (code, status, exit, rpc) = match self {
             Self::ServerNotFound => ("server_not_found", 404, 4, INVALID_PARAMS),
@@ -190,7 +220,23 @@ impl Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    #[test]
+    fn every_kind_stands_at_its_number_under_a_code_of_its_own() {
+        for (number, kind) in FailureKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number, "{kind:?}");
+        }
+        // One more kind is one more number.
+        assert_eq!(
+            FailureKind::NotConfigured as usize + 1,
+            FailureKind::ALL.len()
+        );
+        let codes: HashSet<_> = FailureKind::ALL.map(FailureKind::code).into();
+        assert_eq!(codes.len(), FailureKind::ALL.len());
+    }
 
     /// Y17: a time limit is `call_failed` to old readers and `call_timeout` to new ones.
     #[test]

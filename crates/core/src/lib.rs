@@ -18,3 +18,4 @@ pub mod own;
 pub mod principal;
 pub mod record;
 pub mod switches;
+pub mod trace;

@@ -26,6 +26,7 @@ use crate::{
     surroundings::LoadError,
     switches::SwitchBoard,
     tokens::Tokens,
+    traces::Traces,
 };
 
 /// What calls in flight and cancellations on their way may take at the end.
@@ -44,6 +45,7 @@ pub struct Daemon {
     stop: CancellationToken,
     telling: JoinHandle<()>,
     alerts: Alerts,
+    traces: Option<Traces>,
 }
 
 impl Daemon {
@@ -55,6 +57,7 @@ impl Daemon {
         let journal = setting.journal.clone();
         let switches = SwitchBoard::open(setting.switches.clone());
         let insecure = setting.insecure.then_some(false);
+        let traces = config.telemetry.as_ref().and_then(Traces::start);
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
         let reloader = origin.map(|origin| {
@@ -63,7 +66,7 @@ impl Daemon {
         });
         let hub = Arc::new(Hub::new(
             registry,
-            Calls::new(journal),
+            Calls::new(journal, traces.as_ref().map(Traces::tracer)),
             config.page_size,
             lineage,
             Seal::new(session_key),
@@ -84,6 +87,7 @@ impl Daemon {
             stop,
             telling,
             alerts,
+            traces,
         }
     }
 
@@ -172,6 +176,9 @@ impl Daemon {
         self.hub.registry.stop().await;
         if let Some(journal) = self.hub.calls.journal() {
             journal.close().await;
+        }
+        if let Some(traces) = self.traces {
+            traces.stop().await;
         }
         self.alerts.stop().await;
     }

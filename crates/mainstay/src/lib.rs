@@ -14,6 +14,7 @@ pub mod guardian;
 pub mod journal;
 pub mod lineage;
 pub mod logs;
+pub mod metrics;
 #[cfg(target_os = "linux")]
 pub mod processes;
 pub mod registry;
@@ -24,5 +25,6 @@ pub mod supervisor;
 pub mod surroundings;
 pub mod switches;
 pub mod tokens;
+pub mod traces;
 pub mod transport;
 pub mod utc;

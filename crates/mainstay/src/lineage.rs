@@ -15,7 +15,7 @@ pub const CHAIN: &str = "MAINSTAY_CHAIN";
 pub const CHAIN_HEADER: &str = "mainstay-chain";
 
 /// The server, and which opening of it, that a process belongs to: `name:3`.
-const SERVER: &str = "MAINSTAY_SERVER";
+pub const SERVER: &str = "MAINSTAY_SERVER";
 /// The Mainstay that started it.
 const INSTANCE: &str = "MAINSTAY_INSTANCE";
 
@@ -65,7 +65,7 @@ impl Lineage {
             let by = launched_by();
             return Err(LineageError::LaunchesItself {
                 config: config.unwrap_or(Path::new("it")).to_owned(),
-                server: by.split(':').next().unwrap_or_default().to_owned(),
+                server: server_of(&by).to_owned(),
             });
         }
         let chain: Vec<&str> = ids(above).chain([own.as_str()]).collect();
@@ -131,6 +131,11 @@ impl Marks {
             .map(|(name, value)| format!("{name}={value}"))
             .collect()
     }
+}
+
+/// The server that a value of [`SERVER`] names.
+pub fn server_of(tag: &str) -> &str {
+    tag.split(':').next().unwrap_or_default()
 }
 
 fn ids(chain: &str) -> impl Iterator<Item = &str> {

@@ -79,6 +79,91 @@ impl Processes {
     }
 }
 
+/// Processes that were started together, and what they hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    pub processes: u64,
+    /// Resident memory, in bytes; what they share counts once for each.
+    pub memory: u64,
+}
+
+/// What the processes of ours hold that bear these marks (`NAME=value`), with everyone below them, by
+/// what their environment says of `variable`. Asks those alone whose parent we are, or our guardian.
+pub fn trees(marks: &[String], variable: &str) -> HashMap<String, Tree> {
+    let now = Processes::now();
+    let parents = Pid::from_raw(std::process::id().cast_signed()).into_iter();
+    let roots = parents
+        .chain(guardian())
+        .filter_map(|parent| now.0.get(&parent))
+        .flatten();
+    let mut trees = HashMap::<String, Tree>::new();
+    for &root in roots {
+        let Some(value) = environment(root, marks, variable) else {
+            continue;
+        };
+        let tree = trees.entry(value).or_default();
+        for pid in now.below(&[root]).into_iter().chain([root]) {
+            tree.processes += 1;
+            tree.memory += resident(pid);
+        }
+    }
+    trees
+}
+
+/// What the environment of a process says of a variable, if it has all of these marks.
+fn environment(pid: Pid, marks: &[String], variable: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+    let has = |mark: &String| {
+        environment
+            .split(|byte| *byte == 0)
+            .any(|it| it == mark.as_bytes())
+    };
+    let value = environment.split(|byte| *byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(variable.as_bytes())?;
+        value.strip_prefix(b"=")
+    });
+    value
+        .filter(|_| marks.iter().all(has))
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+/// The resident memory of a process, in bytes (proc(5), `/proc/pid/statm`); 0 of one that has gone.
+fn resident(pid: Pid) -> u64 {
+    let statm = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_pid()));
+    let pages = statm.ok().and_then(|statm| {
+        let pages = statm.split(' ').nth(1)?;
+        pages.parse::<u64>().ok()
+    });
+    pages.unwrap_or_default() * rustix::param::page_size() as u64
+}
+
+/// What we hold ourselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Resident memory, in bytes.
+    pub memory: u64,
+    pub open_files: u64,
+    /// User and system time.
+    pub cpu: Duration,
+}
+
+impl Own {
+    pub fn now() -> Self {
+        let own = Pid::from_raw(std::process::id().cast_signed());
+        let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        // The name may hold anything; user and system time are the 14th and 15th of all fields.
+        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        let times = fields.split(' ').skip(11).take(2);
+        let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        Self {
+            memory: own.map_or(0, resident),
+            open_files: files as u64,
+            cpu: Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()),
+        }
+    }
+}
+
 /// The parent of a process that lives. `PID (NAME) STATE PARENT …`, and the name may hold anything.
 fn living_parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
@@ -135,6 +220,35 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_tree_is_known_by_the_environment_of_its_root() {
+        let mark = format!("TEST_TREES_OF={}", std::process::id());
+        let mut command = Command::new("sh");
+        // Below it a process without marks.
+        command.args(["-c", "env -i sleep 600; :"]);
+        command.env("TEST_TREES_OF", std::process::id().to_string());
+        let mut marked = command.env("TEST_TREE", "one:1").spawn().expect("sh");
+        let trees = loop {
+            let trees = trees(std::slice::from_ref(&mark), "TEST_TREE");
+            if trees.get("one:1").is_some_and(|tree| tree.processes == 2) {
+                break trees;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(trees.len(), 1, "{trees:?}");
+        assert!(trees["one:1"].memory > 0, "{trees:?}");
+        assert!(super::trees(&["TEST_TREES_OF=0".to_owned()], "TEST_TREE").is_empty());
+        let root = Pid::from_child(&marked);
+        let below = Processes::now().below(&[root]);
+        for pid in below.into_iter().chain([root]) {
+            kill_process(pid, Signal::KILL).expect("killed");
+        }
+        marked.wait().expect("ended");
+
+        let own = Own::now();
+        assert!(own.memory > 0 && own.open_files > 2, "{own:?}");
+    }
 
     #[test]
     fn the_marked_are_found_with_those_below_and_ended() {

@@ -9,6 +9,7 @@ use std::{
 use mainstay_core::{
     config::{
         Config, ConfigError, ConfigErrors, Inline, Location, ParsedEntry, Source, Surroundings,
+        Telemetry,
         edit::{self, Entry},
         locate, locate_clients, parse, parse_entry,
     },
@@ -84,7 +85,10 @@ impl LoadError {
 impl Loaded {
     fn empty() -> Self {
         Self {
-            config: Config::default(),
+            config: Config {
+                telemetry: Telemetry::of_environment(&Process),
+                ..Config::default()
+            },
             path: None,
             warnings: Vec::new(),
         }

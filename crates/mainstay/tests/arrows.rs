@@ -35,19 +35,20 @@ const ROOMS: &str = "
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api journal lineage state surroundings tokens  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens
+    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens traces
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
     front         -> front/mcp tokens
-    front/rest    -> front/mcp front/plain calls events journal reload registry supervisor logs api tokens utc
+    front/rest    -> front/mcp front/plain calls events journal lineage metrics processes reload registry supervisor logs api tokens utc
     front/mcp     -> front/plain calls events journal lineage registry supervisor switches transport api utc
     front/plain   -> calls journal registry supervisor transport api utc
-    calls         -> journal supervisor transport
+    calls         -> journal metrics supervisor traces transport
     reload        -> alerts registry state surroundings
     alerts        -> events transport utc
     registry      -> clock events setting state supervisor surroundings transport logs
-    supervisor    -> events lineage state transport logs
+    supervisor    -> events lineage metrics state transport logs
+    traces        -> transport
     transport     -> event_stream lineage logs processes
     logs          -> api state utc
 
@@ -60,6 +61,7 @@ const ROOMS: &str = "
     journal       -> state
     clock         ->
     lineage       ->
+    metrics       ->
     processes     ->
     switches      -> state
     state         ->

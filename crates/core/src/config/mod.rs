@@ -33,6 +33,7 @@ mod report;
 mod secret;
 mod server_name;
 mod syntax;
+mod telemetry;
 mod withheld;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
@@ -52,6 +53,7 @@ pub use plan::Plan;
 pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
+pub use telemetry::Telemetry;
 pub use withheld::Withheld;
 
 /// A valid configuration; servers stand in the order of the file.
@@ -83,6 +85,8 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
+    /// Where traces of calls are sent (`telemetry`); `None` is nowhere.
+    pub telemetry: Option<Telemetry>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
 }
@@ -142,6 +146,7 @@ impl Default for Config {
             max_concurrent_starts: None,
             alerts: Vec::new(),
             journal: Journal::default(),
+            telemetry: None,
             profiles: Profile::built_in(),
         }
     }

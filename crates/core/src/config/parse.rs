@@ -9,7 +9,8 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, alerts,
+    Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, Telemetry,
+    alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     journal,
@@ -17,7 +18,7 @@ use super::{
     policies::Policies,
     profiles,
     report::{Lines, Place, Report},
-    server_name, syntax,
+    server_name, syntax, telemetry,
 };
 
 /// What is known of the text that is parsed.
@@ -58,7 +59,6 @@ const LATER: &[&str] = &[
     "logs",
     "metrics",
     "perChatMCP",
-    "telemetry",
     "tokens",
     "ui",
 ];
@@ -180,6 +180,10 @@ fn read_root<'a>(
     if let Some(node) = fields.take("journal") {
         config.journal = journal::read(&node, report);
     }
+    config.telemetry = match fields.take("telemetry") {
+        Some(node) => telemetry::read(&node, &context, report),
+        None => Telemetry::of_environment(surroundings),
+    };
     let entries = entries(&mut fields, report);
     let mut taken = HashSet::new();
     for Written { label, place, node } in entries {

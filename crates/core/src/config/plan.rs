@@ -283,6 +283,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         max_concurrent_starts,
         alerts,
         journal,
+        telemetry,
         profiles,
     } = new;
     let at_restart = those([
@@ -303,6 +304,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             old.allowed_origins != *allowed_origins,
         ),
         ("journal", old.journal != *journal),
+        ("telemetry", old.telemetry != *telemetry),
         ("http.requireToken", old.require_token != *require_token),
     ]);
     let now = those([

@@ -270,7 +270,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
   "mcpServers": {"s": {"command": "x", "Disabled_tools": [], "envFile": ".env", "colour": 1, "alwaysAllow": []}},
   "// note": "mine", "_comment": "mine",
   "nameing": "slash",
-  "telemetry": {},
+  "discovery": {},
   "http": {"tls": {}, "alowedHosts": []},
   "startup": {"odd key": 1}
 }"#), @r#"
@@ -278,7 +278,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
     warning config.json:2:62: mcpServers.s.envFile: not supported by this version, and ignored
     warning config.json:2:81: mcpServers.s.colour: unknown key
     warning config.json:4:3: nameing: unknown key (did you mean `naming`?)
-    warning config.json:5:3: telemetry: not supported by this version, and ignored
+    warning config.json:5:3: discovery: not supported by this version, and ignored
     warning config.json:6:12: http.tls: not supported by this version, and ignored
     warning config.json:6:23: http.alowedHosts: unknown key (did you mean `allowedHosts`?)
     warning config.json:7:15: startup["odd key"]: unknown key

@@ -12,4 +12,5 @@ mod plan;
 mod policies;
 mod profiles;
 mod properties;
+mod telemetry;
 mod world;

@@ -1,17 +1,22 @@
-//! What a call leaves in the journal, and when (section L; design section 10).
+//! What a call leaves in the journal, in the figures and in traces, and when (section L; design section
+//! 10).
 
-use std::{borrow::Cow, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use bytestring::ByteString;
 use mainstay_core::{
+    era::Revision,
     failure::{Failure, FailureKind},
     message::{self, Kind, Method, items},
-    record::{RecordError, State, Status, Target, TraceId},
+    record::{RecordError, State, Status, Target},
+    trace::{self, TraceContext},
 };
 
-use super::{Answer, Outlet, Request, Upstream};
+use super::{Answer, Calls, Outlet, Request, Upstream};
 use crate::{
-    journal::{Acknowledged, Begun, Entry, Finished, Journal, Outcome},
+    journal::{Acknowledged, Begun, Entry, Finished, Outcome},
+    metrics::{Count, Ended, TOOL_ERROR},
+    traces::{Span, Subject, Trouble},
     transport::Frame,
 };
 
@@ -29,24 +34,78 @@ pub(super) struct Account {
     /// When the attempt that counts left us.
     left: Option<Instant>,
     attempts: u32,
+    count: Option<Count>,
+    span: Option<Span>,
 }
 
 impl Account {
     /// Of a call that comes. Whatever asks for no work of a server's own is not recorded.
-    pub fn open(
-        journal: Option<&Journal>,
-        upstream: &Upstream,
-        request: &Request,
-        outlet: &Outlet,
-    ) -> Self {
-        let entry = journal
-            .and_then(|journal| Some(journal.begin(begun(upstream, request, outlet)?)))
-            .unwrap_or_else(Entry::none);
-        Self {
-            entry,
+    pub fn open(calls: &Calls, upstream: &Upstream, request: &Request, outlet: &Outlet) -> Self {
+        let mut account = Self {
+            entry: Entry::none(),
             begun: Instant::now(),
             left: None,
             attempts: 0,
+            count: None,
+            span: None,
+        };
+        if let Some(method) = recorded(&request.frame) {
+            account.begin(method, calls, upstream, request, outlet);
+        }
+        account
+    }
+
+    fn begin(
+        &mut self,
+        method: Method,
+        calls: &Calls,
+        upstream: &Upstream,
+        request: &Request,
+        outlet: &Outlet,
+    ) {
+        let (frame, server) = (&request.frame, upstream.server());
+        let name = request.subject().unwrap_or_default();
+        self.count = Some(Count::begin(
+            &server.figures,
+            (method, &name),
+            self.begun,
+            frame.text().len(),
+            |tool| server.has_tool(tool),
+        ));
+        if calls.journal.is_none() && calls.tracer.is_none() {
+            return;
+        }
+        let meta = message::meta::of(frame.text(), frame.envelope());
+        let context = meta.ok().flatten().and_then(trace::of_meta);
+        let of_caller = context.as_ref().map(|(context, _)| context.trace);
+        if let Some(tracer) = &calls.tracer {
+            self.span = Span::begin(tracer, context, || Subject {
+                server: server.name.clone(),
+                method,
+                name: Arc::clone(&name),
+                origin: Arc::clone(&outlet.client.origin),
+                revision: outlet.client.caller.revision,
+                request_id: request.id().into(),
+                is_piped: server.transport() == "stdio",
+            });
+        }
+        if let Some(journal) = &calls.journal {
+            let of_span = self.span.as_ref().and_then(Span::trace);
+            self.entry = journal.begin(Begun {
+                origin: Arc::clone(&outlet.client.origin),
+                target: Target {
+                    server: server.name.clone(),
+                    method: Cow::Borrowed(method.name()),
+                    tool: name,
+                },
+                arguments: frame
+                    .envelope()
+                    .arguments()
+                    .map(|span| kept(frame, frame.get(span))),
+                trace: of_caller.or(of_span),
+            });
+            // What is told of its parts is within what is told of the whole.
+            self.begun = Instant::now();
         }
     }
 
@@ -59,15 +118,35 @@ impl Account {
         })
     }
 
+    /// A server of this revision is asked; returns the context that its request is to carry.
+    pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
+        self.span.as_mut()?.ask(revision)
+    }
+
+    /// The server has answered, or not.
+    pub fn answered(&mut self, failed: Option<&Failure>) {
+        if let Some(span) = &mut self.span {
+            span.answered(failed.map(|failure| failure.kind.code()));
+        }
+    }
+
     pub fn sent(&mut self) {
         self.left = Some(Instant::now());
         self.entry.reached(State::Sent);
+        self.count_sent(true);
     }
 
     /// What seemed to be sent was not.
     pub fn not_sent(&mut self) {
         self.left = None;
         self.entry.reached(State::NotSent);
+        self.count_sent(false);
+    }
+
+    fn count_sent(&mut self, is_sent: bool) {
+        if let Some(count) = &mut self.count {
+            count.sent(is_sent);
+        }
     }
 
     /// The call has ended. In strict mode its answer waits for that to be on record.
@@ -83,6 +162,16 @@ impl Account {
             queue: left.saturating_duration_since(self.begun),
             upstream: now.saturating_duration_since(left),
         };
+        if let Some(count) = self.count {
+            let bytes = outcome
+                .as_ref()
+                .map_or(0, |answer| answer.frame.text().len());
+            let ended = ended(&outcome, &finished.outcome);
+            count.end(ended, finished.queue, finished.upstream, bytes);
+        }
+        if let Some(span) = self.span {
+            span.end(trouble(&outcome, &finished.outcome));
+        }
         let acknowledged: Acknowledged = self.entry.finish(finished);
         match acknowledged.await {
             Ok(()) => outcome,
@@ -94,32 +183,54 @@ impl Account {
     }
 }
 
-fn begun(upstream: &Upstream, request: &Request, outlet: &Outlet) -> Option<Begun> {
-    let frame = &request.frame;
+/// The method of a request that asks for work of a server's own.
+fn recorded(frame: &Frame) -> Option<Method> {
     let method = frame.method()?;
-    if !matches!(
+    matches!(
         method,
         Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet
-    ) {
-        return None;
+    )
+    .then_some(method)
+}
+
+fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
+    match (outcome, said) {
+        (Err(failure), _) => Ended::Failed(failure.kind),
+        (
+            Ok(_),
+            Outcome::Answered {
+                error: Some(error), ..
+            },
+        ) if error.kind == TOOL_ERROR => Ended::ToolError,
+        (Ok(_), Outcome::Answered { error: Some(_), .. }) => Ended::Failed(FailureKind::CallFailed),
+        (Ok(_), _) => Ended::Ok,
     }
-    let envelope = frame.envelope();
-    let meta = message::meta::of(frame.text(), envelope).ok().flatten();
-    let trace = meta
-        .and_then(|meta| message::text_member(meta, "traceparent"))
-        .and_then(|parent| TraceId::of_traceparent(&parent));
-    Some(Begun {
-        origin: outlet.client.origin.clone(),
-        target: Target {
-            server: upstream.server().name.clone(),
-            method: Cow::Borrowed(method.name()),
-            tool: request.subject().unwrap_or_default(),
-        },
-        arguments: envelope
-            .arguments()
-            .map(|span| kept(frame, frame.get(span))),
-        trace,
-    })
+}
+
+/// The same for a span. What a tool says went wrong is its result, and stays here.
+fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble> {
+    match (outcome, ended(outcome, said)) {
+        (_, Ended::Ok) => None,
+        (Err(failure), _) => Some(Trouble {
+            kind: failure.kind.code().into(),
+            message: Some(failure.message.clone()),
+            is_rpc: false,
+        }),
+        (Ok(_), Ended::ToolError) => Some(Trouble {
+            kind: TOOL_ERROR.into(),
+            message: None,
+            is_rpc: false,
+        }),
+        (Ok(answer), Ended::Failed(kind)) => {
+            let error = answer.frame.error().unwrap_or_default();
+            let code = message::member(error, "code");
+            Some(Trouble {
+                kind: code.map_or(kind.code().into(), |code| code.to_owned().into()),
+                message: message::text_member(error, "message").map(String::from),
+                is_rpc: code.is_some(),
+            })
+        }
+    }
 }
 
 /// A part of a message.
@@ -178,7 +289,7 @@ fn tool_error(result: &str) -> Option<RecordError> {
         .filter_map(|item| message::text_member(item, "text"))
         .collect();
     Some(RecordError {
-        kind: Cow::Borrowed("tool_error"),
+        kind: Cow::Borrowed(TOOL_ERROR),
         text: shortened(texts.join("\n")),
     })
 }

@@ -11,6 +11,7 @@ use mainstay_core::{
     era::{listen, questions},
     failure::{Failure, FailureKind},
     message::{self, Method},
+    trace,
 };
 use tokio::time::Instant;
 
@@ -35,6 +36,12 @@ pub(super) enum Attempt {
 }
 
 impl Attempt {
+    fn failure(&self) -> &Failure {
+        match self {
+            Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
+        }
+    }
+
     pub fn into_failure(self) -> Failure {
         match self {
             Self::NotSent(failure) | Self::Lost(failure) | Self::Final(failure) => failure,
@@ -103,8 +110,25 @@ impl Call<'_> {
         Err(Attempt::Final(self.unusable(&reason)))
     }
 
-    /// One request and its response.
+    /// One request and its response, as a span of its own.
     async fn exchange(
+        &mut self,
+        session: &Arc<Session>,
+        render: impl FnOnce(&str) -> String,
+        cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Answer, Attempt> {
+        let context = self.account.ask(session.greeting.revision);
+        let render = |id: &str| match context {
+            Some(context) => trace::put(render(id), &context.to_string(), None),
+            None => render(id),
+        };
+        let outcome = self.converse(session, render, cancel).await;
+        self.account
+            .answered(outcome.as_ref().err().map(Attempt::failure));
+        outcome
+    }
+
+    async fn converse(
         &mut self,
         session: &Arc<Session>,
         render: impl FnOnce(&str) -> String,

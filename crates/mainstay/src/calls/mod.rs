@@ -39,7 +39,9 @@ pub use self::{
 };
 use crate::{
     journal::Journal,
+    metrics::Failures,
     supervisor::{Private, Server},
+    traces::Tracer,
     transport::{Exchange, Frame, Session},
 };
 
@@ -187,15 +189,36 @@ pub struct Calls {
     /// Calls whose client has gone, and cancellations on their way.
     background: TaskTracker,
     journal: Option<Arc<Journal>>,
+    tracer: Option<Arc<Tracer>>,
+    /// Calls for which no server was asked.
+    refused: Arc<Failures>,
 }
 
 impl Calls {
-    /// With a journal, where there is one.
-    pub fn new(journal: Option<Arc<Journal>>) -> Self {
+    /// With a journal and with traces, where there are any.
+    pub fn new(journal: Option<Arc<Journal>>, tracer: Option<Arc<Tracer>>) -> Self {
         Self {
             background: TaskTracker::new(),
             journal,
+            tracer,
+            refused: Arc::default(),
         }
+    }
+
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
+    }
+
+    /// Counts a call for which no server is asked.
+    #[must_use]
+    pub fn refuse(&self, failure: Failure) -> Failure {
+        self.refused.add(failure.kind);
+        failure
+    }
+
+    /// How many there were, by the kind of failure.
+    pub fn refused(&self) -> &Failures {
+        &self.refused
     }
 
     pub fn journal(&self) -> Option<&Arc<Journal>> {
@@ -218,7 +241,7 @@ impl Calls {
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();
-        let account = Account::open(self.journal.as_deref(), &upstream, &request, &outlet);
+        let account = Account::open(self, &upstream, &request, &outlet);
         let mut call = Call {
             calls: self,
             upstream: &upstream,

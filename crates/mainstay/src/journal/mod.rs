@@ -149,6 +149,11 @@ impl Journal {
         self.queue.tally.counters()
     }
 
+    /// How many calls are open or wait to be written, and how many bytes of their payloads.
+    pub fn depth(&self) -> (usize, usize) {
+        self.queue.depth()
+    }
+
     /// Waits until what has happened so far can be read.
     pub async fn flush(&self) -> Result<(), NotWritten> {
         self.queue.flush().await

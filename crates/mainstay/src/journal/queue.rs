@@ -102,6 +102,11 @@ impl Queue {
         false
     }
 
+    /// How many calls, and bytes of their payloads, wait to be written.
+    pub fn depth(&self) -> (usize, usize) {
+        (self.calls.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
     pub fn leave(&self) {
         self.calls.fetch_sub(1, Relaxed);
     }

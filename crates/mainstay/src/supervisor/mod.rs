@@ -54,6 +54,7 @@ use crate::{
     events::Events,
     lineage::Lineage,
     logs::{Logs, ServerLog},
+    metrics::Figures,
     transport::{Listener, Notice, Question, Session},
 };
 
@@ -117,6 +118,8 @@ pub struct Server {
     /// Hears what shared sessions say outside of calls.
     listener: Arc<dyn Listener>,
     beside: Beside,
+    /// What is counted of its calls.
+    pub figures: Arc<Figures>,
 }
 
 /// Names one isolated upstream session of a server.
@@ -163,6 +166,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         queue,
         listener,
         beside: Beside::default(),
+        figures: Arc::default(),
     });
     (server, tokio::spawn(task.run(inbox)))
 }
@@ -179,6 +183,12 @@ impl Server {
 
     pub fn catalog(&self) -> Option<Arc<ServerCatalog>> {
         self.view.borrow().catalog.clone()
+    }
+
+    /// Whether its list has this tool.
+    pub fn has_tool(&self, tool: &str) -> bool {
+        let catalog = self.catalog();
+        catalog.is_some_and(|catalog| catalog.item(ListKind::Tools, tool).is_some())
     }
 
     /// As of now: a reload may change it.

@@ -147,6 +147,7 @@ impl Task {
             listed: None,
             list_trouble: None,
             connected_at: None,
+            sessions: 0,
             eras,
             crashes: super::Crashes::default(),
         });
@@ -512,8 +513,10 @@ impl Task {
         self.learn(eras);
         if which == Which::Shared {
             self.first = self.view.borrow().eras.first();
-            self.view
-                .send_modify(|view| view.connected_at = Some(SystemTime::now()));
+            self.view.send_modify(|view| {
+                view.connected_at = Some(SystemTime::now());
+                view.sessions += 1;
+            });
         }
         self.step(which, Event::Io(epoch, LifeReport::Opened));
         if which == Which::Shared && self.shared.status().state == State::Connected {

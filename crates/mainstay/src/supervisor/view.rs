@@ -29,6 +29,8 @@ pub struct View {
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,
     pub connected_at: Option<SystemTime>,
+    /// Shared sessions that have been opened.
+    pub sessions: u64,
     /// Which eras it speaks, as far as that is known; kept between runs.
     pub eras: Eras,
     pub crashes: Crashes,

@@ -243,7 +243,8 @@ impl<'a> Asked<'a> {
         if let Some(server) = self.owner_by_prefix(&name.value) {
             self.hub.registry.listed(&server).await;
         }
-        resolve(&self.view, &name.value).map_err(|unseen| match unseen {
+        let found = resolve(&self.view, &name.value);
+        let found = found.map_err(|unseen| match unseen {
             Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
             Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
                 let message = format!(
@@ -257,7 +258,8 @@ impl<'a> Asked<'a> {
                 unknown(kind, &name.value, " (switched off for this client)")
                     .of_server(&target.server)
             }
-        })
+        });
+        found.map_err(|failure| self.hub.calls.refuse(failure))
     }
 
     /// Whom this client may know of.
@@ -361,7 +363,7 @@ impl<'a> Asked<'a> {
                 return Ok((target, answer));
             }
         }
-        Err(unknown_resource(&uri.value))
+        Err(self.hub.calls.refuse(unknown_resource(&uri.value)))
     }
 
     async fn try_owner(&self, server: &Arc<Server>, uri: &Text<'_>) -> Option<Answer> {

@@ -22,6 +22,7 @@ use super::{
     replay::Gone,
     session::{ClientSession, Scope},
     sse_body::{Events, ResponseBody},
+    trace,
 };
 use crate::{lineage::CHAIN_HEADER, transport::Frame};
 
@@ -180,6 +181,7 @@ async fn post(
     }
     let frame = Frame::read(body)
         .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
+    let frame = trace::adopt(frame, headers);
     if modern::http::is_modern(headers, &frame) {
         return modern::http::post(hub, scope, principal, headers, frame, accepts).await;
     }

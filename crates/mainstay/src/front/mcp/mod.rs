@@ -23,6 +23,7 @@ mod sse_body;
 pub mod stdio;
 mod subscriptions;
 mod tasks;
+mod trace;
 mod transparent;
 mod view;
 

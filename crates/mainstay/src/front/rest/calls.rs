@@ -19,7 +19,7 @@ use crate::{
         plain::{
             self,
             calls::{first_content, resource_not_found},
-            lists::not_found,
+            lists::{NotFound, not_found},
         },
     },
 };
@@ -164,8 +164,13 @@ async fn named(hub: &Hub, kind: ListKind, name: &str) -> Result<Target, Refusal>
         return Ok(target);
     }
     hub.registry.settled().await;
-    lookup(&hub.registry.catalog(), kind, name)
-        .map_err(|why| not_found(|server| hub.registry.server(server), kind, name, why).into())
+    lookup(&hub.registry.catalog(), kind, name).map_err(|why| {
+        let why = not_found(|server| hub.registry.server(server), kind, name, why);
+        match why {
+            NotFound::Failed(failure) => hub.calls.refuse(failure).into(),
+            NotFound::Unclear { .. } => why.into(),
+        }
+    })
 }
 
 /// `server/tool` comes first; the spellings of `/mcp` are understood where they are unique.
@@ -198,7 +203,8 @@ pub async fn ask(
     method: Method,
     params: &str,
 ) -> Result<Raw, Failure> {
-    let server = hub.registry.server(server)?;
+    let server = hub.registry.server(server);
+    let server = server.map_err(|failure| hub.calls.refuse(failure))?;
     let (_, never) = oneshot::channel();
     let (calls, params) = (hub.calls.clone(), params.to_owned());
     let call = async move {

@@ -11,6 +11,7 @@ mod execute;
 mod health;
 mod lists;
 mod logs;
+mod metrics;
 mod openapi;
 mod operation;
 mod records;
@@ -121,6 +122,7 @@ pub fn router(door: Door) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::scrape))
         .method_not_allowed_fallback(wrong_method)
         .merge(api)
         .fallback(unknown)

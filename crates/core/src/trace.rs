@@ -1,0 +1,144 @@
+//! W3C Trace Context, as far as a request carries it in its `_meta` (SEP-414) or its headers.
+
+use std::fmt;
+
+use crate::{
+    message::{self, meta},
+    record::TraceId,
+};
+
+/// The members of `_meta`, and the headers, that carry it.
+pub const TRACEPARENT: &str = "traceparent";
+pub const TRACESTATE: &str = "tracestate";
+
+/// A span, by its number in its trace; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SpanId(pub u64);
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Whose child the next span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    pub trace: TraceId,
+    pub span: SpanId,
+    /// Whether whoever began the trace records it.
+    pub sampled: bool,
+}
+
+impl TraceContext {
+    /// `00-TRACE-SPAN-FLAGS`. Later versions may add fields behind these.
+    pub fn parse(traceparent: &str) -> Option<Self> {
+        let trace = TraceId::of_traceparent(traceparent)?;
+        let mut fields = traceparent.split('-').skip(2);
+        let span = hex(fields.next()?, 16).filter(|span| *span != 0)?;
+        let flags = hex(fields.next()?, 2)?;
+        if traceparent.starts_with("00") && fields.next().is_some() {
+            return None;
+        }
+        Some(Self {
+            trace,
+            span: SpanId(span),
+            sampled: flags & 1 == 1,
+        })
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            trace,
+            span,
+            sampled,
+        } = self;
+        write!(f, "00-{trace}-{span}-{:02x}", u8::from(*sampled))
+    }
+}
+
+fn hex(text: &str, length: usize) -> Option<u64> {
+    let is_hex = text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = is_hex.then(|| u64::from_str_radix(text, 16).ok());
+    number.flatten()
+}
+
+/// The context that a request's `_meta` carries, and its `tracestate`.
+pub fn of_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
+    let text = |member| message::text_member(meta, member);
+    let context = TraceContext::parse(&text(TRACEPARENT)?)?;
+    Some((context, text(TRACESTATE).map(String::from)))
+}
+
+/// The text of a request with this context in its `_meta`; as it is where it can have none.
+pub fn put(text: String, traceparent: &str, tracestate: Option<&str>) -> String {
+    let edit = message::peek(&text).ok().and_then(|envelope| {
+        meta::changed(&text, &envelope, |meta| {
+            meta.set_text(TRACEPARENT, traceparent);
+            if let Some(state) = tracestate {
+                meta.set_text(TRACESTATE, state);
+            }
+        })
+    });
+    match edit {
+        Some((span, meta)) => message::splice(&text, &mut [(span, &meta)]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "b7ad6b7169203331";
+
+    #[test]
+    fn contexts_are_read_and_written() {
+        for (flags, sampled) in [("00", false), ("01", true), ("03", true)] {
+            let text = format!("00-{TRACE}-{SPAN}-{flags}");
+            let context = TraceContext::parse(&text).expect("valid");
+            assert_eq!(context.sampled, sampled);
+            assert_eq!(context.span.to_string(), SPAN);
+            let written = format!("00-{TRACE}-{SPAN}-0{}", u8::from(sampled));
+            assert_eq!(context.to_string(), written);
+        }
+        let later = format!("01-{TRACE}-{SPAN}-01-more");
+        assert!(TraceContext::parse(&later).is_some());
+        for bad in [
+            format!("00-{TRACE}-{SPAN}-01-more"),
+            format!("00-{TRACE}-{SPAN}"),
+            format!("00-{TRACE}-{SPAN}-1"),
+            format!("00-{TRACE}-0000000000000000-01"),
+            format!("00-{TRACE}-+7ad6b7169203331-01"),
+            format!("ff-{TRACE}-{SPAN}-01"),
+            String::new(),
+        ] {
+            assert_eq!(TraceContext::parse(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_carries_its_context_in_its_meta() {
+        let request = |params: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#)
+        };
+        for (params, expected) in [
+            (
+                r#"{"name":"x"}"#,
+                r#"{"_meta":{"traceparent":"P","tracestate":"S"},"name":"x"}"#,
+            ),
+            ("{}", r#"{"_meta":{"traceparent":"P","tracestate":"S"}}"#),
+            (
+                r#"{"_meta":{"a":[1, 2],"traceparent":"old"},"name":"x"}"#,
+                r#"{"_meta":{"a":[1, 2],"traceparent":"P","tracestate":"S"},"name":"x"}"#,
+            ),
+        ] {
+            assert_eq!(put(request(params), "P", Some("S")), request(expected));
+        }
+        let without = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        assert_eq!(put(without.to_owned(), "P", None), without);
+    }
+}

@@ -1,0 +1,369 @@
+//! The families of `/metrics`, one after the other.
+
+use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use mainstay_core::{ids::Epoch, lifecycle::State, message::Method};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter},
+};
+
+use super::{
+    Held,
+    families::{BYTES, Families, SECONDS, histogram},
+};
+use crate::{
+    front::mcp::Hub,
+    metrics::{Histogram, Series, TOOL_ERROR},
+    supervisor::{Server, View},
+};
+
+/// Everything that is told.
+#[derive(Debug)]
+pub struct Exposition {
+    pub hub: Arc<Hub>,
+    pub held: Held,
+}
+
+/// A server, and how it is now.
+struct Seen {
+    server: Arc<Server>,
+    view: View,
+}
+
+/// What a family tells of a server.
+type Number = fn(&Seen) -> u64;
+type Times = fn(&Server) -> &Histogram;
+
+/// A series of calls, by its labels.
+struct Labelled {
+    server: String,
+    method: Method,
+    tool: Arc<str>,
+    series: Arc<Series>,
+}
+
+impl Labelled {
+    fn labels(&self) -> [(&str, &str); 3] {
+        [
+            ("server", &self.server),
+            ("method", self.method.name()),
+            ("tool", &self.tool),
+        ]
+    }
+}
+
+impl Seen {
+    fn name(&self) -> &str {
+        self.server.name.as_str()
+    }
+
+    fn labels(&self) -> [(&str, &str); 1] {
+        [("server", self.name())]
+    }
+
+    /// How often it was tried after the first time.
+    fn retried(&self) -> u64 {
+        let Epoch(attempts) = self.view.status.epoch;
+        attempts.saturating_sub(1)
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let servers = self.hub.registry.servers().into_iter();
+        let servers: Vec<Seen> = servers
+            .map(|server| Seen {
+                view: server.view(),
+                server,
+            })
+            .collect();
+        let mut families = Families(encoder);
+        families.of_calls(&servers, &self.hub)?;
+        families.of_servers(&servers, &self.held)?;
+        families.of_records(&self.hub)?;
+        families.of_ourselves(&self.hub, &self.held)
+    }
+}
+
+impl Families<'_> {
+    fn of_calls(&mut self, servers: &[Seen], hub: &Hub) -> fmt::Result {
+        let all: Vec<Labelled> = servers
+            .iter()
+            .flat_map(|Seen { server, .. }| {
+                let series = server.figures.series().into_iter();
+                series.map(|(method, tool, series)| Labelled {
+                    server: server.name.to_string(),
+                    method,
+                    tool,
+                    series,
+                })
+            })
+            .collect();
+        let mut duration = self.family(
+            "mainstay_call_duration",
+            "From a call's coming to its end",
+            Some(&SECONDS),
+            MetricType::Histogram,
+        )?;
+        for call in &all {
+            histogram(&mut duration, &call.labels(), &call.series.duration)?;
+        }
+        let counts = all
+            .iter()
+            .map(|call| (call.labels(), call.series.duration.read().count));
+        self.counter("mainstay_calls", "Calls that have ended", None, counts)?;
+        let errors = all.iter().flat_map(|call| {
+            let [server, method, tool] = call.labels();
+            let failures = call.series.failures.read();
+            let failures = failures.map(|(kind, count)| (kind.code(), count));
+            let tool_errors = call.series.tool_errors.load(Relaxed);
+            let tool_errors = (tool_errors > 0).then_some((TOOL_ERROR, tool_errors));
+            failures
+                .chain(tool_errors)
+                .map(move |(kind, count)| ([server, method, tool, ("kind", kind)], count))
+        });
+        self.counter(
+            "mainstay_call_errors",
+            "Calls that have failed, or whose result says so",
+            None,
+            errors,
+        )?;
+        let refused = hub.calls.refused().read();
+        let refused = refused.map(|(kind, count)| ([("kind", kind.code())], count));
+        self.counter(
+            "mainstay_refused_calls",
+            "Calls of what no server has",
+            None,
+            refused,
+        )?;
+        let bytes = |of: fn(&Series) -> u64| {
+            all.iter()
+                .map(move |call| (call.labels(), of(&call.series)))
+        };
+        self.counter(
+            "mainstay_call_request",
+            "Bytes of requests",
+            Some(&BYTES),
+            bytes(|series| series.request_bytes.load(Relaxed)),
+        )?;
+        self.counter(
+            "mainstay_call_response",
+            "Bytes of answers",
+            Some(&BYTES),
+            bytes(|series| series.response_bytes.load(Relaxed)),
+        )
+    }
+
+    fn of_servers(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+        let times: [(_, _, Times); 2] = [
+            (
+                "mainstay_call_queue",
+                "How long calls waited for their server to be there",
+                |server| &server.figures.queue,
+            ),
+            (
+                "mainstay_call_upstream",
+                "How long servers had calls",
+                |server| &server.figures.upstream,
+            ),
+        ];
+        for (name, help, of) in times {
+            let unit = Some(&SECONDS);
+            let mut family = self.family(name, help, unit, MetricType::Histogram)?;
+            for seen in servers {
+                histogram(&mut family, &seen.labels(), of(&seen.server))?;
+            }
+        }
+        let gauges: [(_, _, Number); 4] = [
+            (
+                "mainstay_calls_waiting",
+                "Calls that have not been sent",
+                |seen| seen.server.figures.waiting(),
+            ),
+            (
+                "mainstay_calls_in_flight",
+                "Calls that their server has",
+                |seen| seen.server.figures.in_flight(),
+            ),
+            ("mainstay_server_up", "Whether it is connected", |seen| {
+                u64::from(seen.view.state() == State::Connected)
+            }),
+            (
+                "mainstay_server_degraded",
+                "Whether it is connected and something is wrong with it",
+                |seen| u64::from(seen.view.is_degraded()),
+            ),
+        ];
+        for (name, help, of) in gauges {
+            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
+            self.gauge(name, help, None, values)?;
+        }
+        let states = servers.iter().flat_map(|seen| {
+            let (now, name) = (seen.view.state(), seen.name());
+            State::ALL.map(|state| {
+                let labels = [("server", name), ("state", state.as_str())];
+                (labels, u64::from(state == now))
+            })
+        });
+        self.gauge(
+            "mainstay_server_state",
+            "1 for the state that it is in",
+            None,
+            states,
+        )?;
+        let counters: [(_, _, Number); 2] = [
+            (
+                "mainstay_server_reconnects",
+                "Shared sessions after the first",
+                |seen| seen.view.sessions.saturating_sub(1),
+            ),
+            (
+                "mainstay_server_retries",
+                "Attempts to connect after the first",
+                Seen::retried,
+            ),
+        ];
+        for (name, help, of) in counters {
+            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
+            self.counter(name, help, None, values)?;
+        }
+        self.of_processes(servers, held)
+    }
+
+    /// Of servers that are processes of ours.
+    fn of_processes(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+        let piped = || {
+            servers
+                .iter()
+                .filter(|seen| seen.server.transport() == "stdio")
+        };
+        let counters: [(_, _, Number); 2] = [
+            (
+                "mainstay_server_restarts",
+                "Starts of its process for the shared session, after the first",
+                Seen::retried,
+            ),
+            (
+                "mainstay_server_crashes",
+                "Processes that ended by themselves",
+                |seen| u64::from(seen.view.crashes.count),
+            ),
+        ];
+        for (name, help, of) in counters {
+            let values = piped().map(|seen| (seen.labels(), of(seen)));
+            self.counter(name, help, None, values)?;
+        }
+        let of_trees = |of: fn(&(u64, u64)) -> u64| {
+            piped().map(move |seen| {
+                let held = held.servers.get(seen.name()).map_or(0, of);
+                (seen.labels(), held)
+            })
+        };
+        self.gauge(
+            "mainstay_server_processes",
+            "Its processes, with everything they started",
+            None,
+            of_trees(|(processes, _)| *processes),
+        )?;
+        self.gauge(
+            "mainstay_server_memory",
+            "Resident memory of its processes",
+            Some(&BYTES),
+            of_trees(|(_, memory)| *memory),
+        )
+    }
+
+    /// Of what calls leave: the journal, and traces. What is not there has no samples.
+    fn of_records(&mut self, hub: &Hub) -> fmt::Result {
+        let journal = hub.calls.journal();
+        let counters = journal.map(|journal| journal.counters());
+        for (name, help, value) in [
+            (
+                "mainstay_journal_records",
+                "Calls that are on record",
+                counters.map(|it| it.recorded),
+            ),
+            (
+                "mainstay_journal_dropped_records",
+                "Calls that are not, since too many waited to be written",
+                counters.map(|it| it.dropped),
+            ),
+            (
+                "mainstay_journal_lost_records",
+                "Calls that could not be written",
+                counters.map(|it| it.lost),
+            ),
+            (
+                "mainstay_journal_dropped_payloads",
+                "Arguments and results that are not kept, since too many bytes waited",
+                counters.map(|it| it.payloads_dropped),
+            ),
+            (
+                "mainstay_journal_commits",
+                "Transactions of the journal",
+                counters.map(|it| it.commits),
+            ),
+        ] {
+            self.total(name, help, value)?;
+        }
+        let depth = journal.map(|journal| journal.depth());
+        self.level(
+            "mainstay_journal_waiting_calls",
+            "Calls that are open or wait to be written",
+            None,
+            depth.map(|(calls, _)| calls as u64),
+        )?;
+        self.level(
+            "mainstay_journal_waiting",
+            "Bytes of payloads that wait to be written",
+            Some(&BYTES),
+            depth.map(|(_, bytes)| bytes as u64),
+        )?;
+        let tally = hub.calls.tracer().map(|tracer| &tracer.tally);
+        self.total(
+            "mainstay_exported_spans",
+            "Spans that a collector has taken",
+            tally.map(|tally| tally.exported.load(Relaxed)),
+        )?;
+        self.total(
+            "mainstay_dropped_spans",
+            "Spans that no collector took, or that found no room",
+            tally.map(|tally| tally.dropped.load(Relaxed)),
+        )
+    }
+
+    fn of_ourselves(&mut self, hub: &Hub, held: &Held) -> fmt::Result {
+        let sessions = hub.session_count() as u64;
+        self.level(
+            "mainstay_sessions",
+            "Clients' sessions",
+            None,
+            Some(sessions),
+        )?;
+        let mut build = self.family("mainstay_build", "What runs", None, MetricType::Info)?;
+        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        // The names are those that Prometheus' own libraries give every process.
+        let own = held.own.as_ref();
+        self.level(
+            "process_resident_memory",
+            "Resident memory of Mainstay",
+            Some(&BYTES),
+            own.map(|own| own.memory),
+        )?;
+        self.level(
+            "process_open_fds",
+            "Open files of Mainstay",
+            None,
+            own.map(|own| own.open_files),
+        )?;
+        let cpu = self.family(
+            "process_cpu",
+            "User and system time of Mainstay",
+            Some(&SECONDS),
+            MetricType::Counter,
+        )?;
+        own.map_or(Ok(()), |own| ConstCounter::new(own.cpu_seconds).encode(cpu))
+    }
+}

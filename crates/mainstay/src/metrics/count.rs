@@ -1,0 +1,146 @@
+//! One call, from its coming to its end.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use mainstay_core::{failure::FailureKind, message::Method};
+
+use super::{Figures, Series};
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Ok,
+    /// Its result says that it is an error (K3).
+    ToolError,
+    Failed(FailureKind),
+}
+
+/// A call that is being counted. Dropped before its end, it was cancelled.
+#[derive(Debug)]
+pub struct Count {
+    figures: Arc<Figures>,
+    series: Arc<Series>,
+    begun: Instant,
+    is_sent: bool,
+    /// Whether its end has been counted.
+    is_over: bool,
+}
+
+impl Count {
+    /// A call has come, of this tool where it is one's. `is_offered` says whether the server has a tool
+    /// of a name.
+    pub fn begin(
+        figures: &Arc<Figures>,
+        (method, tool): (Method, &str),
+        begun: Instant,
+        request_bytes: usize,
+        is_offered: impl Fn(&str) -> bool,
+    ) -> Self {
+        let series = figures.of(method, tool, is_offered);
+        series
+            .request_bytes
+            .fetch_add(request_bytes as u64, Relaxed);
+        figures.waiting.fetch_add(1, Relaxed);
+        Self {
+            figures: Arc::clone(figures),
+            series,
+            begun,
+            is_sent: false,
+            is_over: false,
+        }
+    }
+
+    /// The server has it, or does not after all.
+    pub fn sent(&mut self, is_sent: bool) {
+        if self.is_sent == is_sent {
+            return;
+        }
+        self.is_sent = is_sent;
+        let step = if is_sent { 1 } else { -1 };
+        self.figures.in_flight.fetch_add(step, Relaxed);
+        self.figures.waiting.fetch_sub(step, Relaxed);
+    }
+
+    /// It has ended, with an answer of so many bytes.
+    pub fn end(mut self, ended: Ended, queue: Duration, upstream: Duration, response_bytes: usize) {
+        self.figures.queue.observe(queue);
+        if self.is_sent {
+            self.figures.upstream.observe(upstream);
+        }
+        self.series
+            .response_bytes
+            .fetch_add(response_bytes as u64, Relaxed);
+        self.close(ended, queue + upstream);
+    }
+
+    fn close(&mut self, ended: Ended, duration: Duration) {
+        self.is_over = true;
+        let depth = if self.is_sent {
+            &self.figures.in_flight
+        } else {
+            &self.figures.waiting
+        };
+        depth.fetch_sub(1, Relaxed);
+        match ended {
+            Ended::Ok => {}
+            Ended::ToolError => {
+                self.series.tool_errors.fetch_add(1, Relaxed);
+            }
+            Ended::Failed(kind) => self.series.failures.add(kind),
+        }
+        self.series.duration.observe(duration);
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.close(Ended::Failed(FailureKind::Cancelled), self.begun.elapsed());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(figures: &Arc<Figures>) -> Count {
+        let method = (Method::PromptsGet, "");
+        Count::begin(figures, method, Instant::now(), 7, |_| false)
+    }
+
+    #[test]
+    fn every_call_leaves_the_queues_empty() {
+        let figures = Arc::new(Figures::default());
+        let depths = || (figures.waiting(), figures.in_flight());
+        let mut count = begin(&figures);
+        assert_eq!(depths(), (1, 0));
+        count.sent(true);
+        count.sent(true);
+        assert_eq!(depths(), (0, 1));
+        // Another attempt.
+        count.sent(false);
+        assert_eq!(depths(), (1, 0));
+        count.sent(true);
+        count.end(Ended::ToolError, Duration::ZERO, Duration::from_secs(2), 5);
+        assert_eq!(depths(), (0, 0));
+
+        // Dropped, sent and not.
+        drop(begin(&figures));
+        let mut count = begin(&figures);
+        count.sent(true);
+        drop(count);
+        assert_eq!(depths(), (0, 0));
+
+        let (_, _, series) = figures.series().remove(0);
+        assert_eq!(series.duration.read().count, 3);
+        assert_eq!(series.tool_errors.load(Relaxed), 1);
+        let failures: Vec<_> = series.failures.read().collect();
+        assert_eq!(failures, [(FailureKind::Cancelled, 2)]);
+        assert_eq!(series.request_bytes.load(Relaxed), 21);
+        assert_eq!(series.response_bytes.load(Relaxed), 5);
+    }
+}

@@ -1,0 +1,41 @@
+//! What `/metrics` tells of calls: counted where they end, read when somebody asks.
+//!
+//! A call looks its tool up once, when it comes, and from then on touches atomics that only calls of
+//! its server share. Figures belong to their server: they go with it. What can be read from the rest
+//! of Mainstay when somebody asks is not counted here (`front/rest/metrics`).
+
+mod count;
+mod figures;
+mod histogram;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use mainstay_core::failure::FailureKind;
+
+pub use self::{
+    count::{Count, Ended},
+    figures::{Figures, Series},
+    histogram::Histogram,
+};
+
+/// The code of a result that says it is an error (K3).
+pub const TOOL_ERROR: &str = "tool_error";
+
+/// How often something failed, by the kind of failure.
+#[derive(Debug, Default)]
+pub struct Failures([AtomicU64; FailureKind::ALL.len()]);
+
+impl Failures {
+    pub fn add(&self, kind: FailureKind) {
+        self.0[kind as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The kinds that there were.
+    pub fn read(&self) -> impl Iterator<Item = (FailureKind, u64)> {
+        let counts = self.0.iter().map(|count| count.load(Relaxed));
+        FailureKind::ALL
+            .into_iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+    }
+}

@@ -1,0 +1,93 @@
+//! Sends what has gathered to the collector.
+
+use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+
+use backon::{ExponentialBuilder, Retryable as _};
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{Tracer, otlp::Resource, span::Ended};
+use crate::transport::{NotTaken, Webhook};
+
+/// Calls of one POST; more wait for the next. Half a megabyte at most, for names are short.
+const MAX_BATCH: usize = 256;
+/// How long spans gather before they are sent.
+const WINDOW: Duration = Duration::from_secs(1);
+/// What a collector may take.
+const POST_LIMIT: Duration = Duration::from_secs(10);
+/// Tried again after 1, 2 and 4 s: a collector that restarts is back within them, and what comes
+/// meanwhile waits.
+const RETRIES: usize = 3;
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// What the last spans may take when Mainstay ends.
+pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+
+pub struct Exporter {
+    pub inbox: mpsc::Receiver<Ended>,
+    pub collector: Webhook,
+    pub resource: Resource,
+    pub tracer: Arc<Tracer>,
+    pub stop: CancellationToken,
+}
+
+impl Exporter {
+    /// Sends until it is stopped, and then what is left.
+    pub async fn run(mut self) {
+        let (mut batch, mut failures) = (Vec::with_capacity(MAX_BATCH), 0_u64);
+        loop {
+            self.gather(&mut batch).await;
+            if batch.is_empty() {
+                return;
+            }
+            let spans: u64 = batch.iter().map(Ended::spans).sum();
+            let tally = &self.tracer.tally;
+            match self.post(&self.resource.request(&batch)).await {
+                Ok(()) => {
+                    tally.exported.fetch_add(spans, Relaxed);
+                    failures = 0;
+                }
+                Err(error) => {
+                    tally.dropped.fetch_add(spans, Relaxed);
+                    failures += 1;
+                    // A collector that is away for a day is told of ten times.
+                    if failures.is_power_of_two() {
+                        tracing::warn!(%error, failures, "spans were not taken by their collector");
+                    }
+                }
+            }
+            batch.clear();
+        }
+    }
+
+    /// Waits for spans, and a little longer for those that follow; nothing comes of it when Mainstay
+    /// ends and none are left.
+    async fn gather(&mut self, batch: &mut Vec<Ended>) {
+        tokio::select! {
+            biased;
+            // The tracer holds a sender, too, so that there is always a next.
+            1.. = self.inbox.recv_many(batch, MAX_BATCH) => {}
+            () = self.stop.cancelled() => return,
+        }
+        let until = Instant::now() + WINDOW;
+        while batch.len() < MAX_BATCH {
+            let room = MAX_BATCH - batch.len();
+            tokio::select! {
+                biased;
+                1.. = self.inbox.recv_many(batch, room) => {}
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep_until(until) => return,
+            }
+        }
+    }
+
+    async fn post(&self, request: &str) -> Result<(), NotTaken> {
+        let delays = ExponentialBuilder::default()
+            .with_min_delay(FIRST_DELAY)
+            .with_max_times(RETRIES)
+            .with_jitter();
+        (|| self.collector.post(request, POST_LIMIT))
+            .retry(delays)
+            .when(|error| error.is_passing() && !self.stop.is_cancelled())
+            .await
+    }
+}

@@ -1,0 +1,149 @@
+//! Traces: a span for each call, and one below it for each time that its server is asked, told to a
+//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none,
+//! at no cost.
+//!
+//! What a call leaves goes into a bounded queue, and is dropped and counted where that is full; one
+//! task sends what has gathered. Nothing of that is in a call's way.
+
+mod exporter;
+mod otlp;
+mod span;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use mainstay_core::{
+    config,
+    record::TraceId,
+    trace::{SpanId, TraceContext},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+pub use self::span::{Hop, Span, Subject, Trouble};
+use self::{exporter::Exporter, span::Ended};
+use crate::transport::Webhook;
+
+/// Calls that may wait to be sent: seconds of them at saturation, about 2 MB.
+const MAX_WAITING: usize = 4096;
+
+/// What becomes of spans, since the start.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub exported: AtomicU64,
+    /// Too many waited, or the collector did not take them.
+    pub dropped: AtomicU64,
+}
+
+/// Begins spans.
+#[derive(Debug)]
+pub struct Tracer {
+    /// Which part of the traces that begin here is recorded.
+    sample_ratio: f64,
+    /// The number that the next id is made of.
+    next: AtomicU64,
+    queue: mpsc::Sender<Ended>,
+    pub tally: Tally,
+}
+
+impl Tracer {
+    /// Whether, and as whose child, a call is recorded that has come with this context. Whoever began
+    /// the trace has decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
+    fn place(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
+        if let Some(parent) = parent {
+            return parent.sampled.then_some((parent.trace, Some(parent.span)));
+        }
+        let (high, low) = (self.number(), self.number());
+        let trace = u128::from(high) << 64 | u128::from(low);
+        // From 0 to just below 1, as random as the number.
+        let lot = f64::from((low >> 32) as u32) / 2_f64.powi(32);
+        (lot < self.sample_ratio).then_some((TraceId(trace.to_be_bytes()), None))
+    }
+
+    fn span_id(&self) -> SpanId {
+        SpanId(self.number())
+    }
+
+    /// Random enough to be nobody else's, and no lock and no call of the system; never 0 but once in
+    /// 2⁶⁴. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
+    fn number(&self) -> u64 {
+        let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (number ^ (number >> 31)).max(1)
+    }
+
+    fn take(&self, ended: Ended) {
+        let spans = ended.spans();
+        if self.queue.try_send(ended).is_err() {
+            self.tally.dropped.fetch_add(spans, Relaxed);
+        }
+    }
+}
+
+/// The traces of a daemon, until [`Traces::stop`].
+#[derive(Debug)]
+pub struct Traces {
+    tracer: Arc<Tracer>,
+    exporter: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Traces {
+    /// Starts sending; `None`, with a word in the log, where the collector's URL cannot be used.
+    pub fn start(settings: &config::Telemetry) -> Option<Self> {
+        let collector = Webhook::new(&settings.collector)
+            .inspect_err(
+                |error| tracing::error!(%error, "no traces: the URL of `telemetry` cannot be used"),
+            )
+            .ok()?;
+        let seed = getrandom::u64()
+            .inspect_err(|error| tracing::error!(%error, "no traces: there are no random numbers"))
+            .ok()?;
+        let (queue, inbox) = mpsc::channel(MAX_WAITING);
+        let tracer = Arc::new(Tracer {
+            sample_ratio: settings.sample_ratio,
+            next: AtomicU64::new(seed),
+            queue,
+            tally: Tally::default(),
+        });
+        let stop = CancellationToken::new();
+        let exporter = Exporter {
+            inbox,
+            collector,
+            resource: otlp::Resource::new(&settings.service_name, seed),
+            tracer: Arc::clone(&tracer),
+            stop: stop.clone(),
+        };
+        Some(Self {
+            tracer,
+            exporter: tokio::spawn(exporter.run()),
+            stop,
+        })
+    }
+
+    pub fn tracer(&self) -> Arc<Tracer> {
+        Arc::clone(&self.tracer)
+    }
+
+    /// Sends what is left, for as long as [`exporter::FLUSH_LIMIT`] allows.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        let flushed = tokio::time::timeout(exporter::FLUSH_LIMIT, &mut self.exporter).await;
+        let ended = match flushed {
+            Ok(ended) => ended,
+            Err(_) => {
+                tracing::warn!("the last spans were not taken in time");
+                self.exporter.abort();
+                self.exporter.await
+            }
+        };
+        if let Err(error) = ended
+            && !error.is_cancelled()
+        {
+            tracing::error!(%error, "the exporter of spans failed");
+        }
+    }
+}

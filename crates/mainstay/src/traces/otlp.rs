@@ -1,0 +1,260 @@
+//! Spans as OTLP has them in JSON (opentelemetry-proto, `trace/v1/trace.proto`, with hexadecimal ids and
+//! numbers as texts), under the names of the semantic conventions for MCP.
+
+use std::{
+    borrow::Cow,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use mainstay_core::{
+    message::{self, Method},
+    trace::SpanId,
+};
+use serde::Serialize;
+
+use super::span::{Ended, Hop, Times};
+
+/// `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
+const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
+/// `STATUS_CODE_ERROR`
+const ERROR: u8 = 2;
+/// The trace is recorded (W3C); it is known of a span whether its parent is somebody else's; it is.
+const SAMPLED: u32 = 0x01;
+const REMOTE_IS_KNOWN: u32 = 0x100;
+const IS_REMOTE: u32 = 0x200;
+
+/// Who tells.
+#[derive(Debug)]
+pub struct Resource {
+    service: String,
+    instance: String,
+}
+
+impl Resource {
+    pub fn new(service: &str, seed: u64) -> Self {
+        Self {
+            service: service.to_owned(),
+            instance: format!("{seed:016x}"),
+        }
+    }
+
+    /// The body of a POST to `/v1/traces`.
+    pub fn request(&self, calls: &[Ended]) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let request = Request {
+            resource_spans: [ResourceSpans {
+                resource: Attributes {
+                    attributes: vec![
+                        text("service.name", self.service.as_str()),
+                        text("service.version", version),
+                        text("service.instance.id", self.instance.as_str()),
+                    ],
+                },
+                scope_spans: [ScopeSpans {
+                    scope: Scope {
+                        name: "mainstay",
+                        version,
+                    },
+                    spans: calls.iter().flat_map(spans).collect(),
+                }],
+            }],
+        };
+        // Maps with text keys cannot fail.
+        serde_json::to_string(&request).unwrap_or_default()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Request<'a> {
+    resource_spans: [ResourceSpans<'a>; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceSpans<'a> {
+    resource: Attributes<'a>,
+    scope_spans: [ScopeSpans<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Attributes<'a> {
+    attributes: Vec<Attribute<'a>>,
+}
+
+#[derive(Serialize)]
+struct ScopeSpans<'a> {
+    scope: Scope,
+    spans: Vec<Span<'a>>,
+}
+
+#[derive(Serialize)]
+struct Scope {
+    name: &'static str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names are OTLP's")]
+struct Span<'a> {
+    trace_id: String,
+    span_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_span_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_state: Option<&'a str>,
+    flags: u32,
+    name: String,
+    kind: u8,
+    start_time_unix_nano: String,
+    end_time_unix_nano: String,
+    attributes: Vec<Attribute<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'a>>,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Attribute<'a> {
+    key: &'static str,
+    value: Value<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Value<'a> {
+    StringValue(Cow<'a, str>),
+}
+
+fn text<'a>(key: &'static str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
+    Attribute {
+        key,
+        value: Value::StringValue(value.into()),
+    }
+}
+
+/// The call's own span, which the client asked for, and those of the requests to the server.
+fn spans(call: &Ended) -> impl Iterator<Item = Span<'_>> {
+    let hops = call.hops.iter().map(|hop| of_hop(call, hop));
+    [of_call(call)].into_iter().chain(hops)
+}
+
+fn of_call(call: &Ended) -> Span<'_> {
+    let subject = &call.subject;
+    let origin = &subject.origin;
+    let mut attributes = common(call);
+    attributes.push(text("mcp.protocol.version", subject.revision.as_str()));
+    attributes.push(text("jsonrpc.request.id", id(&subject.request_id)));
+    attributes.push(text("mainstay.door", origin.door.as_str()));
+    let known = [
+        ("mainstay.profile", &origin.profile),
+        ("mainstay.principal", &origin.principal),
+        // The name that records give it: the id itself opens the session.
+        ("mainstay.session", &origin.session),
+    ];
+    for (key, value) in known {
+        attributes.extend(value.as_deref().map(|value| text(key, value)));
+    }
+    if let Some(client) = &origin.client {
+        attributes.push(text("mainstay.client.name", client.name.as_str()));
+        attributes.push(text("mainstay.client.version", client.version.as_str()));
+    }
+    let status = call.trouble.as_ref().map(|trouble| {
+        attributes.push(text("error.type", &*trouble.kind));
+        if trouble.is_rpc {
+            attributes.push(text("rpc.response.status_code", &*trouble.kind));
+        }
+        Status {
+            code: ERROR,
+            message: trouble.message.as_deref(),
+        }
+    });
+    let is_remote = call.parent.map_or(0, |_| IS_REMOTE);
+    Span {
+        flags: SAMPLED | REMOTE_IS_KNOWN | is_remote,
+        attributes,
+        status,
+        ..span(call, call.id, call.parent, SERVER, call.times)
+    }
+}
+
+fn of_hop<'a>(call: &'a Ended, hop: &'a Hop) -> Span<'a> {
+    let mut attributes = common(call);
+    attributes.push(text("mcp.protocol.version", hop.revision.as_str()));
+    let transport = if call.subject.is_piped { "pipe" } else { "tcp" };
+    attributes.push(text("network.transport", transport));
+    if !call.subject.is_piped {
+        attributes.push(text("network.protocol.name", "http"));
+    }
+    let status = hop.failed.map(|kind| {
+        attributes.push(text("error.type", kind));
+        Status {
+            code: ERROR,
+            message: None,
+        }
+    });
+    Span {
+        flags: SAMPLED | REMOTE_IS_KNOWN,
+        attributes,
+        status,
+        ..span(call, hop.id, Some(call.id), CLIENT, hop.times)
+    }
+}
+
+fn span(call: &Ended, id: SpanId, parent: Option<SpanId>, kind: u8, times: Times) -> Span<'_> {
+    let subject = &call.subject;
+    let method = subject.method.name();
+    Span {
+        trace_id: call.trace.to_string(),
+        span_id: id.to_string(),
+        parent_span_id: parent.map(|parent| parent.to_string()),
+        trace_state: call.state.as_deref(),
+        flags: 0,
+        // URIs are too many to be names.
+        name: match subject.method {
+            Method::ResourcesRead => method.to_owned(),
+            _ => format!("{method} {}", subject.name),
+        },
+        kind,
+        start_time_unix_nano: nanos(times.started),
+        end_time_unix_nano: nanos(times.ended),
+        attributes: Vec::new(),
+        status: None,
+    }
+}
+
+fn common(call: &Ended) -> Vec<Attribute<'_>> {
+    let subject = &call.subject;
+    let mut attributes = vec![
+        text("mcp.method.name", subject.method.name()),
+        text("mainstay.server", subject.server.as_str()),
+    ];
+    let key = match subject.method {
+        Method::ResourcesRead => "mcp.resource.uri",
+        Method::PromptsGet => "gen_ai.prompt.name",
+        _ => {
+            attributes.push(text("gen_ai.operation.name", "execute_tool"));
+            "gen_ai.tool.name"
+        }
+    };
+    attributes.push(text(key, &*subject.name));
+    attributes
+}
+
+/// A number as it is spelled, a text without its quotes.
+fn id(json: &str) -> Cow<'_, str> {
+    message::text(json).unwrap_or(Cow::Borrowed(json))
+}
+
+fn nanos(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_nanos().to_string()
+}

@@ -1,0 +1,357 @@
+//! `/metrics`: what it says after calls that are known, and that scrapers can read it.
+
+#![expect(clippy::float_cmp, reason = "counts are whole")]
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use http::{Method, StatusCode, header};
+use mainstay::{journal::Journal, setting::Setting};
+use mainstay_core::config;
+use serde_json::json;
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{GLANCE, Gateway, soon},
+};
+
+/// One scrape.
+struct Scrape {
+    /// Values by name and labels, as they are spelled.
+    samples: BTreeMap<String, f64>,
+    /// Types by family.
+    families: BTreeMap<String, String>,
+}
+
+impl Scrape {
+    async fn of(gateway: &Gateway) -> Self {
+        let door = gateway.stranger("/metrics");
+        let answer = door.send(Method::GET, door.headers("*/*"), "").await;
+        let answer = answer.whole().await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+        let kind = answer.headers.get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).expect("a type");
+        assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+        Self::read(&answer.text)
+    }
+
+    /// Reads the text, and fails where its form is not the format's: each family once, with its help
+    /// and type before its samples, and every sample once.
+    fn read(text: &str) -> Self {
+        let body = text.strip_suffix("# EOF\n").expect("an end");
+        let (mut samples, mut families) = (BTreeMap::new(), BTreeMap::new());
+        let (mut helped, mut family) = (HashSet::new(), String::new());
+        for line in body.lines() {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').expect("a help");
+                assert!(!help.is_empty() && helped.insert(name), "{line}");
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').expect("a type");
+                assert!(helped.contains(name), "{line}");
+                name.clone_into(&mut family);
+                assert!(families.insert(family.clone(), kind.to_owned()).is_none());
+            } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+                let (name, unit) = rest.split_once(' ').expect("a unit");
+                assert!(name == family && name.ends_with(unit), "{line}");
+            } else {
+                let (sample, value) = line.rsplit_once(' ').expect("a value");
+                let name = sample.split('{').next().expect("a name");
+                let suffix = name.strip_prefix(&family).expect(line);
+                let suffixes: &[&str] = match families[&family].as_str() {
+                    "counter" => &["_total"],
+                    "gauge" => &[""],
+                    "histogram" => &["_bucket", "_count", "_sum"],
+                    "info" => &["_info"],
+                    other => panic!("{other}: {line}"),
+                };
+                assert!(suffixes.contains(&suffix), "{line}");
+                let value = value.parse().expect(line);
+                let before = samples.insert(sample.to_owned(), value);
+                assert!(before.is_none(), "twice: {line}");
+            }
+        }
+        Self { samples, families }
+    }
+
+    /// 0 where there is none.
+    fn value(&self, sample: &str) -> f64 {
+        self.samples.get(sample).copied().unwrap_or_default()
+    }
+
+    /// Of a tool's series; `labels` are what it has beside those of every series.
+    fn of_tool(&self, name: &str, tool: &str, labels: &str) -> f64 {
+        let tool = format!(r#"server="x",method="tools/call",tool="{tool}"{labels}"#);
+        self.value(&format!("{name}{{{tool}}}"))
+    }
+
+    fn calls(&self, tool: &str) -> f64 {
+        self.of_tool("mainstay_calls_total", tool, "")
+    }
+
+    fn errors(&self, tool: &str, kind: &str) -> f64 {
+        let kind = format!(r#",kind="{kind}""#);
+        self.of_tool("mainstay_call_errors_total", tool, &kind)
+    }
+
+    /// Of the server `x`.
+    fn of_server(&self, name: &str) -> f64 {
+        self.value(&format!(r#"{name}{{server="x"}}"#))
+    }
+
+    /// The values of the label `tool`.
+    fn tools(&self) -> Vec<&str> {
+        let calls = self.samples.keys();
+        let calls = calls.filter(|sample| sample.starts_with("mainstay_calls_total{"));
+        calls
+            .filter_map(|sample| sample.split_once("tool=\"")?.1.split('"').next())
+            .collect()
+    }
+}
+
+/// Scrapes until something shows.
+async fn until(what: &str, gateway: &Gateway, shows: impl Fn(&Scrape) -> bool) -> Scrape {
+    let mut glance = tokio::time::interval(GLANCE);
+    soon(what, async {
+        loop {
+            let scrape = Scrape::of(gateway).await;
+            if shows(&scrape) {
+                return scrape;
+            }
+            glance.tick().await;
+        }
+    })
+    .await
+}
+
+over_every_transport! {
+    /// Every way in which a call ends is counted as what it is.
+    async fn calls_are_counted_by_how_they_ended(kind) {
+        let backend = Backend::start(kind, &[]).await.option("timeout", 1000);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        client.hears("x__echo").await;
+        client.hears("x__echo").await;
+        client.call("x__error", json!({})).await;
+        client.error("tools/call", json!({"name": "x__rpc_error"})).await;
+        client.call("x__sleep", json!({"ms": 60_000})).await;
+        client.error("tools/call", json!({"name": "x__nothing"})).await;
+        let (status, _) = gateway
+            .rest()
+            .post("/api/mcp-tools/call", json!({"tool": "nobody/echo"}))
+            .await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+
+        let scrape = Scrape::of(&gateway).await;
+        assert_eq!(scrape.calls("echo"), 2.0);
+        assert_eq!(scrape.calls("error"), 1.0);
+        assert_eq!(scrape.errors("error", "tool_error"), 1.0);
+        assert_eq!(scrape.errors("rpc_error", "call_failed"), 1.0);
+        assert_eq!(scrape.errors("sleep", "call_timeout"), 1.0);
+        assert_eq!(scrape.errors("echo", "tool_error"), 0.0);
+        let refused = |kind| scrape.value(&format!(r#"mainstay_refused_calls_total{{kind="{kind}"}}"#));
+        assert_eq!((refused("tool_not_found"), refused("server_not_found")), (1.0, 1.0));
+
+        // Times, from the buckets to the sums.
+        let bucket = |le| {
+            let of_sleep = r#"server="x",method="tools/call",tool="sleep""#;
+            scrape.value(&format!(r#"mainstay_call_duration_seconds_bucket{{le="{le}",{of_sleep}}}"#))
+        };
+        assert_eq!((bucket("0.25"), bucket("5.0"), bucket("+Inf")), (0.0, 1.0, 1.0));
+        assert!(scrape.of_tool("mainstay_call_duration_seconds_sum", "sleep", "") >= 1.0);
+        let upstream = scrape.of_server("mainstay_call_upstream_seconds_sum");
+        assert!((1.0..5.0).contains(&upstream), "{upstream}");
+        assert_eq!(scrape.of_server("mainstay_call_queue_seconds_count"), 5.0);
+        assert!(scrape.of_tool("mainstay_call_request_bytes_total", "echo", "") > 100.0);
+        assert!(scrape.of_tool("mainstay_call_response_bytes_total", "echo", "") > 100.0);
+
+        assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
+        assert_eq!(scrape.of_server("mainstay_calls_waiting"), 0.0);
+        assert_eq!(scrape.of_server("mainstay_server_up"), 1.0);
+        let state = |word| scrape.value(&format!(r#"mainstay_server_state{{server="x",state="{word}"}}"#));
+        assert_eq!((state("connected"), state("failed")), (1.0, 0.0));
+        assert_eq!(scrape.value("mainstay_sessions"), 1.0);
+        gateway.stop().await;
+    }
+
+    /// A call under way shows as such, and as cancelled when its client has gone.
+    async fn calls_under_way_are_a_depth(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let call = client.request_text("tools/call", r#"{"name":"x__sleep","arguments":{"ms":60000}}"#);
+        let id = serde_json::from_str::<serde_json::Value>(&call).expect("JSON")["id"].clone();
+        let calling = client.begin(call);
+        let cancelling = async {
+            until("a call in flight", &gateway, |it| it.of_server("mainstay_calls_in_flight") == 1.0).await;
+            client.cancel(&id).await;
+        };
+        tokio::join!(calling, cancelling);
+        let over = |it: &Scrape| it.errors("sleep", "cancelled") == 1.0;
+        let scrape = until("its end", &gateway, over).await;
+        assert_eq!(scrape.of_server("mainstay_calls_in_flight"), 0.0);
+        gateway.stop().await;
+    }
+}
+
+/// Whatever clients say, and however many tools a server has, the number of series has a bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_have_a_bound_and_are_no_clients() {
+    let backend = Backend::start(Kind::Http, &["--tools", "80"]).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client_at("/servers/x/mcp").await;
+    until("its list", &gateway, |it| {
+        it.of_server("mainstay_server_up") == 1.0
+    })
+    .await;
+    gateway.client().await.tools().await;
+    client
+        .request("tools/call", json!({"name": "made\"up\n"}))
+        .await;
+    for number in 1..=80 {
+        client.say(&format!("tool_{number}"), json!({})).await;
+    }
+    let scrape = Scrape::of(&gateway).await;
+    let tools = scrape.tools();
+    assert_eq!(tools.len(), 65, "{tools:?}");
+    assert_eq!(scrape.calls("tool_1"), 1.0);
+    assert_eq!(scrape.calls("other"), 17.0);
+    gateway.stop().await;
+}
+
+/// A server that crashes and comes back is counted as that, and its processes are weighed.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losses_and_processes_show() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    let scrape = Scrape::of(&gateway).await;
+    let memory = scrape.of_server("mainstay_server_memory_bytes");
+    assert!(memory > 100_000.0, "{memory}");
+    assert_eq!(scrape.of_server("mainstay_server_processes"), 1.0);
+    assert!(scrape.value("process_resident_memory_bytes") > 1e6);
+    for name in ["reconnects", "restarts", "crashes"] {
+        assert_eq!(
+            scrape.of_server(&format!("mainstay_server_{name}_total")),
+            0.0
+        );
+    }
+
+    client.call("x__crash", json!({})).await;
+    client.hears("x__echo").await;
+    let scrape = Scrape::of(&gateway).await;
+    for name in ["reconnects", "restarts", "crashes"] {
+        assert_eq!(
+            scrape.of_server(&format!("mainstay_server_{name}_total")),
+            1.0,
+            "{name}"
+        );
+    }
+    assert_eq!(scrape.errors("crash", "outcome_unknown"), 1.0);
+    assert_eq!(scrape.of_server("mainstay_server_processes"), 1.0);
+    gateway.stop().await;
+}
+
+/// Nothing is told of a server that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_server_vanishes() {
+    let (one, other) = (Backend::stdio().await, Backend::http().await);
+    let gateway = Gateway::of(&[("x", &one), ("y", &other)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    client.hears("y__echo").await;
+    let of_x = |scrape: &Scrape| {
+        let samples = scrape.samples.keys();
+        samples
+            .filter(|sample| sample.contains(r#"server="x""#))
+            .count()
+    };
+    assert_ne!(of_x(&Scrape::of(&gateway).await), 0);
+    let (status, answer) = gateway.rest().delete("/api/servers/x").await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    let scrape = Scrape::of(&gateway).await;
+    assert_eq!(of_x(&scrape), 0);
+    assert_eq!(scrape.value(r#"mainstay_server_up{server="y"}"#), 1.0);
+    gateway.stop().await;
+}
+
+/// The journal's queue and what it dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_is_watched() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("a journal");
+    let journal = Arc::new(journal);
+    let setting = Setting {
+        journal: Some(Arc::clone(&journal)),
+        ..Setting::default()
+    };
+    let backend = Backend::http().await;
+    let servers = crate::gateway::config(&[("x", &backend)], json!({}));
+    let gateway = Gateway::set(&servers, setting).await;
+    gateway.client().await.hears("x__echo").await;
+    soon("the record", journal.flush())
+        .await
+        .expect("it writes");
+    let scrape = Scrape::of(&gateway).await;
+    assert_eq!(scrape.value("mainstay_journal_records_total"), 1.0);
+    assert!(
+        scrape
+            .samples
+            .contains_key("mainstay_journal_dropped_records_total")
+    );
+    assert!(
+        scrape
+            .samples
+            .contains_key("mainstay_journal_waiting_calls")
+    );
+    gateway.stop().await;
+}
+
+/// What is served is what docs/metrics.md says, type by type.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_family_is_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeMap<String, String> = rows
+        .filter_map(|row| {
+            let (name, rest) = row.split_once("` | ")?;
+            let kind = rest.split(" |").next()?;
+            Some((name.to_owned(), kind.to_owned()))
+        })
+        .filter(|(_, kind)| ["counter", "gauge", "histogram", "info"].contains(&kind.as_str()))
+        .collect();
+    let gateway = Gateway::of(&[]).await;
+    let families = Scrape::of(&gateway).await.families.into_iter();
+    // There, as here, under the names that queries have.
+    let served: BTreeMap<String, String> = families
+        .map(|(name, kind)| match kind.as_str() {
+            "counter" => (format!("{name}_total"), kind),
+            "info" => (format!("{name}_info"), kind),
+            _ => (name, kind),
+        })
+        .collect();
+    assert_eq!(served, documented);
+    gateway.stop().await;
+}
+
+/// Many at once are answered, and calls go on meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scrapes_hold_nobody_up() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    let scrapes = futures_util::future::join_all((0..16).map(|_| Scrape::of(&gateway)));
+    let calls = async {
+        for _ in 0..50 {
+            client.hears("x__echo").await;
+        }
+    };
+    soon("both", async { tokio::join!(scrapes, calls) }).await;
+    let scrape = Scrape::of(&gateway).await;
+    assert_eq!(scrape.calls("echo"), 50.0);
+    gateway.stop().await;
+}

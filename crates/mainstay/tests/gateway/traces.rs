@@ -1,0 +1,341 @@
+//! Traces over OTLP: a span for each call and one below it for its server, as part of the client's
+//! trace.
+
+use std::{net::SocketAddr, time::Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use mainstay_core::trace::TraceContext;
+use serde_json::{Value, json};
+use tokio::{
+    net::TcpListener,
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, soon},
+};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// A collector that takes everything, or refuses it; it goes with the test.
+struct Collector {
+    address: SocketAddr,
+    requests: mpsc::UnboundedReceiver<(HeaderMap, Value)>,
+    serving: JoinHandle<()>,
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Collector {
+    async fn start(status: StatusCode) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("a bound socket");
+        let (told, requests) = mpsc::unbounded_channel();
+        let serving = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                let told = told.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let told = told.clone();
+                    async move {
+                        assert_eq!(request.uri().path(), "/v1/traces");
+                        let (head, body) = request.into_parts();
+                        let body = body.collect().await?.to_bytes();
+                        let body = serde_json::from_slice(&body).expect("JSON");
+                        // The test may be over.
+                        told.send((head.headers, body)).ok();
+                        let mut response = Response::new(Full::new(Bytes::from("{}")));
+                        *response.status_mut() = status;
+                        Ok::<_, hyper::Error>(response)
+                    }
+                });
+                connections
+                    .spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self {
+            address,
+            requests,
+            serving,
+        }
+    }
+
+    fn settings(&self, more: &Value) -> Value {
+        let mut telemetry = json!({"endpoint": format!("http://{}", self.address)});
+        let telemetry = telemetry.as_object_mut().expect("an object");
+        telemetry.extend(more.as_object().cloned().unwrap_or_default());
+        json!({"telemetry": telemetry})
+    }
+
+    async fn request(&mut self) -> (HeaderMap, Value) {
+        soon("spans", self.requests.recv()).await.expect("it runs")
+    }
+
+    /// The spans of the next `calls` calls.
+    async fn spans(&mut self, calls: usize) -> Vec<Value> {
+        let mut spans = Vec::<Value>::new();
+        while spans.iter().filter(|span| span["kind"] == 2).count() < calls {
+            let (_, request) = self.request().await;
+            let scope = &request["resourceSpans"][0]["scopeSpans"][0];
+            assert_eq!(scope["scope"]["name"], "mainstay");
+            spans.extend(scope["spans"].as_array().expect("spans").clone());
+        }
+        spans
+    }
+}
+
+/// An attribute of a span; `null` where it has none.
+fn attribute(span: &Value, key: &str) -> Value {
+    let attributes = span["attributes"].as_array().expect("attributes");
+    let found = attributes.iter().find(|attribute| attribute["key"] == key);
+    found.map_or(Value::Null, |found| found["value"]["stringValue"].clone())
+}
+
+fn of_kind(spans: &[Value], kind: u8) -> &Value {
+    let mut found = spans.iter().filter(|span| span["kind"] == kind);
+    let one = found.next().expect("a span");
+    assert!(found.next().is_none(), "more than one: {spans:?}");
+    one
+}
+
+fn nanos(span: &Value, member: &str) -> u128 {
+    let text = span[member].as_str().expect("a text");
+    text.parse().expect("a number")
+}
+
+/// The `_meta` of the only call that a server got.
+fn received(backend: &Backend) -> Value {
+    let calls = backend.of_method("tools/call");
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    calls[0]["params"]["_meta"].clone()
+}
+
+over_every_transport! {
+    /// The client's span is the parent of ours, which is the parent of the request to the server, whose
+    /// id the server is told (SEP-414).
+    async fn a_call_is_part_of_its_clients_trace(kind) {
+        let mut collector = Collector::start(StatusCode::OK).await;
+        let backend = Backend::start(kind, &[]).await;
+        let settings = collector.settings(&json!({"headers": {"x-key": "s3cret"}, "serviceName": "gate"}));
+        let gateway = Gateway::with(&[("x", &backend)], settings).await;
+        let client = gateway.client().await;
+        let meta = json!({"traceparent": TRACEPARENT, "tracestate": "a=b", "baggage": "k=v", "own": [1]});
+        let params = json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
+        client.result("tools/call", params).await;
+
+        let (headers, request) = collector.request().await;
+        assert_eq!(headers["x-key"], "s3cret");
+        assert_eq!(headers["content-type"], "application/json");
+        let resource = &request["resourceSpans"][0]["resource"];
+        assert_eq!(attribute(resource, "service.name"), "gate");
+        let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans");
+        let (call, hop) = (of_kind(spans, 2), of_kind(spans, 3));
+        for span in [call, hop] {
+            assert_eq!(span["traceId"], TRACE);
+            assert_eq!(span["name"], "tools/call echo");
+            assert_eq!(span["traceState"], "a=b");
+            assert_eq!(attribute(span, "mcp.method.name"), "tools/call");
+            assert_eq!(attribute(span, "gen_ai.tool.name"), "echo");
+            assert_eq!(attribute(span, "gen_ai.operation.name"), "execute_tool");
+            assert_eq!(attribute(span, "mainstay.server"), "x");
+            assert_eq!(span["status"], Value::Null);
+        }
+        assert_eq!(call["parentSpanId"], PARENT);
+        assert_eq!(hop["parentSpanId"], call["spanId"]);
+        assert_eq!(attribute(call, "mcp.protocol.version"), "2025-11-25");
+        assert_eq!(attribute(call, "mainstay.door"), "mcp_http");
+        let transport = if kind == Kind::Stdio { "pipe" } else { "tcp" };
+        assert_eq!(attribute(hop, "network.transport"), transport);
+        let bounds = |span| (nanos(span, "startTimeUnixNano"), nanos(span, "endTimeUnixNano"));
+        let ((from, to), (asked, answered)) = (bounds(call), bounds(hop));
+        assert!(from <= asked && asked < answered && answered <= to, "{call} {hop}");
+
+        let span = hop["spanId"].as_str().expect("an id");
+        let expected = json!({
+            "traceparent": format!("00-{TRACE}-{span}-01"),
+            "tracestate": "a=b", "baggage": "k=v", "own": [1],
+        });
+        assert_eq!(received(&backend), expected);
+        gateway.stop().await;
+    }
+
+    /// What a request says in its headers counts where its `_meta` is silent; and with traces off it
+    /// goes on as it came.
+    async fn without_traces_the_clients_context_goes_on(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let client = gateway.client().await;
+        let other = "00-11111111111111111111111111111111-2222222222222222-00";
+        let mut headers = client.headers("application/json, text/event-stream");
+        headers.insert("traceparent", HeaderValue::from_static(TRACEPARENT));
+        headers.insert("tracestate", HeaderValue::from_static("a=b"));
+        for (meta, expected) in [
+            (json!({"own": 1, "traceparent": other}), json!({"own": 1, "traceparent": other})),
+            (json!({"own": 1}), json!({"own": 1, "traceparent": TRACEPARENT, "tracestate": "a=b"})),
+        ] {
+            let params = json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
+            let call = client.request_text("tools/call", &params.to_string());
+            let answer = client.send(Method::POST, headers.clone(), call).await.whole().await;
+            assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+            let calls = backend.of_method("tools/call");
+            assert_eq!(calls.last().expect("a call")["params"]["_meta"], expected);
+        }
+        gateway.stop().await;
+    }
+}
+
+/// A client on HTTP that says whose child its request is by a header has its trace, too; one that says
+/// nothing begins one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_and_beginnings() {
+    let mut collector = Collector::start(StatusCode::OK).await;
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
+    let client = gateway.client().await;
+    let call = || {
+        client.request_text(
+            "tools/call",
+            r#"{"name":"x__echo","arguments":{"text":"hi"}}"#,
+        )
+    };
+    let mut headers = client.headers("application/json, text/event-stream");
+    headers.insert("traceparent", HeaderValue::from_static(TRACEPARENT));
+    client
+        .send(Method::POST, headers, call())
+        .await
+        .whole()
+        .await;
+    let spans = collector.spans(1).await;
+    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+
+    client.post(call()).await;
+    let spans = collector.spans(1).await;
+    let (begun, hop) = (of_kind(&spans, 2), of_kind(&spans, 3));
+    assert_eq!(begun["parentSpanId"], Value::Null);
+    assert_ne!(begun["traceId"], TRACE);
+    let calls = backend.of_method("tools/call");
+    let told = calls[1]["params"]["_meta"]["traceparent"]
+        .as_str()
+        .expect("told");
+    let told = TraceContext::parse(told).expect("valid");
+    assert_eq!(json!(told.trace.to_string()), begun["traceId"]);
+    assert_eq!(json!(told.span.to_string()), hop["spanId"]);
+    gateway.stop().await;
+}
+
+/// A span that failed says as what.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_are_the_status() {
+    let mut collector = Collector::start(StatusCode::OK).await;
+    let backend = Backend::http().await.option("timeout", 1000);
+    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
+    let client = gateway.client().await;
+    client.call("x__error", json!({})).await;
+    client
+        .error("tools/call", json!({"name": "x__rpc_error"}))
+        .await;
+    client.call("x__sleep", json!({"ms": 60_000})).await;
+    let spans = collector.spans(3).await;
+    let of = |name: &str, kind: u8| {
+        let named =
+            |span: &&Value| span["name"] == format!("tools/call {name}") && span["kind"] == kind;
+        spans.iter().find(named).expect("a span")
+    };
+    for (tool, error) in [("error", "tool_error"), ("sleep", "call_timeout")] {
+        assert_eq!(of(tool, 2)["status"]["code"], 2, "{tool}");
+        assert_eq!(attribute(of(tool, 2), "error.type"), error);
+    }
+    let refused = of("rpc_error", 2);
+    let code = attribute(refused, "rpc.response.status_code");
+    assert!(
+        code.as_str().is_some_and(|code| code.starts_with('-')),
+        "{refused}"
+    );
+    assert_eq!(attribute(refused, "error.type"), code);
+    // The server answered, if not as hoped; only the one that ran out of time was not answered.
+    assert_eq!(of("error", 3)["status"], Value::Null);
+    assert_eq!(attribute(of("sleep", 3), "error.type"), "call_timeout");
+    gateway.stop().await;
+}
+
+/// Whoever began a trace says whether it is recorded, and else `sampleRatio` does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_sampled_is_not_told() {
+    let mut collector = Collector::start(StatusCode::OK).await;
+    let backend = Backend::http().await;
+    let settings = collector.settings(&json!({"sampleRatio": 0}));
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let client = gateway.client().await;
+    let unsampled = TRACEPARENT.replace("-01", "-00");
+    let call = |meta: Value| json!({"name": "x__echo", "arguments": {"text": "hi"}, "_meta": meta});
+    client
+        .result("tools/call", call(json!({"traceparent": unsampled})))
+        .await;
+    assert_eq!(received(&backend)["traceparent"], unsampled);
+    client.hears("x__echo").await;
+    // Its parent is recorded.
+    client
+        .result("tools/call", call(json!({"traceparent": TRACEPARENT})))
+        .await;
+    // What is left is sent when everything stops, and nothing but this.
+    gateway.stop().await;
+    let spans = collector.spans(1).await;
+    assert_eq!(of_kind(&spans, 2)["parentSpanId"], PARENT);
+    assert!(collector.requests.try_recv().is_err());
+}
+
+/// A collector that is away, or takes nothing, costs calls nothing, and shows in `/metrics`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_collector_costs_no_call() {
+    let refusing = Collector::start(StatusCode::BAD_REQUEST).await;
+    let refusing_settings = refusing.settings(&json!({}));
+    // Nobody listens there.
+    let nobody = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let dead = format!("http://{}", nobody.local_addr().expect("an address"));
+    drop(nobody);
+    for (settings, is_dead) in [
+        (json!({"telemetry": {"endpoint": dead}}), true),
+        (refusing_settings, false),
+    ] {
+        let backend = Backend::http().await;
+        let gateway = Gateway::with(&[("x", &backend)], settings).await;
+        let client = gateway.client().await;
+        for _ in 0..20 {
+            client.hears("x__echo").await;
+        }
+        if !is_dead {
+            let door = gateway.stranger("/metrics");
+            soon("the spans to be dropped", async {
+                loop {
+                    let answer = door.send(Method::GET, door.headers("*/*"), "").await;
+                    if answer
+                        .whole()
+                        .await
+                        .text
+                        .contains("mainstay_dropped_spans_total 40\n")
+                    {
+                        return;
+                    }
+                    tokio::time::sleep(crate::gateway::GLANCE).await;
+                }
+            })
+            .await;
+        }
+        let since = Instant::now();
+        gateway.stop().await;
+        assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
+    }
+}
