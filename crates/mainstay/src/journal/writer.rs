@@ -1,7 +1,7 @@
 //! The threads that write. One gathers what calls have left, and writes it where somebody waits for
 //! that. All else it leaves to a second one, which runs only where nobody else wants the processor: a
-//! call does not wait behind the record of another. Where that one does not keep up, on a machine that
-//! others keep busy, the first writes all.
+//! call does not wait behind the record of another. Where that one is not let run, on a machine that
+//! others keep busy, the first writes all for a while.
 
 use std::{
     mem,
@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -22,11 +23,13 @@ use super::{
 };
 
 /// Calls that the patient thread writes in one go: while it does, and perhaps is not let run, nobody
-/// else can write. Two milliseconds of its time.
-const PIECE: usize = 256;
-/// Calls that may wait for it: a fraction of those for which there is room, and of a second at
-/// saturation.
-const PATIENCE: usize = 8 * 1024;
+/// else can write. A millisecond of its time.
+const PIECE: usize = 128;
+/// For how long calls may wait for it, and how many: a fraction of those for which there is room.
+const PATIENCE: Duration = Duration::from_millis(50);
+const MANY: usize = 8 * 1024;
+/// For how long nothing is left to it when it was not let run.
+const HURRY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Writer {
@@ -97,15 +100,41 @@ struct Desk {
 #[derive(Default)]
 struct Inbox {
     begun: Vec<Arc<Call>>,
+    /// Since when some wait, or when some were last taken.
+    since: Option<Instant>,
     /// The patient thread is to have a turn.
     is_due: bool,
     ended: bool,
 }
 
+impl Inbox {
+    fn put(&mut self, begun: Vec<Arc<Call>>, now: Instant) {
+        if self.begun.is_empty() {
+            self.since = (!begun.is_empty()).then_some(now);
+            self.begun = begun;
+        } else {
+            self.begun.extend(begun);
+        }
+    }
+
+    /// The oldest, so many at most.
+    fn take(&mut self, most: usize) -> Vec<Arc<Call>> {
+        let left = self.begun.split_off(self.begun.len().min(most));
+        self.is_due = !left.is_empty();
+        self.since = self.is_due.then(Instant::now);
+        mem::replace(&mut self.begun, left)
+    }
+
+    /// Whether the patient thread does not keep up.
+    fn is_too_much(&self, now: Instant) -> bool {
+        self.begun.len() > MANY || self.since.is_some_and(|since| now - since > PATIENCE)
+    }
+}
+
 impl Desk {
     fn gather(&self) {
         let _end = End(self);
-        let mut idle = 0;
+        let (mut idle, mut hurry_until) = (0, None::<Instant>);
         loop {
             let Gathered {
                 begun,
@@ -114,19 +143,23 @@ impl Desk {
                 asked,
                 last,
             } = self.queue.gather(&mut idle, self.is_busy.load(Relaxed));
-            let waiting = {
+            let now = Instant::now();
+            let is_too_much = {
                 let mut inbox = self.inbox();
-                inbox.begun.extend(begun);
+                inbox.put(begun, now);
                 inbox.is_due = !inbox.begun.is_empty() || self.is_busy.load(Relaxed);
-                inbox.begun.len()
+                inbox.is_too_much(now)
             };
-            let is_patient = self.has_patient.load(Relaxed) && waiting <= PATIENCE;
-            if is_patient && !asked && !last {
+            if is_too_much {
+                hurry_until = Some(now + HURRY);
+            }
+            let hurries = hurry_until.is_some_and(|until| now < until);
+            if self.has_patient.load(Relaxed) && !hurries && !asked && !last {
                 self.wake.notify_one();
                 continue;
             }
             let mut work = self.work();
-            let begun = mem::take(&mut self.inbox().begun);
+            let begun = self.inbox().take(usize::MAX);
             if last {
                 answer(flushes, &work.end(begun, keeps));
                 break;
@@ -153,12 +186,7 @@ impl Desk {
             }
             drop(inbox);
             let mut work = self.work();
-            let begun: Vec<_> = {
-                let mut inbox = self.inbox();
-                let piece = inbox.begun.len().min(PIECE);
-                inbox.is_due = piece < inbox.begun.len();
-                inbox.begun.drain(..piece).collect()
-            };
+            let begun = self.inbox().take(PIECE);
             // Nobody waits for it; what went wrong has been told.
             let _ = work.turn(begun, Vec::new());
             self.is_busy.store(work.is_busy(), Relaxed);
@@ -186,7 +214,7 @@ impl Drop for End<'_> {
         let rest = desk.queue.gather(&mut 0, false).begun;
         let mut inbox = desk.inbox();
         inbox.ended = true;
-        let left = mem::take(&mut inbox.begun);
+        let left = inbox.take(usize::MAX);
         drop(inbox);
         desk.wake.notify_one();
         for call in left.into_iter().chain(rest) {
