@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::kept::{KeptCatalog, Unusable};
 use crate::{
-    config::{Naming, Profile, ToolEdit},
+    config::{Naming, Profile, ToolEdit, Withheld},
     era::Capabilities,
     ids::ServerName,
     message::{self, Method, Object, Span},
@@ -203,6 +203,22 @@ impl ServerCatalog {
         }
     }
 
+    /// The items of a list, less what is kept from clients.
+    pub fn shown<'a>(
+        &'a self,
+        kind: ListKind,
+        withheld: &'a Withheld,
+    ) -> impl Iterator<Item = &'a Item> {
+        let items = self.list(kind).iter();
+        items.filter(move |item| kind != ListKind::Tools || !withheld.has(&item.key))
+    }
+
+    /// The tools that only their names keep from clients (J12).
+    pub fn refused_names<'a>(&'a self, withheld: &'a Withheld) -> impl Iterator<Item = &'a str> {
+        let names = self.tools.iter().map(|tool| &*tool.key);
+        names.filter(|name| withheld.refuses_name(name))
+    }
+
     pub fn item(&self, kind: ListKind, key: &str) -> Option<&Item> {
         self.list(kind).iter().find(|item| *item.key == *key)
     }
@@ -221,11 +237,22 @@ pub struct Target {
 pub struct Part {
     pub server: ServerName,
     pub catalog: Arc<ServerCatalog>,
-    /// Original names of tools that are neither listed nor callable.
-    pub disabled_tools: Arc<[String]>,
+    pub withheld: Withheld,
     /// Its tools' results may be cut (`result.maxInlineBytes`), and then are not what an `outputSchema`
     /// promises, which clients check.
     pub cuts_results: bool,
+}
+
+impl Part {
+    /// The items of a list, less what is kept from clients.
+    pub fn shown(&self, kind: ListKind) -> impl Iterator<Item = &Item> {
+        self.catalog.shown(kind, &self.withheld)
+    }
+
+    /// The tools that only their names keep from clients (J12).
+    pub fn refused_names(&self) -> impl Iterator<Item = &str> {
+        self.catalog.refused_names(&self.withheld)
+    }
 }
 
 /// One list as clients see it.
@@ -448,11 +475,8 @@ fn tools(
 ) -> (Listing, NameTable) {
     let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
         .iter()
-        .flat_map(|part| part.catalog.tools.iter().map(move |item| (part, item)))
-        .filter(|(part, item)| {
-            !part.disabled_tools.iter().any(|name| **name == *item.key)
-                && profile.has_tool(&part.server, &item.key)
-        })
+        .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
+        .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
         .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
     let origins: Vec<Origin<'_>> = shown
@@ -580,7 +604,7 @@ mod tests {
         Part {
             server: ServerName::new(server).expect("a legal name"),
             catalog: Arc::new(catalog),
-            disabled_tools: Arc::new([]),
+            withheld: Withheld::default(),
             cuts_results: false,
         }
     }
@@ -614,10 +638,32 @@ mod tests {
     #[test]
     fn disabled_tools_are_neither_listed_nor_callable() {
         let mut part = part("a", &["open", "shut"], &[], &[]);
-        part.disabled_tools = Arc::new(["shut".to_owned()]);
+        part.withheld.disabled = Arc::new(["shut".to_owned()]);
         let catalog = merged(vec![part]);
         assert_eq!(catalog.items(ListKind::Tools).len(), 1);
         assert_eq!(catalog.tool("a__shut"), Err(Unresolved::Unknown));
+    }
+
+    /// J12, Y4: no spelling reaches what its name keeps from clients.
+    #[test]
+    fn tools_of_loose_names_are_neither_listed_nor_callable_where_names_are_strict() {
+        let mut part = part("a", &["open", "not open"], &["x://1"], &[]);
+        let loose = merged(vec![part.clone()]);
+        assert_eq!(loose.items(ListKind::Tools).len(), 2);
+        assert!(loose.tool("a/not open").is_ok());
+        part.withheld.strict_names = true;
+        let strict = merged(vec![part.clone()]);
+        assert_eq!(strict.items(ListKind::Tools).len(), 1);
+        for spelling in ["a/not open", "a__not open", loose.tool_names.exposed(1)] {
+            assert_eq!(
+                strict.tool(spelling),
+                Err(Unresolved::Unknown),
+                "{spelling}"
+            );
+        }
+        let reported: Vec<_> = part.refused_names().collect();
+        assert_eq!(reported, ["not open"]);
+        assert_eq!(strict.items(ListKind::Resources).len(), 1, "tools alone");
     }
 
     /// Design section 7: the first by configuration order answers, an address reaches each.

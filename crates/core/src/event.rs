@@ -145,11 +145,7 @@ impl EventKind {
         use std::collections::BTreeSet;
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
-        let names = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| -> Vec<String> {
-            let only = one.difference(other).take(MAX_NAMES);
-            only.map(|name| name.chars().take(MAX_NAME).collect())
-                .collect()
-        };
+        let names = |one: &BTreeSet<&str>, other| told_names(one.difference(other).copied());
         let (added, removed) = (names(&after, &before), names(&before, &after));
         let count = after.len();
         (!added.is_empty() || !removed.is_empty()).then_some(Self::ToolsChanged {
@@ -158,6 +154,13 @@ impl EventKind {
             count,
         })
     }
+}
+
+/// Names as they are told: at most [`MAX_NAMES`], none endless.
+pub fn told_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let told = names.take(MAX_NAMES);
+    told.map(|name| name.chars().take(MAX_NAME).collect())
+        .collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,18 @@ use crate::{config::Naming, ids::ServerName};
 /// Characters of the hash that closes a shortened or altered name.
 const HASH_LENGTH: usize = 8;
 
+/// Longest name that [`is_strict`] accepts.
+const MAX_STRICT_LENGTH: usize = 64;
+
+/// Whether a tool's own name is `^[a-zA-Z0-9_-]{1,64}$`, as [003] and many models want it (J12).
+pub fn is_strict(name: &str) -> bool {
+    (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
+}
+
+fn is_legal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
 /// One name to expose: the server and what the server itself calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
@@ -148,13 +160,7 @@ fn expose(origin: &Origin<'_>, naming: Naming, max_length: usize) -> String {
     };
     let legal: String = full
         .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-                c
-            } else {
-                '_'
-            }
-        })
+        .map(|c| if is_legal(c) { c } else { '_' })
         .collect();
     if legal == full && legal.len() <= max_length {
         legal
@@ -249,6 +255,27 @@ mod tests {
             table.resolve("status"),
             Err(Unresolved::Ambiguous(_))
         ));
+    }
+
+    /// J12
+    #[test]
+    fn strict_names_are_those_of_the_seed() {
+        let longest = "x".repeat(MAX_STRICT_LENGTH);
+        for name in ["read-file", "read_file", "ReadFile123", &longest] {
+            assert!(is_strict(name), "{name}");
+        }
+        let longer = "x".repeat(MAX_STRICT_LENGTH + 1);
+        for name in [
+            "",
+            "read file",
+            "read/file",
+            "read@file",
+            "größe",
+            "a\n",
+            &longer,
+        ] {
+            assert!(!is_strict(name), "{name:?}");
+        }
     }
 
     /// J14: `breakpoint/tool` and `breakpoint_tool` are two tools.

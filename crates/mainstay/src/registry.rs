@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Part},
     config::{self, Config, Overlay, ServerConfig, Standing},
+    event,
     failure::{Failure, FailureKind},
     ids::{ProfileName, ServerName},
 };
@@ -443,7 +444,7 @@ impl Merger {
                 Some(Part {
                     server: server.name.clone(),
                     catalog: server.catalog()?,
-                    disabled_tools: server.config().disabled_tools.clone().into(),
+                    withheld: server.config().withheld.clone(),
                     cuts_results: server.config().max_inline_bytes.is_some(),
                 })
             })
@@ -452,6 +453,7 @@ impl Merger {
         let mut changed = Vec::new();
         // A server that came back as it was costs nothing; the digests of its list are the same.
         if !self.profiles.is_merged_by(&rules) || self.catalog.load().parts() != parts {
+            warn_of_refused_names(&parts, self.catalog.load().parts());
             let everything = config::Profile::everything(ProfileName::default());
             let whole = Arc::new(rules.merge(parts, &everything));
             self.catalog.store(Arc::clone(&whole));
@@ -478,5 +480,23 @@ impl Merger {
     fn announce(&self, announcement: Announcement) {
         // An error means that nobody listens.
         self.announcements.send(announcement).ok();
+    }
+}
+
+/// Y4: who wonders where a tool is finds it in the log. Once, and not each time that something else
+/// changes.
+fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
+    for part in parts {
+        let known = before.iter().find(|known| known.server == part.server);
+        let known = known.into_iter().flat_map(Part::refused_names);
+        if part.refused_names().next().is_none() || part.refused_names().eq(known) {
+            continue;
+        }
+        tracing::warn!(
+            server = %part.server,
+            count = part.refused_names().count(),
+            names = ?event::told_names(part.refused_names()),
+            "tools are hidden for their names, which strictToolNames does not allow"
+        );
     }
 }

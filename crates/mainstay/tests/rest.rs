@@ -62,7 +62,7 @@ impl World {
         };
         let mut reached = server("fake", Launch::Http(http));
         reached.call_timeout = Duration::from_secs(1);
-        reached.disabled_tools = vec!["count".to_owned()];
+        reached.withheld.disabled = ["count".to_owned()].into();
         let config = Config {
             servers: vec![reached, server("down", Launch::Stdio(stdio))],
             max_body_bytes: MAX_BODY,

@@ -34,6 +34,7 @@ mod secret;
 mod server_name;
 mod syntax;
 mod telemetry;
+mod withheld;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -53,6 +54,7 @@ pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
 pub use telemetry::Telemetry;
+pub use withheld::Withheld;
 
 /// A valid configuration; servers stand in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,8 +197,8 @@ pub struct ServerConfig {
     /// Beyond this a tool's result reaches clients as its head and a link to the whole
     /// (`result.maxInlineBytes`); `None` never cuts.
     pub max_inline_bytes: Option<usize>,
-    /// Original tool names that are neither listed nor callable (`disabledTools`).
-    pub disabled_tools: Vec<String>,
+    /// Which of its tools are neither listed nor callable (`disabledTools`, `strictToolNames`).
+    pub withheld: Withheld,
     /// How many upstream sessions `/servers/<name>/mcp` may hold (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
     /// `isolation`; `None` leaves it to the door (design section 9).
@@ -233,7 +235,7 @@ impl ServerConfig {
             list_changed: ListChanged::default(),
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
             max_inline_bytes: None,
-            disabled_tools: Vec::new(),
+            withheld: Withheld::default(),
             max_sessions,
             isolation: None,
             protocol: Protocol::default(),
@@ -302,6 +304,7 @@ pub struct StdioLaunch {
     /// Absolute, or relative to the configuration file's folder and already joined to it.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
+    pub path_order: PathOrder,
 }
 
 impl fmt::Debug for StdioLaunch {
@@ -312,6 +315,7 @@ impl fmt::Debug for StdioLaunch {
             env,
             cwd,
             inherit_env,
+            path_order,
         } = self;
         f.debug_struct("StdioLaunch")
             .field("command", command)
@@ -319,6 +323,7 @@ impl fmt::Debug for StdioLaunch {
             .field("env", env)
             .field("cwd", cwd)
             .field("inherit_env", inherit_env)
+            .field("path_order", path_order)
             .finish()
     }
 }
@@ -329,6 +334,16 @@ pub enum InheritEnv {
     Process,
     LoginShell,
     None,
+}
+
+/// Where the usual places stand in a child's PATH (D6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PathOrder {
+    /// Behind what is inherited, so that a virtual environment or a version manager wins.
+    #[default]
+    InheritedFirst,
+    /// Before it, as [003] has it: a program started from a desktop inherits little that is chosen.
+    StandardFirst,
 }
 
 #[derive(Clone, PartialEq, Eq)]

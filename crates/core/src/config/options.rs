@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{era::Revision, lifecycle::Preset};
 
 use super::{
-    Isolation, ListChanged, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry,
-    fields::Fields, node::Node, policies::Policies,
+    Isolation, Launch, ListChanged, PathOrder, Protocol, Root, Secret, ServerConfig, defaults,
+    entry::Entry, fields::Fields, node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -16,6 +16,12 @@ impl<'e> Entry<'e, '_, '_> {
         server.call_retry = policies.call_retry;
         server.server_requests = policies.server_requests;
         server.health_interval_stated = policies.health_interval_stated;
+        server.withheld.strict_names = policies.strict_tool_names;
+        if let Launch::Stdio(launch) = &mut server.launch
+            && desktop
+        {
+            launch.path_order = PathOrder::StandardFirst;
+        }
         self.switches(server);
         self.times(server, desktop);
         if desktop {
@@ -36,7 +42,7 @@ impl<'e> Entry<'e, '_, '_> {
             server.max_sessions = sessions;
         }
         if let Some(node) = self.fields.take("disabledTools") {
-            server.disabled_tools = node.strings(self.report);
+            server.withheld.disabled = node.strings(self.report).into();
         }
         if let Some(node) = self.fields.take("roots") {
             let roots = node.array(self.report);

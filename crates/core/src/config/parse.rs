@@ -59,7 +59,6 @@ const LATER: &[&str] = &[
     "logs",
     "metrics",
     "perChatMCP",
-    "strictToolNames",
     "tokens",
     "ui",
 ];

@@ -171,7 +171,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         list_changed,
         max_message_bytes,
         max_inline_bytes,
-        disabled_tools,
+        withheld,
         max_sessions,
         isolation,
         protocol,
@@ -212,7 +212,11 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
             old.max_message_bytes != *max_message_bytes,
         ),
         ("result", old.max_inline_bytes != *max_inline_bytes),
-        ("disabledTools", old.disabled_tools != *disabled_tools),
+        ("disabledTools", old.withheld.disabled != withheld.disabled),
+        (
+            "strictToolNames",
+            old.withheld.strict_names != withheld.strict_names,
+        ),
         ("maxSessions", old.max_sessions != *max_sessions),
         ("isolation", old.isolation != *isolation),
         ("protocol", old.protocol != *protocol),
@@ -232,6 +236,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 env,
                 cwd,
                 inherit_env,
+                path_order,
             } = new;
             those([
                 ("command", old.command != *command),
@@ -239,6 +244,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 ("env", old.env != *env),
                 ("cwd", old.cwd != *cwd),
                 ("inheritEnv", old.inherit_env != *inherit_env),
+                ("preset", old.path_order != *path_order),
             ])
         }
         (Launch::Http(old), Launch::Http(new)) => {

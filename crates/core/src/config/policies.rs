@@ -28,6 +28,8 @@ pub(super) struct Policies {
     pub policy: Policy,
     pub call_retry: bool,
     pub server_requests: Option<ServerRequests>,
+    /// Whether tools of other names than [003] allows are kept from clients (J12, Y4).
+    pub strict_tool_names: bool,
     /// Whether the file says how often a server is asked.
     pub health_interval_stated: bool,
 }
@@ -45,6 +47,7 @@ impl Policies {
                 policy: preset.policy(),
                 call_retry: above.call_retry,
                 server_requests: above.server_requests,
+                strict_tool_names: preset == Preset::Desktop,
                 health_interval_stated: false,
             },
             None => above.clone(),
@@ -56,6 +59,10 @@ impl Policies {
         let call_retry = fields.take("callRetry");
         if let Some(call_retry) = call_retry.and_then(|node| node.boolean(report)) {
             this.call_retry = call_retry;
+        }
+        let strict = fields.take("strictToolNames");
+        if let Some(strict) = strict.and_then(|node| node.boolean(report)) {
+            this.strict_tool_names = strict;
         }
         if let Some(node) = fields.take("serverRequests") {
             let words = [

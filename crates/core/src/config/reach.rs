@@ -1,7 +1,7 @@
 //! How a server is reached: which transport, and what that one needs.
 
 use super::{
-    HttpLaunch, HttpTransport, InheritEnv, Launch, Secret, StdioLaunch,
+    HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, Secret, StdioLaunch,
     entry::Entry,
     http,
     node::{Member, Node},
@@ -149,6 +149,8 @@ impl Entry<'_, '_, '_> {
             env: self.scope.env.clone(),
             cwd,
             inherit_env: inherit_env.unwrap_or_default(),
+            // The preset says it, which is read later.
+            path_order: PathOrder::default(),
         }
     }
 

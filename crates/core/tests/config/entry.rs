@@ -335,7 +335,7 @@ fn a31_limits_roots_and_health() {
         "healthCheckUrl": "http://h/health?key=${TOKEN}", "healthCheckIntervalMs": 15000
     }"#,
     );
-    assert_eq!(entry.disabled_tools, ["rm"]);
+    assert_eq!(*entry.withheld.disabled, ["rm".to_owned()]);
     assert_eq!(
         (entry.max_sessions, entry.max_message_bytes),
         (2, 1_048_576)

@@ -152,6 +152,22 @@ fn what_restarts_a_server_and_what_does_not() {
     assert_snapshot!(entry(r#"{"command": "x", "disabled": true}"#, r#"{"command": "y", "disabled": true}"#), @"~ s  changes without a restart (command)");
 }
 
+/// D6: a process has its PATH from its start.
+#[test]
+fn a_preset_that_orders_path_otherwise_restarts_processes() {
+    let (desktop, strict) = (
+        r#"{"command": "x", "preset": "desktop"}"#,
+        r#"{"command": "x", "strictToolNames": true}"#,
+    );
+    assert!(
+        entry(r#"{"command": "x"}"#, desktop).starts_with("~ s  is restarted if it runs (preset")
+    );
+    assert_eq!(
+        entry(r#"{"command": "x"}"#, strict),
+        "~ s  changes without a restart (strictToolNames)"
+    );
+}
+
 #[test]
 fn secrets_are_not_shown() {
     let old = r#"{"command": "x", "env": {"K": "s3cret1"}, "args": ["s3cret2"]}"#;

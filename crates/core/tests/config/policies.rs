@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use mainstay_core::{
-    config::{Config, ServerConfig},
+    config::{Config, Launch, PathOrder, ServerConfig},
     health::{Action, Method},
     lifecycle::{InitialFailure, Policy, Preset, ReconnectMode, RestartMode},
 };
@@ -238,6 +238,49 @@ fn y6_limits_of_preset_desktop() {
         5
     );
     assert_snapshot!(entry_findings(r#"{"command": "x", "preset": "desktop", "timeout": 300001}"#), @"problem config.json:2:50: mcpServers.s.timeout: Server s: timeout must be between 1000-300000ms (`timeout` is in milliseconds; `timeout_s` is in seconds)");
+}
+
+/// J12, Y4
+#[test]
+fn y4_strict_tool_names() {
+    let check = |top: &str, entry: &str, expected: bool| {
+        let strict = under(top, entry).withheld.strict_names;
+        assert_eq!(strict, expected, "{top} and {entry}");
+    };
+    for preset in Preset::ALL {
+        let said = format!(r#""preset": "{}""#, preset.as_str());
+        check(&said, "", preset == Preset::Desktop);
+        check(
+            r#""strictToolNames": true"#,
+            &format!(", {said}"),
+            preset == Preset::Desktop,
+        );
+    }
+    check(r#""strictToolNames": true"#, "", true);
+    check(
+        r#""strictToolNames": true"#,
+        r#", "strictToolNames": false"#,
+        false,
+    );
+    check(
+        r#""preset": "desktop", "strictToolNames": false"#,
+        "",
+        false,
+    );
+    assert_snapshot!(findings(r#"{"strictToolNames": "yes", "mcpServers": {}}"#), @"error config.json:1:21: strictToolNames: expected true or false, found a string");
+}
+
+/// D6
+#[test]
+fn d6_the_standard_places_come_first_under_desktop() {
+    for preset in Preset::ALL {
+        let said = format!(r#""preset": "{}""#, preset.as_str());
+        let Launch::Stdio(launch) = under(&said, "").launch else {
+            panic!("not stdio")
+        };
+        let first = launch.path_order == PathOrder::StandardFirst;
+        assert_eq!(first, preset == Preset::Desktop, "{said}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{env, io, process::Stdio, time::Duration};
 
-use mainstay_core::config::AlertCommand;
+use mainstay_core::config::{AlertCommand, PathOrder};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
@@ -75,7 +75,7 @@ pub async fn run(
 
 /// Its environment is ours, less our own variables, which may hold tokens.
 async fn spawn(command: &AlertCommand, message: &Message) -> io::Result<Child> {
-    let path = transport::search_path(env::var_os("PATH").as_deref());
+    let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
     let program = transport::resolve(&command.program, &path);
     let mut spawned = Command::new(program.program());
     for (name, _) in env::vars_os() {

@@ -202,7 +202,14 @@ pub struct Server {
     pub tools_ready: bool,
     /// Whether they are an earlier run's, until the server answers.
     pub lists_stale: bool,
+    /// Those that clients can have.
     pub tool_count: usize,
+    /// Tools that `strictToolNames` keeps from clients, by the server's own names: the first hundred of
+    /// them, each cut at 256 characters (J12).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_tools: Vec<String>,
+    #[serde(default)]
+    pub hidden_tool_count: usize,
     pub resource_count: usize,
     pub prompt_count: usize,
     /// The last lines of its stderr.

@@ -37,6 +37,9 @@ fn told(details: &api::ServerDetails) -> String {
     };
     let tools = output::count(server.tool_count, "tool");
     let mut lines = vec![format!("{} is {status}, {tools}", server.name)];
+    if let Some(hidden) = hidden(server) {
+        lines.push(format!("  {hidden}"));
+    }
     if server.pending.is_some() {
         lines.push(format!("  waits for approval: {}", approve::wanted(server)));
     }
@@ -50,4 +53,16 @@ fn told(details: &api::ServerDetails) -> String {
         lines.push(format!("{:#}", serde_json::Value::Object(entry.clone())));
     }
     lines.join("\n")
+}
+
+/// Which tools `strictToolNames` keeps from clients (Y4).
+fn hidden(server: &api::Server) -> Option<String> {
+    let (count, names) = (server.hidden_tool_count, &server.hidden_tools);
+    let more = match count.saturating_sub(names.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let tools = output::count(count, "tool");
+    (count > 0).then(|| format!("strictToolNames hides {tools}: {}{more}", names.join(", ")))
 }

@@ -3,6 +3,7 @@
 use std::{env, path::PathBuf};
 
 use clap::Args;
+use mainstay_core::config::PathOrder;
 use serde_json::json;
 
 use super::{CommandError, Exit, output};
@@ -26,7 +27,7 @@ pub struct Resolve {
 
 impl Resolve {
     pub fn run(self) -> Result<Exit, CommandError> {
-        let path = transport::search_path(env::var_os("PATH").as_deref());
+        let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
         let found: Option<PathBuf> = match transport::resolve(&self.command, &path) {
             Resolution::Found(program) => Some(program),
             Resolution::AsGiven(program) => std::path::absolute(program)

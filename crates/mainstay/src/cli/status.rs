@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{catalog::ListKind, lifecycle::State};
+use mainstay_core::{catalog::ListKind, config::Withheld, lifecycle::State};
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet, time::Instant};
 
 use super::{output, stderr::complain};
@@ -184,7 +184,10 @@ impl Teller {
         }
         said.last = Some((state, attempt));
         if state == State::Connected {
-            self.say(state.as_str(), &offer(view, said.since.elapsed()));
+            self.say(
+                state.as_str(),
+                &offer(view, &self.server.config().withheld, said.since.elapsed()),
+            );
             return;
         }
         let wait = view
@@ -216,12 +219,15 @@ impl Teller {
     }
 }
 
-/// `7 tools, 1 resource, 1 prompt (12 ms)`
-fn offer(view: &View, took: Duration) -> String {
-    let list = |kind| {
-        view.catalog
-            .as_ref()
-            .map_or(0, |catalog| catalog.list(kind).len())
+/// `7 tools, 1 resource, 1 prompt (12 ms)`, and how many tools are hidden for their names.
+fn offer(view: &View, withheld: &Withheld, took: Duration) -> String {
+    let catalog = view.catalog.as_deref();
+    let list = |kind| catalog.map_or(0, |it| it.shown(kind, withheld).count());
+    let refused = catalog.map_or(0, |it| it.refused_names(withheld).count());
+    let hidden = output::count(refused, "tool");
+    let hidden = match refused {
+        0 => String::new(),
+        _ => format!("; {hidden} hidden by strictToolNames"),
     };
     let offers: Vec<String> = [
         (list(ListKind::Tools), "tool"),
@@ -235,5 +241,5 @@ fn offer(view: &View, took: Duration) -> String {
     .filter(|(count, what)| *count > 0 || *what == "tool")
     .map(|(count, what)| output::count(count, what))
     .collect();
-    format!("{} ({})", offers.join(", "), output::span(took))
+    format!("{}{hidden} ({})", offers.join(", "), output::span(took))
 }

@@ -77,7 +77,7 @@ impl Entry {
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
             Some(call) if call.queue.is_strict() => {
-                let waiting = call.wait(call.rest());
+                let waiting = call.ask();
                 call.queue.ask();
                 waiting
             }
@@ -166,6 +166,17 @@ pub(super) struct Rest {
     closed: bool,
 }
 
+impl Rest {
+    /// Whoever waits where nobody will write any more hears at once that it is in vain.
+    fn wait(&mut self) -> Acknowledged {
+        let (waiter, waiting) = Acknowledged::channel();
+        if !self.closed {
+            self.waiters.push(waiter);
+        }
+        waiting
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Ending {
     /// `None` if it was dropped.
@@ -238,14 +249,10 @@ impl Call {
         drop(self.take());
     }
 
-    /// For what is handed over now.
-    fn wait(&self, mut rest: MutexGuard<'_, Rest>) -> Acknowledged {
-        let (waiter, waiting) = Acknowledged::channel();
-        if !rest.closed {
-            rest.waiters.push(waiter);
-            self.due.store(true, Ordering::Release);
-        }
-        waiting
+    fn ask(&self) -> Acknowledged {
+        let mut rest = self.rest();
+        self.due.store(true, Ordering::Release);
+        rest.wait()
     }
 
     fn end(self: Arc<Self>, mut finished: Option<Finished>) -> Acknowledged {
@@ -258,21 +265,23 @@ impl Call {
             *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
         let waited_for = self.queue.is_strict() && finished.is_some();
-        let ending = Ending {
-            finished,
-            result_size,
-            duration: self.since.elapsed(),
-        };
-        // In one go: an ending that is taken without its waiter is written, and nobody told.
-        let mut rest = self.rest();
-        rest.ending = Some(ending);
-        if !waited_for {
-            drop(rest);
+        let mut waiting = Acknowledged::READY;
+        {
+            let mut rest = self.rest();
+            rest.ending = Some(Ending {
+                finished,
+                result_size,
+                duration: self.since.elapsed(),
+            });
+            // Together: the thread may take the ending at once, and never looks at the call again.
+            if waited_for {
+                waiting = rest.wait();
+            }
             self.due.store(true, Ordering::Release);
-            return Acknowledged::READY;
         }
-        let waiting = self.wait(rest);
-        self.queue.ask();
+        if waited_for {
+            self.queue.ask();
+        }
         waiting
     }
 }

@@ -1,7 +1,7 @@
 //! The environment of child processes (requirements C2 and D6, design section 12).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     env,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mainstay_core::config::{InheritEnv, StdioLaunch};
+use mainstay_core::config::{InheritEnv, PathOrder, StdioLaunch};
 
 pub type Environment = BTreeMap<OsString, OsString>;
 
@@ -20,7 +20,7 @@ const SHELL_TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Our own variables stay ours: never our tokens.
 const OURS: &str = "MAINSTAY_";
 
-/// What a child gets: what is inherited, with the standard places added to PATH, and the entry's own
+/// What a child gets: what is inherited, with the standard places in PATH, and the entry's own
 /// variables over it (D12: they win, for PATH too).
 pub fn of_child(launch: &StdioLaunch) -> Environment {
     let mut environment = match launch.inherit_env {
@@ -30,7 +30,10 @@ pub fn of_child(launch: &StdioLaunch) -> Environment {
     };
     environment.retain(|name, _| !is_ours(name));
     let inherited = environment.get(OsStr::new("PATH")).cloned();
-    environment.insert("PATH".into(), search_path(inherited.as_deref()));
+    environment.insert(
+        "PATH".into(),
+        search_path(inherited.as_deref(), launch.path_order),
+    );
     for (name, value) in &launch.env {
         environment.insert(name.into(), value.expose().into());
     }
@@ -41,17 +44,16 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
-/// The PATH given, and after it the standard places (D6), so that a virtual environment or a version
-/// manager wins.
-pub fn search_path(inherited: Option<&OsStr>) -> OsString {
-    let mut places: Vec<PathBuf> = inherited
-        .map(|path| env::split_paths(path).collect())
-        .unwrap_or_default();
-    for place in standard_places(env::var_os("HOME").map(PathBuf::from).as_deref()) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+/// The PATH given and the standard places, each place once (D6).
+pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
+    let given = inherited.map(env::split_paths).into_iter().flatten();
+    let standard = standard_places(env::var_os("HOME").map(PathBuf::from).as_deref());
+    let all: Vec<PathBuf> = match order {
+        PathOrder::InheritedFirst => given.chain(standard).collect(),
+        PathOrder::StandardFirst => standard.into_iter().chain(given).collect(),
+    };
+    let mut seen = HashSet::new();
+    let places = all.iter().filter(|place| seen.insert(*place));
     env::join_paths(places).unwrap_or_else(|_| inherited.unwrap_or_default().to_owned())
 }
 
@@ -185,7 +187,10 @@ mod tests {
 
     #[test]
     fn the_inherited_path_comes_first() {
-        let path = search_path(Some(OsStr::new("/venv/bin:/usr/bin")));
+        let path = search_path(
+            Some(OsStr::new("/venv/bin:/usr/bin")),
+            PathOrder::InheritedFirst,
+        );
         let places: Vec<_> = env::split_paths(&path).collect();
         assert_eq!(
             places[..2],
@@ -199,6 +204,27 @@ mod tests {
                 .count(),
             1
         );
+    }
+
+    /// D6, as [003] has it.
+    #[test]
+    fn under_desktop_the_standard_places_come_first() {
+        let path = search_path(
+            Some(OsStr::new("/venv/bin:/usr/bin")),
+            PathOrder::StandardFirst,
+        );
+        let places: Vec<_> = env::split_paths(&path).collect();
+        let at = |wanted: &str| {
+            let mut found = places
+                .iter()
+                .enumerate()
+                .filter(|(_, it)| *it == Path::new(wanted));
+            let (index, _) = found.next().unwrap_or_else(|| panic!("no {wanted}"));
+            assert!(found.next().is_none(), "{wanted} comes once");
+            index
+        };
+        assert_eq!((at("/usr/local/bin"), at("/usr/bin")), (0, 1));
+        assert_eq!(at("/venv/bin"), places.len() - 1);
     }
 
     #[test]

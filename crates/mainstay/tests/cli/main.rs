@@ -8,6 +8,7 @@ mod control;
 mod events;
 mod failures;
 mod health;
+mod killed;
 mod logs;
 mod occasion;
 mod operate;

@@ -24,9 +24,8 @@ async fn backend() -> Backend {
 
 /// A thousand numbered lines.
 fn poem() -> String {
-    (1..=1000)
-        .map(|line| format!("line \"{line}\"\n"))
-        .collect()
+    let lines: Vec<_> = (1..=1000).map(|line| format!("line \"{line}\"")).collect();
+    lines.join("\n") + "\n"
 }
 
 fn parts(path: &str) -> (String, String) {

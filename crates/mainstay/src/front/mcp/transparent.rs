@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
     catalog::without_output_schema,
+    config::Withheld,
     era::{LogLevel, code},
-    failure::{Failure, FailureKind},
     message::{self, Address, Kind, Method},
 };
 use serde_json::{Map, Value};
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
+    front::plain::lists::unknown_tool,
     supervisor::{Private, Server},
     transport::Frame,
 };
@@ -54,14 +55,13 @@ pub async fn answer(
     };
     let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
     let config = server.config();
-    let disabled = &config.disabled_tools;
+    let withheld = &config.withheld;
     let cuts_results = config.max_inline_bytes.is_some();
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
-        && let Some(name) = name.filter(|name| disabled.iter().any(|tool| tool == name))
+        && let Some(name) = name.filter(|name| withheld.has(name))
     {
-        let failure = Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {name}"));
-        return Reply::failure(id, &failure.of_server(&server.name).with("tool", name));
+        return Reply::failure(id, &unknown_tool(&server, name));
     }
     if let Some(uri) = address.uri.as_ref()
         && cuts_results
@@ -70,10 +70,10 @@ pub async fn answer(
     {
         return objects::read(calls, id, &uri.value, era).await;
     }
-    let is_edited = !disabled.is_empty() || cuts_results;
+    let is_edited = !withheld.is_nothing() || cuts_results;
     match calls.call(upstream, request, outlet, cancelled).await {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
-            let text = edited(&answer.frame, id, disabled, cuts_results);
+            let text = edited(&answer.frame, id, withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
             match text {
                 Some(text) => Reply { text, ..reply },
@@ -88,9 +88,9 @@ pub async fn answer(
     }
 }
 
-/// A server's answer to `tools/list` as its entry wants it: what that disables is neither listed nor
-/// callable, here as on `/mcp`, and results that may be cut are not promised. `None` where it is no list.
-fn edited(answer: &Frame, id: &str, disabled: &[String], cuts_results: bool) -> Option<String> {
+/// A server's answer to `tools/list` as its entry wants it: what is kept from clients is neither listed
+/// nor callable, here as on `/mcp`, and results that may be cut are not promised. `None` where it is no list.
+fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> Option<String> {
     let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
         return None;
     };
@@ -99,11 +99,14 @@ fn edited(answer: &Frame, id: &str, disabled: &[String], cuts_results: bool) -> 
         .into_iter()
         .filter(|tool| {
             let name = message::text_member(tool, "name");
-            !disabled.iter().any(|tool| name.as_deref() == Some(tool))
+            !name.is_some_and(|name| withheld.has(&name))
         })
-        .map(|tool| match cuts_results {
-            true => without_output_schema(tool),
-            false => Cow::Borrowed(tool),
+        .map(|tool| {
+            if cuts_results {
+                without_output_schema(tool)
+            } else {
+                Cow::Borrowed(tool)
+            }
         })
         .collect();
     let kept = message::array(&kept);

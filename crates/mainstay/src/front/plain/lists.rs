@@ -12,19 +12,6 @@ use serde_json::value::RawValue;
 
 use crate::{api::Raw, supervisor::Server};
 
-/// What a server lists, without its disabled tools.
-pub fn shown(part: &Part, kind: ListKind) -> impl Iterator<Item = &Item> {
-    let hidden: &[String] = if kind == ListKind::Tools {
-        &part.disabled_tools
-    } else {
-        &[]
-    };
-    part.catalog
-        .list(kind)
-        .iter()
-        .filter(|item| !hidden.iter().any(|name| **name == *item.key))
-}
-
 /// `server/tool` (J1)
 pub fn full_name(part: &Part, item: &Item) -> String {
     format!("{}/{}", part.server, item.key)
@@ -38,6 +25,13 @@ pub fn text(item: &Item, member: &str) -> String {
 /// Part of an item as it came, which was valid JSON as a whole.
 pub fn raw(json: &str) -> Raw {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// The server has no tool of this name for any client.
+pub fn unknown_tool(server: &Server, tool: &str) -> Failure {
+    Failure::new(FailureKind::ToolNotFound, format!("Unknown tool: {tool}"))
+        .of_server(&server.name)
+        .with("tool", tool)
 }
 
 /// Why there is no tool or prompt of this name.

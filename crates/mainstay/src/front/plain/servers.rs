@@ -8,6 +8,7 @@ use std::{
 use mainstay_core::{
     catalog::ListKind,
     config::{Launch, Runtime, Standing},
+    event::told_names,
     lifecycle::State,
 };
 use serde_json::Value;
@@ -38,10 +39,12 @@ pub fn details(registry: &Registry, server: &Server) -> api::Server {
     let status = &view.status;
     let connected = status.state == State::Connected;
     let degraded = view.is_degraded();
-    let count = |kind| {
-        view.catalog
-            .as_ref()
-            .map_or(0, |catalog| catalog.list(kind).len())
+    let catalog = view.catalog.as_deref();
+    let count = |kind| catalog.map_or(0, |it| it.shown(kind, &config.withheld).count());
+    let refused = || {
+        catalog
+            .into_iter()
+            .flat_map(|it| it.refused_names(&config.withheld))
     };
     let health = status.health.as_ref();
     let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
@@ -95,6 +98,8 @@ pub fn details(registry: &Registry, server: &Server) -> api::Server {
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
         tool_count: count(ListKind::Tools),
+        hidden_tools: told_names(refused()),
+        hidden_tool_count: refused().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),

@@ -11,7 +11,7 @@ use mainstay_core::{
 };
 use tokio::sync::oneshot;
 
-use super::{Door, body::Body, lists, refusal::Refusal, via::Via};
+use super::{Door, body::Body, refusal::Refusal, via::Via};
 use crate::{
     api::{self, Raw},
     front::{
@@ -180,7 +180,7 @@ fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unres
             .parts()
             .iter()
             .find(|part| part.server.as_str() == server)
-        && lists::shown(part, kind).any(|item| *item.key == *original)
+        && part.shown(kind).any(|item| *item.key == *original)
     {
         return Ok(Target {
             server: part.server.clone(),

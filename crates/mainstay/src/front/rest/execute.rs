@@ -17,7 +17,10 @@ use super::{
     refusal::Refusal,
     via::Via,
 };
-use crate::api::{self, Raw};
+use crate::{
+    api::{self, Raw},
+    front::plain::lists::unknown_tool,
+};
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
 pub async fn execute(
@@ -80,13 +83,12 @@ async fn run(
     if state != Lifecycle::Connected && !state.is_hopeful() {
         return Err(not_running(state.words().desktop));
     }
-    if server
-        .config()
-        .disabled_tools
-        .iter()
-        .any(|hidden| hidden == tool)
-    {
+    let withheld = &server.config().withheld;
+    if withheld.disables(tool) {
         return Err(NoResult::Disabled(tool.to_owned()));
+    }
+    if withheld.refuses_name(tool) {
+        return Err(NoResult::Failed(unknown_tool(&server, tool)));
     }
     let params = format!(
         r#"{{"name":{},"arguments":{arguments}}}"#,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Door, address::Query, refusal::Refusal};
 use crate::api;
-pub use crate::front::plain::lists::{full_name, raw, shown, text};
+pub use crate::front::plain::lists::{full_name, raw, text};
 
 /// `?server=NAME` (J15)
 #[derive(Debug, Deserialize)]
@@ -111,6 +111,6 @@ async fn each<T>(
     });
     let entry = &entry;
     Ok(parts
-        .flat_map(|part| shown(part, kind).map(move |item| entry(part, item)))
+        .flat_map(|part| part.shown(kind).map(move |item| entry(part, item)))
         .collect())
 }

@@ -31,7 +31,7 @@ pub async fn clients(State(door): State<Door>) -> Json<api::Clients> {
             transport: server.transport().to_owned(),
             tools: part
                 .map(|part| {
-                    lists::shown(part, ListKind::Tools)
+                    part.shown(ListKind::Tools)
                         .map(|item| lists::full_name(part, item))
                         .collect()
                 })
@@ -163,7 +163,8 @@ fn tool_names(door: &Door, server: &Server) -> Vec<String> {
         .iter()
         .filter(|part| part.server == server.name)
         .flat_map(|part| {
-            lists::shown(part, ListKind::Tools).map(|item| lists::full_name(part, item))
+            part.shown(ListKind::Tools)
+                .map(|item| lists::full_name(part, item))
         })
         .collect()
 }

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use super::{call, hears, kinds, told, tools, until_told};
 use crate::{
     backend::{Backend, Kind},
+    client::names,
     gateway::Gateway,
     loss::{kill, pid},
+    modern::Modern,
+    reloading::{File, reload},
 };
 
 async fn under(servers: &[(&str, &Backend)]) -> Gateway {
@@ -220,6 +223,130 @@ async fn tools_are_read_once_and_go_with_their_server() {
         ),
         (of("one", &all), 2)
     );
+}
+
+/// Its tools: two whose names [003] allows, and three more.
+async fn oddly_named() -> Backend {
+    let names = [
+        "read-file",
+        "ReadFile123",
+        "read file",
+        "read/file",
+        &"x".repeat(65),
+    ];
+    let tools =
+        names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}).to_string());
+    let flags: Vec<&str> = tools.iter().flat_map(|tool| ["--tool", tool]).collect();
+    Backend::start(Kind::Stdio, &flags).await
+}
+
+/// J12, Y4: `^[a-zA-Z0-9_-]{1,64}$` at every door, and what that hides is reported.
+#[tokio::test]
+async fn tools_of_illegal_names_are_hidden() {
+    let backend = oddly_named().await;
+    let settings = json!({"preset": "desktop", "ownTools": ["meta", "external"], "profiles": {"bare": {"naming": "none"}}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    hears(&rest, "x").await;
+    let long = "x".repeat(65);
+    let is_hidden = |tool: &String| {
+        tool.contains("read file")
+            || tool.contains("read/file")
+            || tool.contains("xxx")
+            || tool.contains("read_file")
+    };
+
+    let transparent = gateway.client_at("/servers/x/mcp").await;
+    let modern = Modern::at(&gateway, "/servers/x/mcp");
+    let modern = names(&modern.result("tools/list", json!({})).await["tools"]);
+    for (door, listed) in [
+        ("/mcp", client.tools().await),
+        (
+            "/mcp/bare",
+            gateway.client_at("/mcp/bare").await.tools().await,
+        ),
+        ("/servers/x/mcp", transparent.tools().await),
+        ("/servers/x/mcp of 2026-07-28", modern),
+        (
+            "stdio",
+            names(&gateway.pipe().await.result("tools/list", json!({})).await["tools"]),
+        ),
+        ("/api/mcp-tools", tools(&rest, "x").await),
+    ] {
+        let legal = listed
+            .iter()
+            .filter(|tool| tool.contains("read-file") || tool.contains("ReadFile123"));
+        assert_eq!(legal.count(), 2, "{door}: {listed:?}");
+        assert!(!listed.iter().any(is_hidden), "{door}: {listed:?}");
+    }
+    let found = client
+        .say("search_tools", json!({"query": "read file"}))
+        .await;
+    assert!(
+        found.contains("read-file") && !found.contains("read file\""),
+        "{found}"
+    );
+
+    for tool in [
+        "x/read file",
+        "x__read file",
+        "mcp__x__read/file",
+        &format!("x/{long}"),
+    ] {
+        client.error("tools/call", json!({"name": tool})).await;
+        let (status, answer) = call(&rest, tool, json!({})).await;
+        assert_ne!(status, StatusCode::OK, "{tool}: {answer}");
+        let external = client
+            .call("external_call_tool", json!({"tool": tool}))
+            .await;
+        assert_eq!(external["isError"], true, "{tool}: {external}");
+    }
+    let (status, answer) = call(&rest, "x/read file", json!({})).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::NOT_FOUND, &json!("tool_not_found"))
+    );
+    transparent
+        .error("tools/call", json!({"name": "read file"}))
+        .await;
+    let (_, answer) = rest
+        .post("/api/servers/x/tools/read%20file/call", json!({}))
+        .await;
+    assert_eq!(answer["error"], "Unknown tool: read file", "{answer}");
+    assert_eq!(backend.runs("read file") + backend.runs("read/file"), 0);
+
+    let shown = rest.server("x").await;
+    assert_eq!(
+        shown["hiddenTools"],
+        json!(["read file", "read/file", long]),
+        "{shown}"
+    );
+    assert_eq!(shown["hiddenToolCount"], 3, "{shown}");
+    assert_eq!(shown["toolCount"], tools(&rest, "x").await.len(), "{shown}");
+}
+
+/// Y4: without it, exposed under a legal name instead; a change holds at once.
+#[tokio::test]
+async fn names_need_not_be_strict() {
+    let backend = oddly_named().await;
+    let file = File::of(&[("x", &backend)]);
+    let loose = json!({"preset": "desktop", "strictToolNames": false});
+    file.write_with(&[("x", &backend)], loose);
+    let gateway = file.run().await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    hears(&rest, "x").await;
+    let all = tools(&rest, "x").await;
+    assert!(all.contains(&"x/read file".to_owned()), "{all:?}");
+    assert_eq!(client.say("x/read file", json!({})).await, "read file");
+    assert_eq!(rest.server("x").await["hiddenToolCount"], 0);
+
+    file.write_with(&[("x", &backend)], json!({"preset": "desktop"}));
+    reload(&gateway).await;
+    assert_eq!(tools(&rest, "x").await.len(), all.len() - 3);
+    assert_eq!(rest.server("x").await["hiddenToolCount"], 3);
+    client
+        .error("tools/call", json!({"name": "x/read file"}))
+        .await;
 }
 
 /// K3, K5, K8: results as they are, what is wrong with a call, and the time that it may take.

@@ -57,7 +57,9 @@ fn list_servers(context: &Context<'_>) -> Said {
     let shown = servers.iter().map(|server| {
         let view = server.view();
         let up = view.status.state == State::Connected;
-        let count = || view.catalog.as_ref().map_or(0, |it| it.tools.len());
+        let withheld = &server.config().withheld;
+        let catalog = view.catalog.as_ref();
+        let count = || catalog.map_or(0, |it| it.shown(ListKind::Tools, withheld).count());
         let shown = Shown {
             status: view.status.state.words().rest,
             tool_count: up.then(count),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use mainstay_core::{
     catalog::{Part, ServerCatalog, page},
-    config::{Naming, Profile},
+    config::{Naming, Profile, Withheld},
     ids::{ProfileName, ServerName},
 };
 use serde_json::json;
@@ -51,7 +51,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
         Part {
             server: ServerName::new(server).expect("a name"),
             catalog: Arc::new(catalog),
-            disabled_tools: Arc::default(),
+            withheld: Withheld::default(),
             cuts_results: false,
         }
     };

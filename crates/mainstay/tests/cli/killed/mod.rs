@@ -1,0 +1,266 @@
+//! What `kill -9` leaves of the journal: a daemon under load is killed at some moment, and started anew
+//! over the same files, again and again (design section 10; issue 5, "The journal").
+//!
+//! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often,
+//! and shows the figures.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "the figures are for whoever asks for them"
+)]
+
+mod load;
+
+use std::{
+    collections::HashMap,
+    env, fmt,
+    hash::{BuildHasher as _, RandomState},
+    time::{Duration, Instant, SystemTime},
+};
+
+use fake_server::{Fake, Script};
+use mainstay::{
+    api::{CallRecord, Client},
+    journal::{Filter, Journal},
+    utc,
+};
+use mainstay_core::{
+    config::{self, Durability, Secret},
+    record::Cid,
+};
+use rusqlite::{Connection, OpenFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use self::load::{Load, Made};
+use crate::world::{Home, Serving, within};
+
+/// Kills in a run of all tests; in relaxed mode each takes seconds.
+const KILLS_STRICT: u32 = 4;
+const KILLS_RELAXED: u32 = 2;
+/// In relaxed mode, how long before the kill a lost call may have been answered: a window of 50 ms, two
+/// commits, and a machine that does other things, too. That nothing is lost but what came last is checked
+/// without a clock.
+const LATE: Duration = Duration::from_secs(2);
+/// The load lives for this long after the daemon is ready, and at most for so long more.
+const LEAST_LOAD: Duration = Duration::from_millis(100);
+const MORE_LOAD_MILLIS: u64 = 700;
+/// Objects of the newest calls are read after every kill; those of all others at the end.
+const READ_AT_ONCE: usize = 64;
+/// More than is written here, so that nothing goes by itself.
+const MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_keeps_what_it_acknowledged() {
+    let figures = kill_again_and_again(Durability::Strict, LEAST_LOAD).await;
+    assert_eq!(figures.lost, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn relaxed_loses_what_came_last_at_most() {
+    // Longer than what may be lost, so that what may not is there.
+    let load = LATE + Duration::from_millis(500);
+    let figures = kill_again_and_again(Durability::Relaxed, load).await;
+    assert!(
+        figures.windows.iter().all(|window| *window <= LATE),
+        "{figures}"
+    );
+}
+
+#[derive(Default)]
+struct Figures {
+    kills: u32,
+    acknowledged: usize,
+    records: usize,
+    objects: usize,
+    /// Acknowledged, and not on record.
+    lost: usize,
+    /// How long before each kill the first of the lost calls was answered.
+    windows: Vec<Duration>,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kills,
+            acknowledged,
+            records,
+            objects,
+            lost,
+            windows,
+        } = self;
+        let mut windows: Vec<u128> = windows.iter().map(Duration::as_millis).collect();
+        windows.sort_unstable();
+        write!(
+            f,
+            "{kills} kills, {acknowledged} calls acknowledged, {records} records, \
+             {objects} objects read and verified, {lost} lost; windows: median {} ms, worst {} ms",
+            windows.get(windows.len() / 2).unwrap_or(&0),
+            windows.last().unwrap_or(&0)
+        )
+    }
+}
+
+async fn kill_again_and_again(durability: Durability, least_load: Duration) -> Figures {
+    let home = Home::new();
+    // Outlives every daemon.
+    let remote = Fake::http(Script::default()).await.expect("a free port");
+    let (word, few) = match durability {
+        Durability::Strict => ("strict", KILLS_STRICT),
+        Durability::Relaxed => ("relaxed", KILLS_RELAXED),
+    };
+    let journal = json!({"durability": word, "maxBytes": MAX_BYTES});
+    let config = load::config(&remote, &journal);
+    let config = home.file("servers.json", &config);
+    let mut figures = Figures::default();
+    let mut daemon = ready(&home, &config).await;
+    let wanted = env::var("JOURNAL_KILLS").ok();
+    let kills = wanted.map_or(few, |kills| kills.parse().expect("a number"));
+    for round in 0..kills {
+        let (since, load) = (SystemTime::now(), Load::begin(&daemon.url, round));
+        let more = RandomState::new().hash_one(round) % MORE_LOAD_MILLIS;
+        tokio::time::sleep(least_load + Duration::from_millis(more)).await;
+        let killed = Instant::now();
+        kill(daemon).await;
+        let made = within(load.end()).await;
+        daemon = ready(&home, &config).await;
+        assert_is_whole(&home);
+        let records = records(&client(&home, &daemon), since).await;
+        figures.records += records.len();
+        figures.add(durability, killed, &made, &records);
+        println!("{word}, {round}: {more} ms more, {figures}");
+    }
+    daemon.stop().await;
+    figures.objects = every_object_resolves(&home, figures.records).await;
+    println!("{word}: {figures}");
+    assert!(figures.acknowledged > 0);
+    figures
+}
+
+/// A daemon that knows its servers' tools. One that was started anew may still wait for the servers, as
+/// its first calls do.
+async fn ready(home: &Home, config: &str) -> Serving {
+    let mut daemon = home.serve(&["--config", config]).await;
+    daemon.says("ready: ").await;
+    daemon
+}
+
+/// Kills the daemon itself; the process above it ends by itself, and the servers with it.
+async fn kill(daemon: Serving) {
+    let pid = Pid::from_raw(daemon.pid().cast_signed()).expect("a process id");
+    kill_process(pid, Signal::KILL).expect("it runs");
+    daemon.ended().await;
+}
+
+fn client(home: &Home, daemon: &Serving) -> Client {
+    let token = std::fs::read_to_string(home.state().join("token")).expect("a token");
+    Client::new(&daemon.url, Some(Secret::new(token))).expect("a daemon's URL")
+}
+
+fn assert_is_whole(home: &Home) {
+    let path = home.state().join("journal/journal.db");
+    let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let found: String = database
+        .expect("a database")
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .expect("checked");
+    assert_eq!(found, "ok");
+}
+
+/// The calls of a round by their arguments, as a daemon that was started after it has them.
+async fn records(client: &Client, since: SystemTime) -> HashMap<String, CallRecord> {
+    let mut found = HashMap::new();
+    let mut before = None;
+    loop {
+        let mut query = vec![("since", utc::rfc3339(since)), ("limit", 1000.to_string())];
+        query.extend(before.take().map(|id| ("before", id)));
+        let page = client.call_records(&query).await.expect("a page");
+        for record in page.calls {
+            assert_ne!(record.status, "open", "{record:?}");
+            let cids = record.arguments_cid.iter().chain(&record.result_cid);
+            for cid in cids.filter(|_| found.len() < READ_AT_ONCE) {
+                let object = client.object(cid).await.expect("an object");
+                assert_eq!(Cid::of(object.get().as_bytes()).to_string(), *cid);
+            }
+            let arguments = record.arguments_cid.clone().expect("arguments");
+            let twice = found.insert(arguments, record);
+            assert!(twice.is_none(), "{twice:?} is there twice");
+        }
+        before = page.next;
+        if before.is_none() {
+            return found;
+        }
+    }
+}
+
+impl Figures {
+    /// Compares what the clients of a round know with what is on record.
+    fn add(
+        &mut self,
+        durability: Durability,
+        killed: Instant,
+        made: &[Made],
+        records: &HashMap<String, CallRecord>,
+    ) {
+        self.kills += 1;
+        let mut first_lost = None;
+        let on_record = |call: &Made| records.get(&call.arguments.to_string());
+        let last_recorded = made.iter().filter(|call| on_record(call).is_some());
+        let last_recorded = last_recorded.map(|call| call.sent).max();
+        for call in made {
+            let Some(answered) = &call.answered else {
+                continue;
+            };
+            self.acknowledged += 1;
+            // In relaxed mode one may have been written while it was under way.
+            let relaxed = durability == Durability::Relaxed;
+            let record = on_record(call).filter(|it| !(relaxed && it.status == "unknown"));
+            if let Some(record) = record {
+                let result = answered.result.to_string();
+                assert_eq!(record.result_cid, Some(result), "{call:?}: {record:?}");
+                let (status, state) = (record.status.as_str(), record.state.as_str());
+                assert_eq!((status, state), ("ok", "answered"), "{call:?}");
+                continue;
+            }
+            assert!(relaxed, "{call:?} is not on record");
+            self.lost += 1;
+            first_lost = first_lost.into_iter().chain([answered.at]).min();
+            // A commit writes whatever has ended before it.
+            assert!(
+                last_recorded.is_none_or(|sent| sent <= answered.at),
+                "{call:?} is lost, and one that began after its end is not"
+            );
+        }
+        let window = first_lost.map(|at| killed.saturating_duration_since(at));
+        self.windows.push(window.unwrap_or_default());
+    }
+}
+
+/// Reads whatever any record names; returns how many objects that are.
+async fn every_object_resolves(home: &Home, expected: usize) -> usize {
+    let settings = config::Journal {
+        max_bytes: MAX_BYTES,
+        ..config::Journal::default()
+    };
+    let journal = Journal::open(&home.state(), &settings).expect("it opens");
+    let (mut filter, mut records, mut objects) = (Filter::default(), 0, 0);
+    loop {
+        let page = journal.records(filter.clone(), 1000).await.expect("read");
+        for record in page.calls {
+            records += 1;
+            let payloads = record.arguments.into_iter().chain(record.result);
+            for cid in payloads.filter_map(|payload| payload.cid) {
+                let object = journal.object(cid).await;
+                object.unwrap_or_else(|error| panic!("{cid}: {error}"));
+                objects += 1;
+            }
+        }
+        filter.before = page.next;
+        if filter.before.is_none() {
+            break;
+        }
+    }
+    journal.close().await;
+    assert_eq!(records, expected);
+    objects
+}
