@@ -90,9 +90,10 @@ impl<'a> Answer<'a> {
 /// One worker's endless series of calls, one in flight at a time.
 ///
 /// Ids and texts differ between all calls of all workers, so an answer that reaches the wrong
-/// call, or comes twice, is noticed.
+/// call, or comes twice, is noticed; and texts between runs, so that none has been stored before.
 pub struct Calls {
     tool: String,
+    run: u32,
     worker: usize,
     workers: usize,
     padding: String,
@@ -108,6 +109,7 @@ impl Calls {
     pub fn new(tool: &str, worker: usize, workers: usize, payload: usize) -> Self {
         Self {
             tool: tool.to_owned(),
+            run: std::process::id(),
             worker,
             workers,
             padding: "x".repeat(payload),
@@ -137,8 +139,8 @@ impl Calls {
         if !self.text.is_empty() {
             self.id += self.workers as u64;
         }
-        let (id, worker, tool, meta) = (self.id, self.worker, &self.tool, self.meta);
-        self.text = format!("{worker}/{id} ");
+        let (run, id, worker, tool, meta) = (self.run, self.id, self.worker, &self.tool, self.meta);
+        self.text = format!("{run}/{worker}/{id} ");
         self.text.extend(self.padding.get(self.text.len()..));
         let text = &self.text;
         write!(

@@ -33,17 +33,23 @@ impl Window {
 pub struct Latencies {
     window: Window,
     taken: Vec<Duration>,
+    /// Warm-up and the last call included.
+    made: usize,
 }
 
 impl Latencies {
     pub fn new(window: Window) -> Self {
-        let taken = Vec::new();
-        Self { window, taken }
+        Self {
+            window,
+            taken: Vec::new(),
+            made: 0,
+        }
     }
 
     /// Counts a call if it completed inside the window; says whether to go on.
     pub fn record(&mut self, began: Instant) -> bool {
         let now = Instant::now();
+        self.made += 1;
         if now >= self.window.end {
             return false;
         }
@@ -56,6 +62,7 @@ impl Latencies {
     /// Adds another worker's.
     pub fn merge(&mut self, other: Self) {
         self.taken.extend(other.taken);
+        self.made += other.made;
     }
 }
 
@@ -67,6 +74,8 @@ pub struct Run {
     pub connections: usize,
     pub seconds: f64,
     pub payload_bytes: usize,
+    /// Calls per second that were wanted; 0 is as many as were answered.
+    pub rate: f64,
 }
 
 /// What a run has yielded.
@@ -84,6 +93,8 @@ pub struct Measured {
 pub struct Report {
     pub run: Run,
     pub calls: usize,
+    /// Before and after the window, too.
+    pub calls_made: usize,
     pub calls_per_s: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -103,6 +114,7 @@ impl Report {
         let per_call = |spent: Duration| micros(spent) / taken.len().max(1) as f64;
         Self {
             calls: taken.len(),
+            calls_made: measured.latencies.made,
             calls_per_s: tidy(taken.len() as f64 / run.seconds),
             p50_us: tidy(micros(percentile(&taken, 50))),
             p99_us: tidy(micros(percentile(&taken, 99))),

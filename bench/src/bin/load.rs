@@ -1,6 +1,8 @@
 //! The load generator: real MCP sessions, sequential calls on each connection, every answer
 //! checked. Prints one JSON report; exits 1 when a single answer was wrong.
 
+#![expect(clippy::cast_precision_loss, reason = "a few connections")]
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +37,9 @@ struct Args {
     /// Bytes of text per call
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     payload: usize,
+    /// Calls per second of all connections together; 0 is as fast as they are answered
+    #[arg(long, value_name = "CALLS", default_value_t = 0.0)]
+    rate: f64,
     /// Whose session a connection speaks in
     #[arg(long, value_enum, default_value_t = SessionMode::PerConnection)]
     session: SessionMode,
@@ -67,6 +72,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         connections: args.connections,
         seconds: args.seconds,
         payload_bytes: args.payload,
+        rate: args.rate,
     };
     let report = Report::new(run, measured);
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
@@ -80,6 +86,17 @@ impl Args {
             Duration::from_secs_f64(warmup),
             Duration::from_secs_f64(length),
         )
+    }
+
+    /// When a connection calls, so that all together keep the rate.
+    fn pace(&self, worker: usize) -> Pace {
+        let share = self.connections as f64;
+        let interval = (self.rate > 0.0).then(|| Duration::from_secs_f64(share / self.rate));
+        let offset = interval.unwrap_or_default().mul_f64(worker as f64 / share);
+        Pace {
+            interval,
+            due: Instant::now() + offset,
+        }
     }
 
     fn calls(&self, worker: usize) -> Calls {
@@ -120,7 +137,7 @@ async fn run_http(args: &Args) -> anyhow::Result<Measured> {
     let mut workers = JoinSet::new();
     for (index, client) in clients.into_iter().enumerate() {
         let deadline = window.end + PATIENCE;
-        let work = drive(client, args.calls(index), window);
+        let work = drive(client, args.calls(index), args.pace(index), window);
         workers.spawn(async move { timeout_at(deadline, work).await? });
     }
     let spent = args.watch_cpu(window).await?;
@@ -153,10 +170,36 @@ async fn run_http(args: &Args) -> anyhow::Result<Measured> {
     })
 }
 
+/// When a connection's next call is due.
+struct Pace {
+    /// `None` calls as soon as the last is answered.
+    interval: Option<Duration>,
+    due: Instant,
+}
+
+impl Pace {
+    /// Waits for the next turn, and says from when on its answer is waited for: a call that could not
+    /// be made in time, since the one before took too long, has waited since it was due.
+    async fn turn(&mut self) -> Instant {
+        let Some(interval) = self.interval else {
+            return Instant::now();
+        };
+        let due = self.due;
+        self.due += interval;
+        if Instant::now() >= due {
+            return due;
+        }
+        sleep_until(due).await;
+        // The timer's own delay is none of the answer's.
+        Instant::now()
+    }
+}
+
 /// One connection's calls, until the window ends.
 async fn drive(
     mut client: http::Client,
     mut calls: Calls,
+    mut pace: Pace,
     window: Window,
 ) -> Result<(http::Client, Latencies), http::Error> {
     let mut latencies = Latencies::new(window);
@@ -164,7 +207,7 @@ async fn drive(
     loop {
         body.clear();
         calls.write_next(&mut body);
-        let began = Instant::now();
+        let began = pace.turn().await;
         client.post(&body).await?;
         let go_on = latencies.record(began);
         calls.check(&client.answer()?)?;

@@ -5,7 +5,7 @@
 
 mod kept;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -238,6 +238,9 @@ pub struct Part {
     pub server: ServerName,
     pub catalog: Arc<ServerCatalog>,
     pub withheld: Withheld,
+    /// Its tools' results may be cut (`result.maxInlineBytes`), and then are not what an `outputSchema`
+    /// promises, which clients check.
+    pub cuts_results: bool,
 }
 
 impl Part {
@@ -470,16 +473,16 @@ fn tools(
     naming: Naming,
     max_length: usize,
 ) -> (Listing, NameTable) {
-    let shown: Vec<(&ServerName, &Item, Option<&ToolEdit>)> = parts
+    let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
         .iter()
         .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
         .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
-        .map(|(part, item)| (&part.server, item, profile.edit(&part.server, &item.key)))
+        .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
         .collect();
     let origins: Vec<Origin<'_>> = shown
         .iter()
-        .map(|(server, item, edit)| Origin {
-            server,
+        .map(|(part, item, edit)| Origin {
+            server: &part.server,
             original: &item.key,
             renamed: edit.and_then(|edit| edit.name.as_deref()),
         })
@@ -487,15 +490,30 @@ fn tools(
     let reserved = |name: &str| profile.is_reserved(name);
     let table = NameTable::build(&origins, naming, max_length, reserved);
     let mut listing = Listing::default();
-    for (index, (server, item, edit)) in shown.into_iter().enumerate() {
+    for (index, (part, item, edit)) in shown.into_iter().enumerate() {
         let text = item.under(table.exposed(index));
+        let text = if part.cuts_results {
+            without_output_schema(&text).into()
+        } else {
+            text
+        };
         let text = match edit.and_then(|edit| edit.description.as_deref()) {
             Some(description) => described(&text, description),
             None => text,
         };
-        listing.add(server, item, text);
+        listing.add(&part.server, item, text);
     }
     (listing.seal(), table)
+}
+
+/// A tool (JSON text) that promises nothing of its results.
+pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
+    let mut changed = Object::read(tool).unwrap_or_default();
+    if changed.remove("outputSchema") {
+        Cow::Owned(changed.to_string())
+    } else {
+        Cow::Borrowed(tool)
+    }
 }
 
 /// An item with this description; nothing else of it changes.
@@ -587,6 +605,7 @@ mod tests {
             server: ServerName::new(server).expect("a legal name"),
             catalog: Arc::new(catalog),
             withheld: Withheld::default(),
+            cuts_results: false,
         }
     }
 

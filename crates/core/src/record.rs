@@ -95,6 +95,13 @@ words! {
     }
 }
 
+impl Door {
+    /// Whether an MCP client calls, whose model reads what it is answered.
+    pub fn is_mcp(self) -> bool {
+        matches!(self, Self::McpHttp | Self::McpStdio | Self::McpSse)
+    }
+}
+
 /// Who called, and through which door. One for as long as a session lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -228,6 +235,9 @@ impl fmt::Display for TraceId {
     }
 }
 
+/// How the URI of a kept object begins, as a resource.
+pub const OBJECTS: &str = "mainstay://objects/";
+
 /// Multicodec codes: the content is the bytes themselves, hashed by SHA2-256.
 const RAW: u64 = 0x55;
 const SHA2_256: u64 = 0x12;
@@ -247,6 +257,11 @@ impl Cid {
 
     pub const fn digest(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The URI under which the object can be read as a resource.
+    pub fn uri(&self) -> String {
+        format!("{OBJECTS}{self}")
     }
 }
 

@@ -112,7 +112,10 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
         b""
     };
     // Blanks count only once it is known what they come before.
-    let before = messages.iter().chain([&unfinished]).map(|line| blanks(line));
+    let before = messages
+        .iter()
+        .chain([&unfinished])
+        .map(|line| blanks(line));
     let most = most(input) + before.max().unwrap_or_default();
     check_lines(input, &found, &messages, unfinished, most);
 }

@@ -445,6 +445,7 @@ impl Merger {
                     server: server.name.clone(),
                     catalog: server.catalog()?,
                     withheld: server.config().withheld.clone(),
+                    cuts_results: server.config().max_inline_bytes.is_some(),
                 })
             })
             .collect();

@@ -189,6 +189,9 @@ pub struct ServerConfig {
     pub list_changed: ListChanged,
     /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
+    /// Beyond this a tool's result reaches clients as its head and a link to the whole
+    /// (`result.maxInlineBytes`); `None` never cuts.
+    pub max_inline_bytes: Option<usize>,
     /// Which of its tools are neither listed nor callable (`disabledTools`, `strictToolNames`).
     pub withheld: Withheld,
     /// How many upstream sessions `/servers/<name>/mcp` may hold (`maxSessions`, 8 stdio, 64 HTTP).
@@ -226,6 +229,7 @@ impl ServerConfig {
             call_retry: false,
             list_changed: ListChanged::default(),
             max_message_bytes: defaults::MAX_MESSAGE_BYTES,
+            max_inline_bytes: None,
             withheld: Withheld::default(),
             max_sessions,
             isolation: None,

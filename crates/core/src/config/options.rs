@@ -30,6 +30,14 @@ impl<'e> Entry<'e, '_, '_> {
         if let Some(bytes) = self.whole("maxMessageBytes") {
             server.max_message_bytes = bytes;
         }
+        if let Some(node) = self.fields.take("result")
+            && let Some(mut fields) = Fields::open(&node, self.report)
+        {
+            let bytes = fields.take("maxInlineBytes");
+            server.max_inline_bytes =
+                bytes.and_then(|node| node.whole(self.report, defaults::LEAST_INLINE_BYTES, None));
+            fields.finish(self.report, &[], &[]);
+        }
         if let Some(sessions) = self.whole("maxSessions") {
             server.max_sessions = sessions;
         }

@@ -170,6 +170,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         call_retry,
         list_changed,
         max_message_bytes,
+        max_inline_bytes,
         withheld,
         max_sessions,
         isolation,
@@ -210,6 +211,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
             "maxMessageBytes",
             old.max_message_bytes != *max_message_bytes,
         ),
+        ("result", old.max_inline_bytes != *max_inline_bytes),
         ("disabledTools", old.withheld.disabled != withheld.disabled),
         (
             "strictToolNames",

@@ -1,11 +1,13 @@
 //! A server's answer on its way to a client of the other era, or of an older revision.
 
 mod content;
+mod head;
 
 use std::borrow::Cow;
 
 use serde_json::json;
 
+pub use self::head::{Whole, head};
 use super::{Revision, code};
 use crate::message::{self, Method, Object, array, items, quote};
 

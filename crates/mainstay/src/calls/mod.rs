@@ -7,6 +7,7 @@ mod account;
 mod attempt;
 mod bridge;
 mod client;
+mod large;
 mod outlet;
 mod repeat;
 mod rounds;
@@ -251,7 +252,9 @@ impl Calls {
                 other => break other.map_err(Attempt::into_failure),
             }
         };
-        call.account.close(outcome).await
+        let answer = call.account.close(outcome).await?;
+        let client = &call.outlet.client;
+        Ok(self.fitted(&upstream, &request, client, answer).await)
     }
 
     /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream

@@ -242,9 +242,11 @@ impl Call {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits from now on hears at once that it is in vain.
+    /// Nobody will write it: whoever waits, and whoever will, hears that at once, for waiters that are
+    /// dropped have their answer.
     pub fn close(&self) {
         self.rest().closed = true;
+        drop(self.take());
     }
 
     fn ask(&self) -> Acknowledged {

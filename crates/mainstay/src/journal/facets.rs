@@ -161,6 +161,12 @@ impl Chunk {
         }
     }
 
+    /// Becomes as the other, in the memory that it has.
+    pub fn take(&mut self, other: &Self) {
+        self.first = other.first;
+        self.rows.clone_from(&other.rows);
+    }
+
     /// Numbers that are left out belong to no call.
     fn put(&mut self, id: i64, facet: Facet) {
         self.rows.resize(within(id, self.first), Facet::NONE);

@@ -17,6 +17,7 @@ mod files;
 mod histogram;
 mod intern;
 mod objects;
+mod packs;
 mod queue;
 mod read;
 mod redact;
@@ -28,6 +29,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod time;
+mod work;
 mod writer;
 
 use std::{
@@ -36,8 +38,9 @@ use std::{
     sync::Arc,
 };
 
+use bytestring::ByteString;
 use mainstay_core::{
-    config,
+    config::{self, Payloads},
     record::{Cid, Record, RecordId},
 };
 
@@ -48,6 +51,11 @@ pub use self::{
     statistics::{Bucket, Range, Series},
 };
 use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
+use crate::state::create_private_dir;
+
+/// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
+/// would be told of every page that is written.
+const FOLDER: &str = "journal";
 
 /// Why the journal cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -86,20 +94,27 @@ pub struct Journal {
     queue: Arc<Queue>,
     writer: Writer,
     readers: Arc<Readers>,
+    payloads: Payloads,
 }
 
 impl Journal {
     /// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
     /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
-        let store = Store::open(state, settings)?;
+        let folder = state.join(FOLDER);
+        create_private_dir(&folder).map_err(|source| JournalError::Io {
+            path: folder.clone(),
+            source,
+        })?;
+        let store = Store::open(&folder, settings)?;
         let queue = Arc::new(Queue::new(settings.durability));
-        let readers = Arc::new(Readers::new(state, &store));
-        let writer = Writer::start(state, store, Arc::clone(&queue))?;
+        let readers = Arc::new(Readers::new(&folder, &store));
+        let writer = Writer::start(&folder, store, Arc::clone(&queue))?;
         Ok(Self {
             queue,
             writer,
             readers,
+            payloads: settings.payloads,
         })
     }
 
@@ -115,6 +130,18 @@ impl Journal {
     /// A call has come. In strict mode its [`Entry::intent`] is to be awaited before it is sent.
     pub fn begin(&self, begun: Begun) -> Entry {
         Entry::new(Call::begin(begun, &self.queue))
+    }
+
+    /// Whether arguments and results can be read again.
+    pub fn keeps_payloads(&self) -> bool {
+        self.payloads == Payloads::Full
+    }
+
+    /// Stores a text beside the records, for as long as the calls of this time are kept, and returns by
+    /// which identifier it can be read from now on: redacted, as what is recorded.
+    pub async fn keep(&self, text: ByteString) -> Result<Cid, NotWritten> {
+        let kept = self.queue.keep(text).await;
+        kept.unwrap_or(Err(NotWritten(None)))
     }
 
     /// What was recorded and what was dropped since the start.

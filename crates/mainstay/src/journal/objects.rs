@@ -12,13 +12,23 @@ use std::{
 };
 
 use mainstay_core::record::Cid;
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{JournalError, files::Files, schema::integer};
+use super::{
+    JournalError,
+    files::Files,
+    packs::{self, Head, Packer},
+    schema::integer,
+};
 
 /// Objects in a run, at most. The digests of two are held, 5 MB when they are full; and a lookup by
-/// content asks every run that is kept, each for a microsecond.
+/// content asks every run that is kept, each for a microsecond or two.
 pub const RUN: i64 = 32 * 1024;
+/// The digests of a run are written in so many rows, by their first bits: few rows, and little to read
+/// in one.
+const BUCKETS: i64 = 2048;
+/// An object in its bucket: the first bytes of its digest, and its place in the run.
+const ENTRY: usize = 8 + 2;
 /// Of the journal's size, what a run may hold: what is to go goes by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
@@ -35,7 +45,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub fn from_code(code: i64) -> Result<Self, JournalError> {
+    pub fn from_code(code: u8) -> Result<Self, JournalError> {
         match code {
             0 => Ok(Self::Nowhere),
             1 => Ok(Self::Database),
@@ -97,21 +107,19 @@ impl Objects {
         next: i64,
         max_bytes: u64,
         recent: &Shared,
-    ) -> rusqlite::Result<Self> {
-        let last: i64 =
-            connection.query_row("SELECT coalesce(max(id), 0) FROM objects", [], |row| {
-                row.get(0)
-            })?;
-        let next = next.max(last + 1);
+    ) -> Result<Self, JournalError> {
+        let last: i64 = connection.query_row(
+            "SELECT coalesce(max(first + count), 1) FROM packs",
+            [],
+            |row| row.get(0),
+        )?;
+        let next = next.max(last);
         let (mut run, mut bytes) = (Numbers::default(), 0);
-        let mut objects =
-            connection.prepare("SELECT digest, id, size FROM objects WHERE id >= ?")?;
         // A run that is full is complete when the next begins.
-        let mut objects = objects.query([(next - 1) / RUN * RUN])?;
-        while let Some(row) = objects.next()? {
-            run.insert(Cid::from_digest(row.get(0)?), row.get(1)?);
-            bytes += row.get::<_, i64>(2)?.unsigned_abs();
-        }
+        packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head| {
+            run.insert(Cid::from_digest(head.digest), id);
+            bytes += head.size;
+        })?;
         *lock(recent) = Recent {
             run,
             run_before: Numbers::default(),
@@ -147,6 +155,7 @@ impl Objects {
         }
         let id = self.next;
         if id % RUN == 0 {
+            insert.packer.write(insert.connection)?;
             self.turn(insert.connection, id / RUN, next_call)?;
         }
         self.bytes += insert.object(id, &cid, content)?;
@@ -158,15 +167,23 @@ impl Objects {
     /// The run before `run` is complete.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
         let mut recent = lock(&self.recent);
-        let mut complete: Vec<(i64, i64)> = recent
+        let mut complete: Vec<(u64, i64)> = recent
             .run
             .iter()
             .map(|(cid, id)| (prefix(cid), *id))
             .collect();
         complete.sort_unstable();
-        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
-        for (prefix, id) in complete {
-            digests.execute([run - 1, prefix, id])?;
+        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?)")?;
+        let mut objects = Vec::new();
+        for bucket in complete.chunk_by(|(one, _), (other, _)| bucket(*one) == bucket(*other)) {
+            objects.clear();
+            for (prefix, id) in bucket {
+                let place = u16::try_from(id % RUN).expect("a place in a run");
+                objects.extend_from_slice(&prefix.to_le_bytes());
+                objects.extend_from_slice(&place.to_le_bytes());
+            }
+            let (prefix, _) = bucket[0];
+            digests.execute(params![row_of(run - 1, prefix), objects])?;
         }
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
@@ -178,9 +195,62 @@ impl Objects {
 }
 
 /// By which a digest is found in a run; what is found is compared in full.
-pub fn prefix(cid: &Cid) -> i64 {
+fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
-    i64::from_be_bytes(*prefix)
+    u64::from_be_bytes(*prefix)
+}
+
+/// The prefix's first bits.
+fn bucket(prefix: u64) -> i64 {
+    integer(prefix >> (u64::BITS - BUCKETS.trailing_zeros()))
+}
+
+/// The row of a run's digests in which such a one is.
+fn row_of(run: i64, prefix: u64) -> i64 {
+    run * BUCKETS + bucket(prefix)
+}
+
+/// The first row of a run's digests.
+pub fn first_row_of(run: i64) -> i64 {
+    row_of(run, 0)
+}
+
+/// The newest object with this content in the runs that are complete; `is_it` compares in full.
+pub fn find(
+    connection: &Connection,
+    cid: &Cid,
+    mut is_it: impl FnMut(i64) -> Result<bool, JournalError>,
+) -> Result<Option<i64>, JournalError> {
+    let prefix = prefix(cid);
+    let mut runs = connection.prepare_cached(
+        "SELECT r.run - 1, d.objects FROM runs r CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2
+         ORDER BY r.run DESC",
+    )?;
+    let mut runs = runs.query([BUCKETS, bucket(prefix)])?;
+    while let Some(row) = runs.next()? {
+        let run: i64 = row.get(0)?;
+        let objects = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        for object in objects.as_chunks::<ENTRY>().0 {
+            let (found, place) = object.split_first_chunk().expect("10 bytes");
+            if u64::from_le_bytes(*found) != prefix {
+                continue;
+            }
+            let id = run * RUN + i64::from(u16::from_le_bytes([place[0], place[1]]));
+            if is_it(id)? {
+                return Ok(Some(id));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether an object with this content is a file.
+pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
+    let found = connection
+        .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
+        .query_row([cid.digest()], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -190,40 +260,48 @@ pub enum Content<'t> {
     Hashed(usize),
 }
 
-/// How objects are written during one transaction.
+/// How objects are written during one transaction; what is packed is written at its end.
 pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
-    statement: CachedStatement<'c>,
+    pub packer: Packer,
     /// Of files that were new.
     pub file_bytes: u64,
 }
 
 impl<'c> Insert<'c> {
-    pub fn new(connection: &'c Connection, files: &'c Files) -> rusqlite::Result<Self> {
-        Ok(Self {
+    pub fn new(connection: &'c Connection, files: &'c Files) -> Self {
+        Self {
             connection,
             files,
-            statement: connection.prepare_cached("INSERT INTO objects VALUES (?, ?, ?, ?, ?)")?,
+            packer: Packer::default(),
             file_bytes: 0,
-        })
+        }
     }
 
     /// Returns its size.
     fn object(&mut self, id: i64, cid: &Cid, content: Content<'_>) -> Result<u64, Failed> {
         let (size, place, data) = match content {
             Content::Kept(text) if text.len() <= INLINE_BYTES => {
-                (text.len(), Place::Database, Some(text.as_bytes()))
+                (text.len(), Place::Database, text.as_bytes())
             }
             Content::Kept(text) => {
                 self.files.write(cid, text.as_bytes())?;
                 self.file_bytes += text.len() as u64;
-                (text.len(), Place::File, None)
+                self.connection
+                    .prepare_cached("INSERT INTO files VALUES (?, ?, ?)")?
+                    .execute(params![id, cid.digest(), integer(text.len())])?;
+                (text.len(), Place::File, &[][..])
             }
-            Content::Hashed(size) => (size, Place::Nowhere, None),
+            Content::Hashed(size) => (size, Place::Nowhere, &[][..]),
         };
-        self.statement
-            .execute(params![id, cid.digest(), integer(size), place as i64, data])?;
-        Ok(size as u64)
+        let size = size as u64;
+        let head = Head {
+            digest: *cid.digest(),
+            size,
+            place,
+        };
+        self.packer.push(self.connection, id, head, data)?;
+        Ok(size)
     }
 }

@@ -9,14 +9,15 @@ use std::{
 use mainstay_core::record::{
     Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, types::Value};
+use rusqlite::{Connection, Row, types::Value};
 
 use super::{
     JournalError,
     facets::{self, Chunk, Facet},
     files::Files,
     intern::{origin, target},
-    objects::{self, Place, prefix},
+    objects::{self, Place},
+    packs::{self, Head, Pack},
     retention::first_call,
     schema,
     store::Store,
@@ -26,7 +27,7 @@ use super::{
 /// Connections that are kept open for the next question.
 const MAX_KEPT: usize = 4;
 /// Bytes of arguments that are shown with their record, so that a page of them stays a page.
-const ARGUMENTS_SHOWN: i64 = 4 * 1024;
+const ARGUMENTS_SHOWN: u64 = 4 * 1024;
 
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,6 +102,7 @@ impl Readers {
             files: Files::new(&self.state),
             last,
             recent: Arc::clone(&self.recent),
+            pack: None,
         };
         let answer = ask(&mut reader);
         let Reader { connection, .. } = reader;
@@ -120,21 +122,21 @@ pub struct Reader {
     files: Files,
     last: Chunk,
     recent: objects::Shared,
+    /// The pack that was read last: what came together is asked for together.
+    pack: Option<Pack>,
 }
 
 const RECORDS: &str = "
     SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
-           c.arguments_size, a.digest, c.result_size, r.digest, c.error_kind, c.error, c.trace,
+           c.arguments_size, c.arguments, c.result_size, c.result, c.error_kind, c.error, c.trace,
            t.server, t.method, t.tool,
-           o.door, o.profile, o.client, o.version, o.principal, o.session,
-           CASE WHEN a.size <= ?2 THEN a.data END
+           o.door, o.profile, o.client, o.version, o.principal, o.session
     FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
-         LEFT JOIN objects a ON a.id = c.arguments LEFT JOIN objects r ON r.id = c.result
-    WHERE c.id = ?1";
+    WHERE c.id = ?";
 
 impl Reader {
     /// The newest records that the filter lets through.
-    pub fn records(&self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
+    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
         let targets = self.targets(filter)?;
         let origins = self.origins(filter)?;
         let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
@@ -174,39 +176,60 @@ impl Reader {
         })
     }
 
-    pub fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
-        let mut calls = self.connection.prepare_cached(RECORDS)?;
-        let mut calls = calls.query([id.0, ARGUMENTS_SHOWN])?;
-        calls.next()?.map(record).transpose()
+    pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, JournalError> {
+        let Self {
+            connection, pack, ..
+        } = self;
+        let mut calls = connection.prepare_cached(RECORDS)?;
+        let mut calls = calls.query([id.0])?;
+        let Some(row) = calls.next()? else {
+            return Ok(None);
+        };
+        let mut record = record(row)?;
+        let (arguments, result): (Option<i64>, Option<i64>) = (row.get(9)?, row.get(11)?);
+        if let Some((head, data)) = look_up(connection, pack, arguments)? {
+            if let Some(payload) = &mut record.arguments {
+                payload.cid = Some(Cid::from_digest(head.digest));
+            }
+            if head.place == Place::Database && head.size <= ARGUMENTS_SHOWN {
+                record.arguments_text = Some(text(data)?);
+            }
+        }
+        if let Some((head, _)) = look_up(connection, pack, result)?
+            && let Some(payload) = &mut record.result
+        {
+            payload.cid = Some(Cid::from_digest(head.digest));
+        }
+        Ok(Some(record))
     }
 
     /// An object's bytes, checked against its identifier.
-    pub fn object(&self, cid: Cid) -> Result<Vec<u8>, JournalError> {
+    pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, JournalError> {
         let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
         Ok(content)
     }
 
     /// See [`super::Journal::object_slice`].
     pub fn object_slice(
-        &self,
+        &mut self,
         cid: Cid,
         offset: u64,
         length: usize,
     ) -> Result<(Vec<u8>, u64), JournalError> {
         let id = self.find(&cid)?.ok_or(JournalError::NoSuchObject(cid))?;
-        let mut object = self
-            .connection
-            .prepare_cached("SELECT size, place, data FROM objects WHERE id = ?")?;
-        let mut object = object.query([id])?;
-        let Some(row) = object.next()? else {
+        let Self {
+            connection,
+            pack,
+            files,
+            ..
+        } = self;
+        let Some((head, data)) = look_up(connection, pack, Some(id))? else {
             return Err(JournalError::NoSuchObject(cid));
         };
-        let size = row.get::<_, i64>(0)?.unsigned_abs();
-        let content = match Place::from_code(row.get(1)?)? {
+        let content = match head.place {
             Place::Nowhere => return Err(JournalError::NotKept(cid)),
-            Place::File => self.files.read(&cid, offset, length)?,
+            Place::File => files.read(&cid, offset, length)?,
             Place::Database => {
-                let data = row.get_ref(2)?.as_blob().unwrap_or_default();
                 if Cid::of(data) != cid {
                     return Err(JournalError::Damaged(cid));
                 }
@@ -215,30 +238,25 @@ impl Reader {
                 data[from..until].to_vec()
             }
         };
-        Ok((content, size))
+        Ok((content, head.size))
     }
 
     /// The number of the newest object with this content.
-    fn find(&self, cid: &Cid) -> Result<Option<i64>, JournalError> {
-        let connection = &self.connection;
+    fn find(&mut self, cid: &Cid) -> Result<Option<i64>, JournalError> {
         let recent = objects::lock(&self.recent).get(cid);
         // It may not have been committed when this view began.
         if let Some(id) = recent
-            && connection
-                .prepare_cached("SELECT 1 FROM objects WHERE id = ?")?
-                .exists([id])?
+            && packs::has(&self.connection, id)?
         {
             return Ok(Some(id));
         }
-        let mut candidates = connection.prepare_cached(
-            "SELECT d.object FROM runs r CROSS JOIN digests d ON d.run = r.run - 1 AND d.prefix = ?1
-             CROSS JOIN objects o ON o.id = d.object WHERE o.digest = ?2
-             ORDER BY r.run DESC LIMIT 1",
-        )?;
-        let found = candidates
-            .query_row((prefix(cid), cid.digest()), |row| row.get(0))
-            .optional()?;
-        Ok(found)
+        let Self {
+            connection, pack, ..
+        } = self;
+        objects::find(connection, cid, |id| {
+            let found = look_up(connection, pack, Some(id))?;
+            Ok(found.is_some_and(|(head, _)| head.digest == *cid.digest()))
+        })
     }
 
     /// `None` lets all through.
@@ -300,6 +318,21 @@ impl Reader {
     }
 }
 
+/// An object and its bytes, where they are in the database. `held` is the pack that was read last.
+fn look_up<'p>(
+    connection: &Connection,
+    held: &'p mut Option<Pack>,
+    object: Option<i64>,
+) -> Result<Option<(Head, &'p [u8])>, JournalError> {
+    let Some(object) = object else {
+        return Ok(None);
+    };
+    if !held.as_ref().is_some_and(|pack| pack.has(object)) {
+        *held = Pack::of(connection, object)?;
+    }
+    held.as_ref().map(|pack| pack.get(object)).transpose()
+}
+
 /// A set of short numbers: a million questions of it take a millisecond or two.
 #[derive(Debug, Default)]
 struct Ids(Vec<u64>);
@@ -319,7 +352,7 @@ impl Ids {
     }
 }
 
-/// One row of [`RECORDS`].
+/// One row of [`RECORDS`], which knows the sizes of its payloads alone.
 fn record(row: &Row<'_>) -> Result<Record, JournalError> {
     let status = Status::from_code(row.get(7)?).ok_or(JournalError::Corrupt("a status"))?;
     let state = State::from_code(row.get(6)?).ok_or(JournalError::Corrupt("a state"))?;
@@ -330,9 +363,9 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         origin: origin(row, 18)?,
         target: target(row, 15)?,
         attempts: row.get(1)?,
-        arguments: payload(row, 8)?,
-        arguments_text: arguments_text(row, 24)?,
-        result: payload(row, 10)?,
+        arguments: payload(row.get(8)?),
+        arguments_text: None,
+        result: payload(row.get(10)?),
         started_at: time(row.get(2)?),
         queue: duration(row.get(3)?),
         upstream: duration(row.get(4)?),
@@ -347,19 +380,13 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
     })
 }
 
-/// Redacted or not, it was text.
-fn arguments_text(row: &Row<'_>, at: usize) -> Result<Option<String>, JournalError> {
-    let bytes: Option<Vec<u8>> = row.get(at)?;
-    let text = bytes.map(String::from_utf8).transpose();
-    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
+fn payload(size: Option<i64>) -> Option<Payload> {
+    let size = size?.unsigned_abs();
+    Some(Payload { cid: None, size })
 }
 
-/// A size and a digest from column `at` on.
-fn payload(row: &Row<'_>, at: usize) -> Result<Option<Payload>, JournalError> {
-    let size: Option<i64> = row.get(at)?;
-    let digest: Option<[u8; 32]> = row.get(at + 1)?;
-    Ok(size.map(|size| Payload {
-        cid: digest.map(Cid::from_digest),
-        size: size.unsigned_abs(),
-    }))
+/// Redacted or not, it was text.
+fn text(bytes: &[u8]) -> Result<String, JournalError> {
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     JournalError, facets,
-    objects::RUN,
+    objects::{RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
     store::Store,
@@ -44,8 +44,7 @@ pub struct Retention {
 
 impl Retention {
     pub fn new(store: &Store) -> rusqlite::Result<Self> {
-        let files = "SELECT coalesce(sum(size), 0) FROM \
-                     (SELECT DISTINCT digest, size FROM objects WHERE place = 2)";
+        let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
         let bytes: i64 = store.connection.query_row(files, [], |row| row.get(0))?;
         Ok(Self {
             file_bytes: bytes.unsigned_abs(),
@@ -126,25 +125,32 @@ impl Retention {
         };
         // The first run that may be named.
         let kept = turned - 1;
-        let oldest = "SELECT min(id) FROM objects";
+        let oldest = "SELECT min(first) FROM packs";
         let oldest: Option<i64> = connection.query_row(oldest, [], |row| row.get(0))?;
         let Some(oldest) = oldest.filter(|id| *id < kept * RUN) else {
             return Ok(false);
         };
         let end = (oldest + OBJECTS).min(kept * RUN);
+        // No pack is of two runs, and one goes as a whole.
+        let end: i64 = connection
+            .prepare_cached("SELECT max(first + count) FROM packs WHERE first < ?")?
+            .query_row([end], |row| row.get(0))?;
         let files: Vec<(Cid, i64)> = connection
-            .prepare_cached("SELECT digest, size FROM objects WHERE id < ? AND place = 2")?
+            .prepare_cached("SELECT digest, size FROM files WHERE object < ?")?
             .query_map([end], |row| {
                 Ok((Cid::from_digest(row.get(0)?), row.get(1)?))
             })?
             .collect::<Result<_, _>>()?;
         let transaction = connection.unchecked_transaction()?;
         transaction
-            .prepare_cached("DELETE FROM objects WHERE id < ?")?
+            .prepare_cached("DELETE FROM packs WHERE first < ?")?
             .execute([end])?;
         transaction
-            .prepare_cached("DELETE FROM digests WHERE run < ?")?
-            .execute([end / RUN])?;
+            .prepare_cached("DELETE FROM files WHERE object < ?")?
+            .execute([end])?;
+        transaction
+            .prepare_cached("DELETE FROM digests WHERE id < ?")?
+            .execute([first_row_of(end / RUN)])?;
         transaction
             .prepare_cached("DELETE FROM runs WHERE run < ?")?
             .execute([turned])?;
@@ -200,12 +206,6 @@ pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT min(id) FROM calls")?
         .query_row([], |row| row.get(0))
-}
-
-pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM objects WHERE digest = ? AND place = 2")?
-        .exists([cid.digest()])
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

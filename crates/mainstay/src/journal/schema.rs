@@ -30,17 +30,17 @@ const VERSION_1: &str = "
         duration INTEGER, arguments INTEGER, arguments_size INTEGER, result INTEGER,
         result_size INTEGER, error_kind TEXT, error TEXT, trace BLOB
     ) STRICT;
-    -- Arguments and results. Place: 0 nothing is kept, 1 in data, 2 in a file.
-    CREATE TABLE objects (
-        id INTEGER PRIMARY KEY, digest BLOB NOT NULL, size INTEGER NOT NULL, place INTEGER NOT NULL,
-        data BLOB
+    -- Arguments and results: the heads of so many objects with the numbers from first on, and their
+    -- bytes.
+    CREATE TABLE packs (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, objects BLOB NOT NULL) STRICT;
+    -- Those of them whose bytes are in files.
+    CREATE TABLE files (
+        object INTEGER PRIMARY KEY, digest BLOB NOT NULL, size INTEGER NOT NULL
     ) STRICT;
-    CREATE INDEX objects_in_files ON objects (digest, size) WHERE place = 2;
-    -- The objects of a run that is complete, sorted by the first bytes of their digests.
-    CREATE TABLE digests (
-        run INTEGER NOT NULL, prefix INTEGER NOT NULL, object INTEGER NOT NULL,
-        PRIMARY KEY (run, prefix, object)
-    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX files_by_digest ON files (digest, size);
+    -- The objects of a run that is complete, by the first bits of their digests: run * 2048 + these, and
+    -- for each object its digest's first eight bytes and its place in the run.
+    CREATE TABLE digests (id INTEGER PRIMARY KEY, objects BLOB NOT NULL) STRICT;
     -- The last call that may name an object of the run two before this one.
     CREATE TABLE runs (run INTEGER PRIMARY KEY, last_call INTEGER NOT NULL) STRICT;
     -- What calls are filtered by, of a chunk of calls that is complete.

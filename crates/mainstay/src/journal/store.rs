@@ -2,6 +2,7 @@
 //! how a call becomes rows.
 
 use std::{
+    borrow::Cow,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -20,9 +21,8 @@ use super::{
     facets::{Chunk, Facet, Facets},
     files::Files,
     intern::{self, Interner},
-    objects::{Content, Failed, Insert, Objects, Shared},
+    objects::{Content, Failed, Insert, Objects, Shared, is_in_file},
     redact::Redactor,
-    retention::is_in_file,
     rollup::{Ended, Rollups},
     schema::{self, integer},
     time::{micros, span},
@@ -183,7 +183,7 @@ impl Store {
             .published
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        published.clone_from(&self.memory.facets.last);
+        published.take(&self.memory.facets.last);
     }
 
     /// After a transaction that failed: what is held is more than the database says.
@@ -202,7 +202,14 @@ impl Store {
             self.memory = loaded.map_err(Box::new)?;
             self.stale = false;
         }
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        self.connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
+        Ok(())
+    }
+
+    pub fn commit(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
 }
@@ -290,7 +297,7 @@ impl<'s> Batch<'s> {
             memory,
             payloads: settings.payloads,
             redactor: redactor.as_ref(),
-            objects: Insert::new(connection, files)?,
+            objects: Insert::new(connection, files),
             insert: connection.prepare_cached(INSERT)?,
             update: connection.prepare_cached(UPDATE)?,
         })
@@ -367,8 +374,17 @@ impl<'s> Batch<'s> {
         Ok(Row { state, ..row })
     }
 
+    /// Stores a text that more than a record is to lead to.
+    pub fn keep(&mut self, text: &ByteString) -> Result<Cid, Failed> {
+        let text = redacted(self.redactor, text);
+        let cid = Cid::of(text.as_bytes());
+        self.put(cid, Content::Kept(&text))?;
+        Ok(cid)
+    }
+
     /// What is to be written beside the calls, before the commit. Returns the bytes of new files.
-    pub fn settle(self) -> rusqlite::Result<u64> {
+    pub fn settle(mut self) -> rusqlite::Result<u64> {
+        self.objects.packer.write(self.connection)?;
         self.memory.facets.settle(self.connection)?;
         Ok(self.objects.file_bytes)
     }
@@ -415,22 +431,22 @@ impl<'s> Batch<'s> {
 
     /// The number of the object that holds this text, redacted.
     fn object(&mut self, text: Option<&ByteString>) -> Result<Option<i64>, Failed> {
-        let Some(text) = text else { return Ok(None) };
-        let text = match self.redactor {
-            Some(redactor) if self.payloads != Payloads::Off => redactor.redact(text),
-            _ => (&**text).into(),
+        let Some(text) = text.filter(|_| self.payloads != Payloads::Off) else {
+            return Ok(None);
         };
+        let text = redacted(self.redactor, text);
         let content = match self.payloads {
             Payloads::Full => Content::Kept(&text),
-            Payloads::Digest => Content::Hashed(text.len()),
-            Payloads::Off => return Ok(None),
+            Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
         };
-        let cid = Cid::of(text.as_bytes());
+        self.put(Cid::of(text.as_bytes()), content).map(Some)
+    }
+
+    fn put(&mut self, cid: Cid, content: Content<'_>) -> Result<i64, Failed> {
         let Memory {
             objects, next_call, ..
         } = self.memory;
-        let id = objects.put(&mut self.objects, cid, content, *next_call)?;
-        Ok(Some(id))
+        objects.put(&mut self.objects, cid, content, *next_call)
     }
 
     fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) {
@@ -471,6 +487,13 @@ impl End<'_> {
         result_size: None,
         error: None,
     };
+}
+
+fn redacted<'t>(redactor: Option<&Redactor>, text: &'t ByteString) -> Cow<'t, str> {
+    match redactor {
+        Some(redactor) => redactor.redact(text),
+        None => Cow::Borrowed(text),
+    }
 }
 
 fn shortened(text: &str) -> &str {

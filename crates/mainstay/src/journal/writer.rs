@@ -1,286 +1,212 @@
-//! The thread that writes: what has gathered within a window is one transaction.
+//! The threads that write. One gathers what calls have left, and writes it where somebody waits for
+//! that. All else it leaves to a second one, which runs only where nobody else wants the processor: a
+//! call does not wait behind the record of another. Where that one does not keep up, on a machine that
+//! others keep busy, the first writes all.
 
 use std::{
     mem,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
-    thread,
-    time::{Duration, Instant},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
 };
-
-use mainstay_core::record::State;
 
 use super::{
     JournalError,
-    entry::{Call, NotWritten, Outcome, Rest, Waiter},
-    objects::Failed,
+    entry::Call,
     queue::{Gathered, Queue},
-    retention::Retention,
-    store::{Batch, Row, Store},
+    store::Store,
+    work::{Work, answer},
 };
 
-/// A call that is open for longer is written as such.
-const SHOWN_OPEN_AFTER: Duration = Duration::from_secs(1);
-/// How often statistics are written: each touches two rows for every tool that was called.
-const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
-/// Frames of the write-ahead log (4 KiB each) from which on it is brought into the database. Fewer,
-/// and pages that are written with every commit are copied too often; more, and the pause is felt.
-const CHECKPOINT_FRAMES: i64 = 4096;
+/// Calls that the patient thread writes in one go: while it does, and perhaps is not let run, nobody
+/// else can write. Two milliseconds of its time.
+const PIECE: usize = 256;
+/// Calls that may wait for it: a fraction of those for which there is room, and of a second at
+/// saturation.
+const PATIENCE: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub struct Writer {
-    /// Taken by whoever joins it.
-    thread: Mutex<Option<thread::JoinHandle<()>>>,
+    /// Taken by whoever joins them.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Writer {
     pub fn start(state: &Path, store: Store, queue: Arc<Queue>) -> Result<Self, JournalError> {
-        let mut work = Work {
-            retention: Retention::new(&store)?,
-            store,
+        let desk = Arc::new(Desk {
+            work: Mutex::new(Work::new(store, Arc::clone(&queue))?),
+            inbox: Mutex::default(),
+            wake: Condvar::new(),
+            is_busy: AtomicBool::new(true),
+            has_patient: AtomicBool::new(false),
             queue,
-            tracked: Vec::new(),
-            rolled_up: Instant::now(),
-            failing: false,
+        });
+        let spawn = |name: &str, run: fn(&Desk)| {
+            let desk = Arc::clone(&desk);
+            thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || run(&desk))
+                .map_err(|source| JournalError::Io {
+                    path: state.to_owned(),
+                    source,
+                })
         };
-        let thread = thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || work.run())
-            .map_err(|source| JournalError::Io {
-                path: state.to_owned(),
-                source,
-            })?;
+        let mut threads = vec![spawn("journal", Desk::gather)?];
+        // In strict mode somebody always waits.
+        if !desk.queue.is_strict() {
+            threads.push(spawn("journal-patient", Desk::write_patiently)?);
+        }
         Ok(Self {
-            thread: Mutex::new(Some(thread)),
+            threads: Mutex::new(threads),
         })
     }
 
     pub async fn join(&self) {
-        let thread = {
-            // Held to take it only.
-            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-            thread.take()
+        let threads = {
+            // Held to take them only.
+            let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            mem::take(&mut *threads)
         };
-        let Some(thread) = thread else { return };
-        // Not joined here: a disk that hangs must not hang the runtime.
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
-        if !matches!(joined, Ok(Ok(()))) {
-            tracing::error!("the thread that writes the journal failed");
+        for thread in threads {
+            // Not joined here: a disk that hangs must not hang the runtime.
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("a thread that writes the journal failed");
+            }
         }
     }
 }
 
-struct Work {
-    store: Store,
-    retention: Retention,
+/// What the threads share. Whoever takes calls from the inbox has the work already, so that they are
+/// written in order, and whoever waits for all of them waits for no others.
+struct Desk {
     queue: Arc<Queue>,
-    /// Calls whose last word is not written.
-    tracked: Vec<Tracked>,
-    rolled_up: Instant,
-    /// Told once, until it is over.
-    failing: bool,
+    inbox: Mutex<Inbox>,
+    /// Something came into the inbox.
+    wake: Condvar,
+    work: Mutex<Work>,
+    /// There is something to look after though nothing comes.
+    is_busy: AtomicBool,
+    /// There is a thread that can be left to it.
+    has_patient: AtomicBool,
 }
 
-struct Tracked {
-    call: Arc<Call>,
-    /// Where it was written as open.
-    row: Option<Row>,
-    /// Nothing more is to be written of it.
-    done: bool,
+#[derive(Default)]
+struct Inbox {
+    begun: Vec<Arc<Call>>,
+    /// The patient thread is to have a turn.
+    is_due: bool,
+    ended: bool,
 }
 
-/// What a transaction writes of a tracked call.
-struct Step {
-    index: usize,
-    state: State,
-    rest: Rest,
-}
-
-impl Work {
-    fn run(&mut self) {
+impl Desk {
+    fn gather(&self) {
+        let _end = End(self);
         let mut idle = 0;
         loop {
-            let busy = !self.tracked.is_empty()
-                || !self.store.memory.rollups.is_empty()
-                || self.retention.is_busy();
             let Gathered {
                 begun,
                 flushes,
+                keeps,
+                asked,
                 last,
-            } = self.queue.gather(&mut idle, busy);
-            self.tracked.extend(begun.into_iter().map(|call| Tracked {
-                call,
-                row: None,
-                done: false,
-            }));
-            let steps = self.steps(last);
-            let written = self.write(steps, last);
-            answer(flushes, &written);
+            } = self.queue.gather(&mut idle, self.is_busy.load(Relaxed));
+            let waiting = {
+                let mut inbox = self.inbox();
+                inbox.begun.extend(begun);
+                inbox.is_due = !inbox.begun.is_empty() || self.is_busy.load(Relaxed);
+                inbox.begun.len()
+            };
+            let is_patient = self.has_patient.load(Relaxed) && waiting <= PATIENCE;
+            if is_patient && !asked && !last {
+                self.wake.notify_one();
+                continue;
+            }
+            let mut work = self.work();
+            let begun = mem::take(&mut self.inbox().begun);
             if last {
+                answer(flushes, &work.end(begun, keeps));
                 break;
             }
-            if let Err(error) = self.look_after() {
-                tracing::warn!(%error, "the journal could not be looked after");
+            answer(flushes, &work.turn(begun, keeps));
+            self.is_busy.store(work.is_busy(), Relaxed);
+        }
+    }
+
+    fn write_patiently(&self) {
+        // Where the system knows no such thing, or forbids it, the other thread writes.
+        if !give_way() {
+            return;
+        }
+        self.has_patient.store(true, Relaxed);
+        loop {
+            let mut inbox = self.inbox();
+            while !inbox.is_due && !inbox.ended {
+                let woken = self.wake.wait(inbox);
+                inbox = woken.unwrap_or_else(PoisonError::into_inner);
             }
-        }
-        if let Err(error) = self.checkpoint("TRUNCATE", 0) {
-            tracing::warn!(%error, "the journal's log was not brought into its database");
-        }
-    }
-
-    /// The calls of which there is something to write.
-    fn steps(&self, last: bool) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(self.tracked.len());
-        for (index, Tracked { call, row, .. }) in self.tracked.iter().enumerate() {
-            let news = call.take_due()
-                || match row {
-                    Some(row) => call.state().code() > row.state.code(),
-                    None => last || call.since.elapsed() >= SHOWN_OPEN_AFTER,
-                };
-            if news {
-                let rest = call.take();
-                let mut state = call.state();
-                // Whoever waits is about to send it; when this is read again, he may have.
-                if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
-                    state = State::Sent;
-                }
-                steps.push(Step { index, state, rest });
+            if inbox.ended {
+                return;
             }
-        }
-        steps
-    }
-
-    fn write(&mut self, mut steps: Vec<Step>, last: bool) -> Result<(), NotWritten> {
-        let roll_up = !self.store.memory.rollups.is_empty()
-            && (last || self.rolled_up.elapsed() >= ROLLUPS_EVERY);
-        if steps.is_empty() && !roll_up {
-            return Ok(());
-        }
-        let written = match self.transact(&steps, roll_up) {
-            Ok(rows) => {
-                self.succeeded(&steps, rows);
-                Ok(())
-            }
-            Err(error) => Err(self.failed(&steps, error)),
-        };
-        for Step { index, rest, .. } in &mut steps {
-            self.queue.release(bytes(rest));
-            self.tracked[*index].done = rest.ending.is_some();
-            answer(mem::take(&mut rest.waiters), &written);
-        }
-        self.tracked.retain(|tracked| !tracked.done);
-        written
-    }
-
-    /// Returns where each call is written now.
-    fn transact(&mut self, steps: &[Step], roll_up: bool) -> Result<Vec<Row>, Failed> {
-        self.store.begin()?;
-        let mut batch = Batch::new(&mut self.store)?;
-        let mut rows = Vec::with_capacity(steps.len());
-        for Step { index, state, rest } in steps {
-            let Tracked { call, row, .. } = &self.tracked[*index];
-            rows.push(match *row {
-                None => batch.insert(call, *state, rest)?,
-                Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
-                Some(row) => batch.reached(row, *state)?,
-            });
-        }
-        let file_bytes = batch.settle()?;
-        if roll_up {
-            self.rolled_up = Instant::now();
-            let Store {
-                connection, memory, ..
-            } = &mut self.store;
-            memory.write_rollups(connection)?;
-        }
-        self.store.connection.execute_batch("COMMIT")?;
-        self.retention.grew(file_bytes);
-        Ok(rows)
-    }
-
-    fn succeeded(&mut self, steps: &[Step], rows: Vec<Row>) {
-        self.store.publish();
-        let mut recorded = 0;
-        for (step, row) in steps.iter().zip(rows) {
-            let before = self.tracked[step.index].row.replace(row);
-            recorded += u64::from(before.is_none());
-        }
-        let tally = &self.queue.tally;
-        tally.recorded.fetch_add(recorded, Relaxed);
-        tally.commits.fetch_add(1, Relaxed);
-        if mem::take(&mut self.failing) {
-            tracing::info!("the journal is written again");
+            drop(inbox);
+            let mut work = self.work();
+            let begun: Vec<_> = {
+                let mut inbox = self.inbox();
+                let piece = inbox.begun.len().min(PIECE);
+                inbox.is_due = piece < inbox.begun.len();
+                inbox.begun.drain(..piece).collect()
+            };
+            // Nobody waits for it; what went wrong has been told.
+            let _ = work.turn(begun, Vec::new());
+            self.is_busy.store(work.is_busy(), Relaxed);
         }
     }
 
-    /// What could not be written is lost: whoever comes later must not wait behind it.
-    fn failed(&mut self, steps: &[Step], error: Failed) -> NotWritten {
-        let lost = steps.iter().filter(|step| step.rest.ending.is_some());
-        self.queue
-            .tally
-            .lost
-            .fetch_add(lost.count() as u64, Relaxed);
-        if !mem::replace(&mut self.failing, true) {
-            tracing::error!(%error, "the journal cannot be written; calls are not on record");
-        }
-        if let Err(error) = self.store.roll_back() {
-            tracing::error!(%error, "the journal cannot be read, either");
-        }
-        NotWritten(Some(Arc::new(error)))
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        // Held to put calls in and to take them out.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look_after(&mut self) -> Result<(), JournalError> {
-        self.checkpoint("PASSIVE", CHECKPOINT_FRAMES)?;
-        let series = self.tracked.iter().filter_map(|tracked| tracked.row);
-        self.retention
-            .step(&mut self.store, series.map(|row| row.series))
-    }
-
-    /// Brings the write-ahead log into the database, if it has so many frames.
-    fn checkpoint(&self, mode: &str, least: i64) -> rusqlite::Result<()> {
-        let frames = |mode: &str| {
-            let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
-            let connection = &self.store.connection;
-            connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(1))
-        };
-        if frames("NOOP")? >= least {
-            frames(mode)?;
-        }
-        Ok(())
+    fn work(&self) -> MutexGuard<'_, Work> {
+        // Held for a turn. A turn that panicked has left a transaction open, and the next one fails.
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Work {
-    /// However it ends, nobody is left waiting: waiters that are dropped have their answer.
+/// However the first thread ends, nobody is left waiting.
+struct End<'d>(&'d Desk);
+
+impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.queue.stop();
-        let rest = self.queue.gather(&mut 0, false).begun;
-        for call in self
-            .tracked
-            .iter()
-            .map(|tracked| &tracked.call)
-            .chain(&rest)
-        {
+        let Self(desk) = self;
+        desk.queue.stop();
+        let rest = desk.queue.gather(&mut 0, false).begun;
+        let mut inbox = desk.inbox();
+        inbox.ended = true;
+        let left = mem::take(&mut inbox.begun);
+        drop(inbox);
+        desk.wake.notify_one();
+        for call in left.into_iter().chain(rest) {
             call.close();
-            drop(call.take());
         }
+        desk.work().close();
     }
 }
 
-/// Of the payloads that a call has handed over.
-fn bytes(rest: &Rest) -> usize {
-    let finished = rest.ending.as_ref().and_then(|end| end.finished.as_ref());
-    let result = match finished.map(|finished| &finished.outcome) {
-        Some(Outcome::Answered { result, .. }) => result.as_ref(),
-        Some(Outcome::Failed { .. }) | None => None,
+/// From now on this thread runs only where no other wants to; says whether that can be had.
+#[cfg(target_os = "linux")]
+fn give_way() -> bool {
+    use thread_priority::{
+        NormalThreadSchedulePolicy::Idle, ThreadPriority, ThreadSchedulePolicy::Normal,
+        set_thread_priority_and_policy, thread_native_id,
     };
-    let payloads = rest.arguments.iter().chain(result);
-    payloads.map(|text| text.len()).sum()
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, Normal(Idle)).is_ok()
 }
 
-fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
-    for waiter in waiters {
-        // Whoever no longer waits needs no answer.
-        let _ = waiter.send(written.clone());
-    }
+#[cfg(not(target_os = "linux"))]
+fn give_way() -> bool {
+    false
 }

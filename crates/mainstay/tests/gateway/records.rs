@@ -25,18 +25,18 @@ use crate::{
 };
 
 /// A gateway that records, and its records.
-struct Recorded {
-    gateway: Gateway,
-    journal: Arc<Journal>,
+pub struct Recorded {
+    pub gateway: Gateway,
+    pub journal: Arc<Journal>,
     _folder: TempDir,
 }
 
 impl Recorded {
-    async fn of(backend: &Backend) -> Self {
+    pub async fn of(backend: &Backend) -> Self {
         Self::with(backend, config::Journal::default()).await
     }
 
-    async fn with(backend: &Backend, settings: config::Journal) -> Self {
+    pub async fn with(backend: &Backend, settings: config::Journal) -> Self {
         Self::set(backend, json!({}), settings).await
     }
 
@@ -65,13 +65,13 @@ impl Recorded {
     }
 
     /// The only record.
-    async fn one(&self) -> Record {
+    pub async fn one(&self) -> Record {
         let mut all = self.all().await;
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
     }
 
-    async fn object(&self, cid: Cid) -> String {
+    pub async fn object(&self, cid: Cid) -> String {
         let object = self.journal.object(cid).await.expect("it is kept");
         String::from_utf8(object).expect("UTF-8")
     }

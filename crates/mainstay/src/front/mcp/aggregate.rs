@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::{
     hub::Hub,
     modern::UNKNOWN_STATE,
-    own,
+    own::{self, objects},
     reply::Reply,
     session::ClientSession,
     subscriptions::Resource,
@@ -82,7 +82,13 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
         _ if asked.era() == Era::Modern && tasks::is_about_one(method) => {
             return asked.task().await;
         }
-        Method::ResourcesRead => asked.resource().await.map(|(_, answer)| answer),
+        Method::ResourcesRead => {
+            let uri = asked.address.uri.as_ref();
+            if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
+                return objects::read(&asked.hub.calls, id, &uri.value, asked.era()).await;
+            }
+            asked.resource().await.map(|(_, answer)| answer)
+        }
         _ => return Reply::unknown_method(id, &frame.method_name()),
     };
     match outcome {
@@ -115,7 +121,10 @@ impl<'a> Asked<'a> {
             ListKind::Tools => shown.own_tools(),
             ListKind::Prompts | ListKind::Resources | ListKind::Templates => &[],
         };
+        let objects =
+            (kind == ListKind::Templates && self.cuts_results()).then_some(objects::TEMPLATE);
         let items: Vec<&str> = own::descriptors(own)
+            .chain(objects)
             .chain(seen.map(|(_, item)| item))
             .collect();
         let start = match self.frame.param("cursor") {
@@ -145,6 +154,12 @@ impl<'a> Asked<'a> {
         }
         result.push('}');
         Reply::result(self.id(), &result)
+    }
+
+    /// Whether a client may be linked to what is kept of a result.
+    fn cuts_results(&self) -> bool {
+        let mut servers = self.servers().into_iter();
+        servers.any(|server| server.config().max_inline_bytes.is_some())
     }
 
     /// Waits for the servers of the profile, each once.

@@ -1,16 +1,19 @@
 //! One server as it is: everything forwarded, nothing renamed (design section 8).
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
+    catalog::without_output_schema,
     config::Withheld,
     era::{LogLevel, code},
     message::{self, Address, Kind, Method},
 };
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
-use super::{hub::Hub, reply::Reply, session::ClientSession, subscriptions::Resource};
+use super::{
+    hub::Hub, own::objects, reply::Reply, session::ClientSession, subscriptions::Resource,
+};
 use crate::{
     calls::{Calls, Outlet, Request, Upstream},
     front::plain::lists::unknown_tool,
@@ -53,15 +56,24 @@ pub async fn answer(
     let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
     let config = server.config();
     let withheld = &config.withheld;
+    let cuts_results = config.max_inline_bytes.is_some();
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| withheld.has(name))
     {
         return Reply::failure(id, &unknown_tool(&server, name));
     }
+    if let Some(uri) = address.uri.as_ref()
+        && cuts_results
+        && frame.method() == Some(Method::ResourcesRead)
+        && objects::is_one(&uri.value)
+    {
+        return objects::read(calls, id, &uri.value, era).await;
+    }
+    let is_edited = !withheld.is_nothing() || cuts_results;
     match calls.call(upstream, request, outlet, cancelled).await {
-        Ok(answer) if frame.method() == Some(Method::ToolsList) && !withheld.is_nothing() => {
-            let text = without(&answer.frame, id, withheld);
+        Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
+            let text = edited(&answer.frame, id, withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
             match text {
                 Some(text) => Reply { text, ..reply },
@@ -76,26 +88,28 @@ pub async fn answer(
     }
 }
 
-/// A server's answer to `tools/list` without what is kept from clients: neither listed nor callable,
-/// here as on `/mcp`. `None` where it is no list.
-fn without(answer: &Frame, id: &str, withheld: &Withheld) -> Option<String> {
+/// A server's answer to `tools/list` as its entry wants it: what is kept from clients is neither listed
+/// nor callable, here as on `/mcp`, and results that may be cut are not promised. `None` where it is no list.
+fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> Option<String> {
     let Kind::Response { id: span, body, .. } = answer.envelope().kind else {
         return None;
     };
     let list = message::locate(answer.text(), body, &["tools"])?;
-    let tools: Vec<&RawValue> = serde_json::from_str(answer.get(list)).ok()?;
-    let kept: Vec<&str> = tools
+    let kept: Vec<Cow<'_, str>> = message::items(answer.get(list))?
         .into_iter()
-        .map(RawValue::get)
         .filter(|tool| {
             let name = message::text_member(tool, "name");
             !name.is_some_and(|name| withheld.has(&name))
         })
+        .map(|tool| match cuts_results {
+            true => without_output_schema(tool),
+            false => Cow::Borrowed(tool),
+        })
         .collect();
-    let kept = format!("[{}]", message::one_line(&kept.join(",")));
+    let kept = message::array(&kept);
     Some(message::splice(
         answer.text(),
-        &mut [(span, id), (list, &kept)],
+        &mut [(span, id), (list, &message::one_line(&kept))],
     ))
 }
 

@@ -158,7 +158,7 @@ fn client(home: &Home, daemon: &Serving) -> Client {
 }
 
 fn assert_is_whole(home: &Home) {
-    let path = home.state().join("journal.db");
+    let path = home.state().join("journal/journal.db");
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
     let found: String = database
         .expect("a database")

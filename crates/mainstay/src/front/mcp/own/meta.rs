@@ -15,7 +15,7 @@ use super::{
     Asked, Outcome, Refusal, Said,
     context::{self, Context},
     found::{self, Found},
-    here, records,
+    here, objects,
 };
 use crate::{
     front::plain::{lists::NotFound, servers::details},
@@ -43,7 +43,7 @@ pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
         Tool::Execute => execute(context, asked).await,
         Tool::ListServers => Ok(list_servers(context)),
         Tool::Reconnect => here(asked.cancelled, reconnect(context)).await,
-        Tool::ReadObject => here(asked.cancelled, records::read(context)).await,
+        Tool::ReadObject => here(asked.cancelled, objects::read_part(context)).await,
     }
 }
 

@@ -31,6 +31,7 @@ mod excerpt;
 mod external;
 mod found;
 mod meta;
+pub mod objects;
 mod records;
 mod refusal;
 mod search;

@@ -1,26 +1,16 @@
-//! Group `records`: what was called, and what is kept of it (L4, L7). `read_object` of group `meta` reads
-//! the same objects.
+//! Group `records`: what was called, and what is kept of it (L4, L7).
 
 use std::cmp::Reverse;
 
-use mainstay_core::{
-    failure::{Failure, FailureKind},
-    record::{Cid, Record, Status},
-};
+use mainstay_core::record::{Record, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
 
-use super::{
-    Asked, Outcome, Refusal, Said,
-    context::Context,
-    excerpt::{Excerpt, Wanted},
-    here,
-};
+use super::{Asked, Outcome, Refusal, Said, context::Context, here, objects};
 use crate::{
     api,
     front::plain::records::{failure, journal},
-    journal::{Filter, Journal, JournalError, Page},
+    journal::{Filter, Journal, Page},
 };
 
 tools! {
@@ -32,9 +22,6 @@ tools! {
 /// Records that are shown, where nobody says how many, and at most (L7).
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
-
-/// How a resource link names an object.
-const OBJECTS: &str = "mainstay://objects/";
 
 pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
     let context = &Context::of(&asked);
@@ -126,7 +113,7 @@ struct Inspect {
 /// L7: what it is, and what it looks like.
 async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
-    let object = object(context, &cid).await?;
+    let object = objects::whole(&context.hub.calls, &cid).await?;
     let text = String::from_utf8_lossy(&object);
     let value: Result<Value, _> = serde_json::from_str(&text);
     let (kind, attributes) = match &value {
@@ -139,44 +126,9 @@ async fn inspect(context: &Context<'_>) -> Outcome {
         Err(_) => ("bytes", Vec::new()),
     };
     Ok(Said::json(&json!({
-        "cid": bare(&cid),
+        "cid": objects::bare(&cid),
         "type": kind,
         "repr": text,
         "attributes": attributes,
     })))
-}
-
-/// Part of an object (`read_object`).
-pub async fn read(context: &Context<'_>) -> Outcome {
-    let wanted: Wanted = context.arguments()?;
-    let object = object(context, &wanted.cid).await?;
-    let cid = bare(&wanted.cid).to_owned();
-    // A large one takes a while.
-    let read = spawn_blocking(move || wanted.of(&object)).await;
-    let read =
-        read.map_err(|error| Failure::new(FailureKind::JournalUnreadable, error.to_string()))?;
-    let Excerpt {
-        text,
-        offset,
-        total,
-        next_offset,
-    } = read.map_err(|error| Refusal::Arguments(error.to_string()))?;
-    let mut said = json!({"cid": cid, "text": text, "offset": offset, "total": total});
-    if let Some(next) = next_offset {
-        said["next_offset"] = next.into();
-    }
-    Ok(Said::json(&said))
-}
-
-fn bare(cid: &str) -> &str {
-    cid.strip_prefix(OBJECTS).unwrap_or(cid)
-}
-
-async fn object(context: &Context<'_>, cid: &str) -> Result<Vec<u8>, Refusal> {
-    let unknown = || Refusal::CidNotFound(bare(cid).to_owned());
-    let known: Cid = bare(cid).parse().map_err(|_| unknown())?;
-    match journal(&context.hub.calls)?.object(known).await {
-        Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown()),
-        read => Ok(read.map_err(failure)?),
-    }
 }

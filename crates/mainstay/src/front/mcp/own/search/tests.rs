@@ -52,6 +52,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
             server: ServerName::new(server).expect("a name"),
             catalog: Arc::new(catalog),
             withheld: Withheld::default(),
+            cuts_results: false,
         }
     };
     let everything = Profile::everything(ProfileName::default());

@@ -1,0 +1,162 @@
+//! A large result cut to its beginning, with a link to the whole.
+
+use std::borrow::Cow;
+
+use super::content;
+use crate::{
+    era::Revision,
+    message::{self, Object, array, items},
+};
+
+/// Where the whole of a result is, and how large it is as JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole<'a> {
+    pub uri: &'a str,
+    /// What was called.
+    pub tool: &'a str,
+    pub bytes: usize,
+}
+
+/// A tool's result (JSON text) whose blocks hold `most` bytes at most: a text is cut where it passes
+/// that, any other block left out, and what comes after it, too. `structuredContent` stays if it fits
+/// beside them. The link to the whole comes last.
+pub fn head(result: &str, most: usize, whole: Whole<'_>, revision: Revision) -> Option<String> {
+    let mut changed = Object::read(result)?;
+    let mut room = most;
+    let mut blocks = Vec::new();
+    for block in changed.get("content").and_then(items).unwrap_or_default() {
+        if block.len() <= room {
+            room -= block.len();
+            blocks.push(Cow::Borrowed(block));
+            continue;
+        }
+        blocks.extend(cut(block, room).map(Cow::Owned));
+        room = 0;
+        break;
+    }
+    let link = link(whole);
+    blocks.push(Cow::Owned(content::older(&link, revision).unwrap_or(link)));
+    let blocks = array(&blocks);
+    let structure = changed.get("structuredContent").map(str::len);
+    let is_in_the_way = structure.is_some_and(|length| length > room);
+    changed.set("content", &blocks);
+    if is_in_the_way {
+        changed.remove("structuredContent");
+    }
+    Some(changed.to_string())
+}
+
+/// A block of text with so much of it as takes `room` bytes in its encoding at most.
+fn cut(block: &str, room: usize) -> Option<String> {
+    let text = message::text_member(block, "text")?;
+    if message::text_member(block, "type").as_deref() != Some("text") {
+        return None;
+    }
+    let mut changed = Object::read(block)?;
+    changed.set_text("text", "");
+    let room = room.checked_sub(changed.to_string().len())?;
+    changed.set_text("text", beginning(&text, room));
+    Some(changed.to_string())
+}
+
+/// So much of the text as takes `room` bytes at most when it is quoted.
+fn beginning(text: &str, room: usize) -> &str {
+    let mut taken = 0;
+    for (at, character) in text.char_indices() {
+        taken += match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\x1f' => 6,
+            other => other.len_utf8(),
+        };
+        if taken > room {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+fn link(whole: Whole<'_>) -> String {
+    let Whole { uri, tool, bytes } = whole;
+    let mut link = Object::default();
+    link.set_text("type", "resource_link");
+    link.set_text("uri", uri);
+    link.set_text("name", &format!("{tool}: the whole result"));
+    link.set_text(
+        "description",
+        &format!(
+            "This is the beginning of a result of {bytes} bytes. Read more of it as a resource, with \
+             ?offset= and &length= (in characters), ?lines=10-40, ?pattern= (a regular expression) or \
+             ?path= (a JSON path) after the URI, or with the tool read_object."
+        ),
+    );
+    link.set_text("mimeType", "application/json");
+    link.set("size", &bytes.to_string());
+    link.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const LINK: &str = "mainstay://objects/b";
+
+    fn headed(result: &Value, most: usize, revision: Revision) -> Value {
+        let result = result.to_string();
+        let whole = Whole {
+            uri: LINK,
+            tool: "t",
+            bytes: result.len(),
+        };
+        let headed = head(&result, most, whole, revision).expect("an object");
+        serde_json::from_str(&headed).expect("JSON")
+    }
+
+    #[test]
+    fn a_text_is_cut_where_it_passes_the_room() {
+        let long = "é\n\"".repeat(1000);
+        let result = json!({"content": [{"type": "text", "text": "first"}, {"type": "text", "text": long, "annotations": {"priority": 1}}], "isError": true});
+        let headed = headed(&result, 1024, Revision::LATEST);
+        let blocks = headed["content"].as_array().expect("blocks");
+        assert_eq!(blocks.len(), 3);
+        assert_eq!(blocks[0], result["content"][0]);
+        let cut = blocks[1]["text"].as_str().expect("a text");
+        assert!(long.starts_with(cut));
+        let taken = blocks[0].to_string().len() + blocks[1].to_string().len();
+        assert!((1014..=1024).contains(&taken), "{taken}");
+        assert_eq!(blocks[1]["annotations"], json!({"priority": 1}));
+        assert_eq!(blocks[2]["uri"], LINK);
+        assert_eq!(blocks[2]["size"], result.to_string().len());
+        assert_eq!(headed["isError"], true);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_left_out_with_what_follows() {
+        let image = json!({"type": "image", "data": "A".repeat(2000), "mimeType": "image/png"});
+        let structure = json!({"rows": [1, 2]});
+        let result = json!({"content": [image, {"type": "text", "text": "after"}], "structuredContent": structure});
+        let blocks = &headed(&result, 1024, Revision::LATEST)["content"];
+        assert_eq!(blocks.as_array().map(Vec::len), Some(1));
+        assert_eq!(blocks[0]["type"], "resource_link");
+    }
+
+    #[test]
+    fn structure_stays_where_it_fits() {
+        let rows = |count: usize| json!({"content": [{"type": "text", "text": "x"}], "structuredContent": {"rows": vec![7; count]}});
+        assert_eq!(
+            headed(&rows(2), 1024, Revision::LATEST)["structuredContent"],
+            rows(2)["structuredContent"]
+        );
+        assert!(headed(&rows(1000), 1024, Revision::LATEST)["structuredContent"].is_null());
+    }
+
+    #[test]
+    fn older_clients_read_the_link_as_text() {
+        let result = json!({"content": [{"type": "text", "text": "x".repeat(5000)}]});
+        let blocks = &headed(&result, 1024, Revision::V2025_03_26)["content"];
+        assert_eq!(blocks[1]["type"], "text");
+        let said = blocks[1]["text"].as_str().expect("a text");
+        assert!(said.contains(LINK), "{said}");
+    }
+}

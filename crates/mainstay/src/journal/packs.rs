@@ -1,0 +1,175 @@
+//! Objects as they lie in the database: what came together is one row, for a row has its price, and a
+//! call brings two objects.
+//!
+//! A pack holds the heads of its objects (digest, size, place), and behind them the bytes of those that
+//! are not elsewhere.
+
+use std::mem;
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{JournalError, objects::Place, schema::integer};
+
+/// The bytes of a head: digest, size and place.
+const HEAD: usize = 32 + 8 + 1;
+/// Objects of a pack, at most, and bytes from which on it takes no more: whoever reads one object reads
+/// its pack, and whoever reads a page of records needs a pack or two.
+const MAX_OBJECTS: usize = 512;
+const FULL: usize = 64 * 1024;
+
+/// Objects with consecutive numbers on their way into the database.
+#[derive(Debug, Default)]
+pub struct Packer {
+    first: i64,
+    heads: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Packer {
+    /// Adds the object with the next number.
+    pub fn push(
+        &mut self,
+        connection: &Connection,
+        id: i64,
+        head: Head,
+        data: &[u8],
+    ) -> rusqlite::Result<()> {
+        if self.heads.is_empty() {
+            self.first = id;
+        }
+        debug_assert_eq!(id, self.first + integer(self.heads.len() / HEAD));
+        self.heads.extend_from_slice(&head.digest);
+        self.heads.extend_from_slice(&head.size.to_le_bytes());
+        self.heads.push(head.place as u8);
+        self.data.extend_from_slice(data);
+        if self.heads.len() == MAX_OBJECTS * HEAD || self.data.len() >= FULL {
+            self.write(connection)?;
+        }
+        Ok(())
+    }
+
+    pub fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        if self.heads.is_empty() {
+            return Ok(());
+        }
+        let count = integer(self.heads.len() / HEAD);
+        let mut objects = mem::take(&mut self.heads);
+        objects.append(&mut self.data);
+        connection
+            .prepare_cached("INSERT INTO packs VALUES (?, ?, ?)")?
+            .execute(params![self.first, count, objects])?;
+        objects.clear();
+        self.heads = objects;
+        Ok(())
+    }
+}
+
+/// What is known of an object without its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    pub digest: [u8; 32],
+    pub size: u64,
+    pub place: Place,
+}
+
+impl Head {
+    fn read(bytes: &[u8; HEAD]) -> Result<Self, JournalError> {
+        let (digest, rest) = bytes.split_first_chunk().expect("41 bytes");
+        let (size, place) = rest.split_first_chunk().expect("9 bytes");
+        Ok(Self {
+            digest: *digest,
+            size: u64::from_le_bytes(*size),
+            place: Place::from_code(place[0])?,
+        })
+    }
+}
+
+/// A pack that was read.
+#[derive(Debug)]
+pub struct Pack {
+    first: i64,
+    count: usize,
+    objects: Vec<u8>,
+}
+
+impl Pack {
+    /// The one with this object.
+    pub fn of(connection: &Connection, object: i64) -> rusqlite::Result<Option<Self>> {
+        let pack = connection
+            .prepare_cached(
+                "SELECT first, count, objects FROM packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
+            )?
+            .query_row([object], Self::read)
+            .optional()?;
+        Ok(pack.filter(|pack| pack.has(object)))
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            first: row.get(0)?,
+            count: row.get::<_, u32>(1)? as usize,
+            objects: row.get(2)?,
+        })
+    }
+
+    pub fn has(&self, object: i64) -> bool {
+        object >= self.first && object < self.first + integer(self.count)
+    }
+
+    /// An object that it has, and its bytes, where they are here.
+    pub fn get(&self, object: i64) -> Result<(Head, &[u8]), JournalError> {
+        let mut data = self.count * HEAD;
+        for found in self.heads() {
+            let (id, head) = found?;
+            let length = match head.place {
+                Place::Database => head.size as usize,
+                Place::Nowhere | Place::File => 0,
+            };
+            if id == object {
+                let bytes = self.objects.get(data..data + length);
+                return Ok((head, bytes.ok_or(CUT_SHORT)?));
+            }
+            data += length;
+        }
+        Err(CUT_SHORT)
+    }
+
+    /// Its objects, by their numbers.
+    pub fn heads(&self) -> impl Iterator<Item = Result<(i64, Head), JournalError>> {
+        let (heads, _) = self.objects.as_chunks::<HEAD>();
+        (self.first..)
+            .zip(heads.iter().take(self.count))
+            .map(|(id, head)| Ok((id, Head::read(head)?)))
+    }
+}
+
+const CUT_SHORT: JournalError = JournalError::Corrupt("a pack of objects that is cut short");
+
+/// Whether an object is there to be read.
+pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
+    let end: Option<i64> = connection
+        .prepare_cached(
+            "SELECT first + count FROM packs WHERE first <= ? ORDER BY first DESC LIMIT 1",
+        )?
+        .query_row([object], |row| row.get(0))
+        .optional()?;
+    Ok(end.is_some_and(|end| object < end))
+}
+
+/// All heads from an object's on.
+pub fn heads_from(
+    connection: &Connection,
+    object: i64,
+    mut see: impl FnMut(i64, Head),
+) -> Result<(), JournalError> {
+    let mut packs =
+        connection.prepare("SELECT first, count, objects FROM packs WHERE first >= ?")?;
+    let mut packs = packs.query([object])?;
+    while let Some(row) = packs.next()? {
+        for head in Pack::read(row)?.heads() {
+            let (id, head) = head?;
+            see(id, head);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! What is written: the calls that are not written to their end, and a transaction for each turn.
+
+use std::{
+    mem,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use mainstay_core::record::{Cid, State};
+
+use super::{
+    JournalError,
+    entry::{Call, NotWritten, Outcome, Rest, Waiter},
+    objects::Failed,
+    queue::{Keep, Queue},
+    retention::Retention,
+    store::{Batch, Row, Store},
+};
+
+/// A call that is open for longer is written as such.
+const SHOWN_OPEN_AFTER: Duration = Duration::from_secs(1);
+/// How often statistics are written: each touches two rows for every tool that was called.
+const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
+/// Frames of the write-ahead log (4 KiB each) from which on it is brought into the database. Fewer,
+/// and pages that are written with every commit are copied too often; more, and the pause is felt.
+const CHECKPOINT_FRAMES: i64 = 4096;
+/// Turns after which it is looked how long the log is: each brings a dozen frames, as a rule.
+const TURNS_BETWEEN_LOOKS: u32 = 16;
+
+#[derive(Debug)]
+pub struct Work {
+    store: Store,
+    retention: Retention,
+    queue: Arc<Queue>,
+    /// Calls whose last word is not written.
+    tracked: Vec<Tracked>,
+    rolled_up: Instant,
+    /// Turns since the log was looked at.
+    turns: u32,
+    /// Told once, until it is over.
+    failing: bool,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    call: Arc<Call>,
+    /// Where it was written as open.
+    row: Option<Row>,
+    /// Nothing more is to be written of it.
+    done: bool,
+}
+
+/// What a transaction writes of a tracked call.
+struct Step {
+    index: usize,
+    state: State,
+    rest: Rest,
+}
+
+/// What a transaction has written.
+struct Written {
+    /// Where each call is written now.
+    rows: Vec<Row>,
+    kept: Vec<Cid>,
+}
+
+impl Work {
+    pub fn new(store: Store, queue: Arc<Queue>) -> Result<Self, JournalError> {
+        Ok(Self {
+            retention: Retention::new(&store)?,
+            store,
+            queue,
+            tracked: Vec::new(),
+            rolled_up: Instant::now(),
+            turns: 0,
+            failing: false,
+        })
+    }
+
+    /// Whether there is anything to look after though no call comes.
+    pub fn is_busy(&self) -> bool {
+        !self.tracked.is_empty()
+            || !self.store.memory.rollups.is_empty()
+            || self.retention.is_busy()
+    }
+
+    /// Writes what has happened to these calls and to those before them.
+    pub fn turn(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
+        self.track(begun);
+        let steps = self.steps(false);
+        let written = self.write(steps, keeps, false);
+        if let Err(error) = self.look_after() {
+            tracing::warn!(%error, "the journal could not be looked after");
+        }
+        written
+    }
+
+    /// The last turn: open calls are written as such, and the log is brought into the database.
+    pub fn end(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
+        self.track(begun);
+        let steps = self.steps(true);
+        let written = self.write(steps, keeps, true);
+        if let Err(error) = self.checkpoint("TRUNCATE", 0) {
+            tracing::warn!(%error, "the journal's log was not brought into its database");
+        }
+        written
+    }
+
+    /// Nobody is left waiting: waiters that are dropped have their answer.
+    pub fn close(&mut self) {
+        for Tracked { call, .. } in self.tracked.drain(..) {
+            call.close();
+        }
+    }
+
+    fn track(&mut self, begun: Vec<Arc<Call>>) {
+        self.tracked.extend(begun.into_iter().map(|call| Tracked {
+            call,
+            row: None,
+            done: false,
+        }));
+    }
+
+    /// The calls of which there is something to write.
+    fn steps(&self, last: bool) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(self.tracked.len());
+        for (index, Tracked { call, row, .. }) in self.tracked.iter().enumerate() {
+            let news = call.take_due()
+                || match row {
+                    Some(row) => call.state().code() > row.state.code(),
+                    None => last || call.since.elapsed() >= SHOWN_OPEN_AFTER,
+                };
+            if news {
+                let rest = call.take();
+                let mut state = call.state();
+                // Whoever waits is about to send it; when this is read again, he may have.
+                if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
+                    state = State::Sent;
+                }
+                steps.push(Step { index, state, rest });
+            }
+        }
+        steps
+    }
+
+    fn write(
+        &mut self,
+        mut steps: Vec<Step>,
+        keeps: Vec<Keep>,
+        last: bool,
+    ) -> Result<(), NotWritten> {
+        let roll_up = !self.store.memory.rollups.is_empty()
+            && (last || self.rolled_up.elapsed() >= ROLLUPS_EVERY);
+        if steps.is_empty() && keeps.is_empty() && !roll_up {
+            return Ok(());
+        }
+        let written = match self.transact(&steps, &keeps, roll_up) {
+            Ok(Written { rows, kept }) => {
+                self.succeeded(&steps, rows);
+                for (keep, cid) in keeps.into_iter().zip(kept) {
+                    // Whoever no longer waits needs no answer.
+                    let _ = keep.waiter.send(Ok(cid));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let error = self.failed(&steps, error);
+                for keep in keeps {
+                    let _ = keep.waiter.send(Err(error.clone()));
+                }
+                Err(error)
+            }
+        };
+        for Step { index, rest, .. } in &mut steps {
+            self.queue.release(bytes(rest));
+            self.tracked[*index].done = rest.ending.is_some();
+            answer(mem::take(&mut rest.waiters), &written);
+        }
+        self.tracked.retain(|tracked| !tracked.done);
+        written
+    }
+
+    fn transact(
+        &mut self,
+        steps: &[Step],
+        keeps: &[Keep],
+        roll_up: bool,
+    ) -> Result<Written, Failed> {
+        self.store.begin()?;
+        let mut batch = Batch::new(&mut self.store)?;
+        let mut rows = Vec::with_capacity(steps.len());
+        for Step { index, state, rest } in steps {
+            let Tracked { call, row, .. } = &self.tracked[*index];
+            rows.push(match *row {
+                None => batch.insert(call, *state, rest)?,
+                Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
+                Some(row) => batch.reached(row, *state)?,
+            });
+        }
+        let kept = keeps.iter().map(|keep| batch.keep(&keep.text));
+        let kept = kept.collect::<Result<_, _>>()?;
+        let file_bytes = batch.settle()?;
+        if roll_up {
+            self.rolled_up = Instant::now();
+            let Store {
+                connection, memory, ..
+            } = &mut self.store;
+            memory.write_rollups(connection)?;
+        }
+        self.store.commit()?;
+        self.retention.grew(file_bytes);
+        Ok(Written { rows, kept })
+    }
+
+    fn succeeded(&mut self, steps: &[Step], rows: Vec<Row>) {
+        self.store.publish();
+        let mut recorded = 0;
+        for (step, row) in steps.iter().zip(rows) {
+            let before = self.tracked[step.index].row.replace(row);
+            recorded += u64::from(before.is_none());
+        }
+        let tally = &self.queue.tally;
+        tally.recorded.fetch_add(recorded, Relaxed);
+        tally.commits.fetch_add(1, Relaxed);
+        if mem::take(&mut self.failing) {
+            tracing::info!("the journal is written again");
+        }
+    }
+
+    /// What could not be written is lost: whoever comes later must not wait behind it.
+    fn failed(&mut self, steps: &[Step], error: Failed) -> NotWritten {
+        let lost = steps.iter().filter(|step| step.rest.ending.is_some());
+        self.queue
+            .tally
+            .lost
+            .fetch_add(lost.count() as u64, Relaxed);
+        if !mem::replace(&mut self.failing, true) {
+            tracing::error!(%error, "the journal cannot be written; calls are not on record");
+        }
+        if let Err(error) = self.store.roll_back() {
+            tracing::error!(%error, "the journal cannot be read, either");
+        }
+        NotWritten(Some(Arc::new(error)))
+    }
+
+    fn look_after(&mut self) -> Result<(), JournalError> {
+        self.turns += 1;
+        if self.turns >= TURNS_BETWEEN_LOOKS {
+            self.turns = 0;
+            self.checkpoint("PASSIVE", CHECKPOINT_FRAMES)?;
+        }
+        let series = self.tracked.iter().filter_map(|tracked| tracked.row);
+        self.retention
+            .step(&mut self.store, series.map(|row| row.series))
+    }
+
+    /// Brings the write-ahead log into the database, if it has so many frames.
+    fn checkpoint(&self, mode: &str, least: i64) -> rusqlite::Result<()> {
+        let frames = |mode: &str| {
+            let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
+            let connection = &self.store.connection;
+            connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(1))
+        };
+        if frames("NOOP")? >= least {
+            frames(mode)?;
+        }
+        Ok(())
+    }
+}
+
+/// Of the payloads that a call has handed over.
+fn bytes(rest: &Rest) -> usize {
+    let finished = rest.ending.as_ref().and_then(|end| end.finished.as_ref());
+    let result = match finished.map(|finished| &finished.outcome) {
+        Some(Outcome::Answered { result, .. }) => result.as_ref(),
+        Some(Outcome::Failed { .. }) | None => None,
+    };
+    let payloads = rest.arguments.iter().chain(result);
+    payloads.map(|text| text.len()).sum()
+}
+
+pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
+    for waiter in waiters {
+        // Whoever no longer waits needs no answer.
+        let _ = waiter.send(written.clone());
+    }
+}

@@ -1,0 +1,189 @@
+//! `result.maxInlineBytes`: of a large result a client gets the beginning, and a link to the whole.
+
+use http::StatusCode;
+use mainstay_core::{
+    config::{self, Payloads},
+    record::{Cid, OBJECTS},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::text,
+    records::Recorded,
+};
+
+const LIMIT: usize = 2048;
+
+async fn backend() -> Backend {
+    let limited = json!({"maxInlineBytes": LIMIT});
+    Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"])
+        .await
+        .option("result", limited)
+}
+
+/// A thousand numbered lines.
+fn poem() -> String {
+    (1..=1000)
+        .map(|line| format!("line \"{line}\"\n"))
+        .collect()
+}
+
+fn parts(path: &str) -> (String, String) {
+    let prefix = if path == "/mcp" { "x__" } else { "" };
+    (format!("{prefix}echo"), format!("{prefix}object"))
+}
+
+async fn read(client: &crate::client::Http, uri: &str) -> Value {
+    let result = client.result("resources/read", json!({"uri": uri})).await;
+    result["contents"][0].clone()
+}
+
+/// L3: the whole is what the record names, and can be read in parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_client_gets_the_beginning_and_a_link_to_the_whole() {
+    for path in ["/mcp", "/servers/x/mcp"] {
+        let backend = backend().await;
+        let recorded = Recorded::of(&backend).await;
+        let client = recorded.gateway.client_at(path).await;
+        let (echo, _) = parts(path);
+        let result = client.call(&echo, json!({"text": poem()})).await;
+
+        let blocks = result["content"].as_array().expect("blocks");
+        let (head, link) = (text(&result), &blocks[1]);
+        assert!(
+            head.len() > LIMIT / 2 && poem().starts_with(&*head),
+            "{head}"
+        );
+        assert!(blocks[0].to_string().len() <= LIMIT);
+        assert!(
+            result["structuredContent"].is_null(),
+            "{path}: it is as large"
+        );
+        assert_eq!((blocks.len(), &link["type"]), (2, &json!("resource_link")));
+
+        let uri = link["uri"].as_str().expect("a link");
+        let cid: Cid = uri
+            .strip_prefix(OBJECTS)
+            .expect("ours")
+            .parse()
+            .expect("a CID");
+        let whole = recorded.object(cid).await;
+        assert_eq!(link["size"], whole.len(), "{path}");
+        let kept: Value = serde_json::from_str(&whole).expect("JSON");
+        assert_eq!(text(&kept), poem());
+        let record = recorded.one().await;
+        assert_eq!(
+            record.result.and_then(|it| it.cid),
+            Some(cid),
+            "the very same"
+        );
+
+        let first = read(&client, uri).await;
+        assert_eq!(first["uri"], uri);
+        let beginning: String = poem().chars().take(4000).collect();
+        assert_eq!(first["text"], beginning);
+        let meta = json!({"mainstay/offset": 0, "mainstay/total": poem().len(), "mainstay/nextOffset": 4000});
+        assert_eq!(first["_meta"], meta);
+        for (query, expected) in [
+            ("lines=998-999", "line \"998\"\nline \"999\""),
+            ("pattern=%22(7%7C70)%22", "7: line \"7\"\n70: line \"70\"\n"),
+            ("offset=5&length=3", "\"1\""),
+            ("raw=true&path=$.content[0].type", "text"),
+        ] {
+            let part = read(&client, &format!("{uri}?{query}")).await;
+            assert_eq!(part["text"], expected, "{path}: {query}");
+        }
+        let unknown = format!("{OBJECTS}{}", Cid::of(b"never"));
+        let error = client
+            .error("resources/read", json!({"uri": unknown}))
+            .await;
+        assert_eq!(error["code"], -32002, "{error}");
+        for query in ["lines=0", "offset=x", "colour=red", "pattern=("] {
+            let uri = format!("{uri}?{query}");
+            let error = client.error("resources/read", json!({"uri": uri})).await;
+            assert_eq!(error["code"], -32602, "{query}: {error}");
+        }
+    }
+}
+
+/// What may be cut is not promised by an `outputSchema`, which clients check; and a result that fits
+/// comes as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_fits_is_left_alone() {
+    for path in ["/mcp", "/servers/x/mcp"] {
+        let backend = backend().await;
+        let recorded = Recorded::of(&backend).await;
+        let client = recorded.gateway.client_at(path).await;
+        let (echo, object) = parts(path);
+        let result = client.call(&echo, json!({"text": "short"})).await;
+        let blocks = result["content"].as_array().map(Vec::len);
+        assert_eq!((text(&result), blocks), ("short".to_owned(), Some(1)));
+        assert_eq!(result["structuredContent"], json!({"text": "short"}));
+
+        let list = client.result("tools/list", json!({})).await;
+        let tools = list["tools"].as_array().expect("tools");
+        let promising = tools.iter().filter(|tool| !tool["outputSchema"].is_null());
+        assert_eq!(promising.count(), 0, "{path}");
+        assert!(tools.iter().any(|tool| tool["name"] == object), "{path}");
+    }
+    let backend = Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"]).await;
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    let whole = client.call("x__echo", json!({"text": poem()})).await;
+    assert_eq!(text(&whole), poem(), "off by default");
+    let list = client.result("tools/list", json!({})).await;
+    let listed = list["tools"].as_array().expect("tools");
+    let promising = listed.iter().any(|tool| !tool["outputSchema"].is_null());
+    assert!(promising, "and then promised");
+}
+
+/// Clients find out from the list of templates; without any such server there is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_template_is_listed_where_results_are_cut() {
+    for (backend, expected) in [(backend().await, true), (Backend::stdio().await, false)] {
+        let recorded = Recorded::of(&backend).await;
+        let client = recorded.gateway.client().await;
+        let list = client.result("resources/templates/list", json!({})).await;
+        let templates = list["resourceTemplates"].as_array().expect("templates");
+        let ours = templates.iter().any(|template| {
+            let uri = template["uriTemplate"].as_str();
+            uri.is_some_and(|uri| uri.starts_with(OBJECTS))
+        });
+        assert_eq!(ours, expected);
+    }
+}
+
+/// Programs get all of it, and so does everybody where the whole could not be read later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_cut_that_is_lost_then() {
+    let backend = backend().await;
+    let recorded = Recorded::of(&backend).await;
+    let body = json!({"tool": "x/echo", "arguments": {"text": poem()}});
+    let (status, answer) = recorded
+        .gateway
+        .rest()
+        .post("/api/mcp-tools/call", body)
+        .await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert!(answer.to_string().contains(r#"line \"1000\""#), "{answer}");
+
+    let settings = config::Journal {
+        payloads: Payloads::Digest,
+        ..config::Journal::default()
+    };
+    let recorded = Recorded::with(&backend, settings).await;
+    let client = recorded.gateway.client().await;
+    let whole = client.call("x__echo", json!({"text": poem()})).await;
+    assert_eq!(text(&whole), poem());
+
+    let recorded = Recorded::of(&backend).await;
+    let client = recorded.gateway.client().await;
+    recorded.journal.close().await;
+    let whole = client.call("x__echo", json!({"text": poem()})).await;
+    assert_eq!(
+        text(&whole),
+        poem(),
+        "a journal that is not written any more"
+    );
+}
