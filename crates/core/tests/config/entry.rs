@@ -327,6 +327,16 @@ fn numbers_and_booleans_in_env_are_texts_with_a_warning() {
 }
 
 #[test]
+fn large_results_are_cut_where_it_says_so() {
+    let limit = |entry| server(entry).max_inline_bytes;
+    assert_eq!(limit(r#"{"command": "x"}"#), None);
+    assert_eq!(limit(r#"{"command": "x", "result": {}}"#), None);
+    let entry = r#"{"command": "x", "result": {"maxInlineBytes": 20000}}"#;
+    assert_eq!(limit(entry), Some(20_000));
+    assert_snapshot!(findings(r#"{"command": "x", "result": {"maxInlineBytes": 1023, "max": 1}}"#), @"");
+}
+
+#[test]
 fn a31_limits_roots_and_health() {
     let entry = server(
         r#"{
