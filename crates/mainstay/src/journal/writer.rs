@@ -100,34 +100,31 @@ struct Desk {
 #[derive(Default)]
 struct Inbox {
     begun: Vec<Arc<Call>>,
-    /// Since when some wait, or when some were last taken.
-    since: Option<Instant>,
-    /// The patient thread is to have a turn.
-    is_due: bool,
+    /// Since when the patient thread is to have a turn, or to have the next one.
+    due_since: Option<Instant>,
     ended: bool,
 }
 
 impl Inbox {
-    fn put(&mut self, begun: Vec<Arc<Call>>, now: Instant) {
-        if self.begun.is_empty() {
-            self.since = (!begun.is_empty()).then_some(now);
-            self.begun = begun;
-        } else {
-            self.begun.extend(begun);
+    /// What has come; `is_busy` where there is something to do even if that is nothing.
+    fn put(&mut self, begun: Vec<Arc<Call>>, is_busy: bool, now: Instant) {
+        if is_busy || !begun.is_empty() {
+            self.due_since.get_or_insert(now);
         }
+        self.begun.extend(begun);
     }
 
     /// The oldest, so many at most.
     fn take(&mut self, most: usize) -> Vec<Arc<Call>> {
         let left = self.begun.split_off(self.begun.len().min(most));
-        self.is_due = !left.is_empty();
-        self.since = self.is_due.then(Instant::now);
+        self.due_since = (!left.is_empty()).then(Instant::now);
         mem::replace(&mut self.begun, left)
     }
 
     /// Whether the patient thread does not keep up.
     fn is_too_much(&self, now: Instant) -> bool {
-        self.begun.len() > MANY || self.since.is_some_and(|since| now - since > PATIENCE)
+        let waited = self.due_since.is_some_and(|since| now - since > PATIENCE);
+        waited || self.begun.len() > MANY
     }
 }
 
@@ -146,8 +143,7 @@ impl Desk {
             let now = Instant::now();
             let is_too_much = {
                 let mut inbox = self.inbox();
-                inbox.put(begun, now);
-                inbox.is_due = !inbox.begun.is_empty() || self.is_busy.load(Relaxed);
+                inbox.put(begun, self.is_busy.load(Relaxed), now);
                 inbox.is_too_much(now)
             };
             if is_too_much {
@@ -177,7 +173,7 @@ impl Desk {
         self.has_patient.store(true, Relaxed);
         loop {
             let mut inbox = self.inbox();
-            while !inbox.is_due && !inbox.ended {
+            while inbox.due_since.is_none() && !inbox.ended {
                 let woken = self.wake.wait(inbox);
                 inbox = woken.unwrap_or_else(PoisonError::into_inner);
             }
