@@ -333,7 +333,10 @@ fn large_results_are_cut_where_it_says_so() {
     assert_eq!(limit(r#"{"command": "x", "result": {}}"#), None);
     let entry = r#"{"command": "x", "result": {"maxInlineBytes": 20000}}"#;
     assert_eq!(limit(entry), Some(20_000));
-    assert_snapshot!(findings(r#"{"command": "x", "result": {"maxInlineBytes": 1023, "max": 1}}"#), @"");
+    assert_snapshot!(findings(r#"{"command": "x", "result": {"maxInlineBytes": 1023, "max": 1}}"#), @"
+    problem config.json:2:47: mcpServers.s.result.maxInlineBytes: expected a whole number of at least 1024
+    warning config.json:2:53: mcpServers.s.result.max: unknown key
+    ");
 }
 
 #[test]

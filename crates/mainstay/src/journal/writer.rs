@@ -23,8 +23,8 @@ use super::{
 };
 
 /// Calls that the patient thread writes in one go: while it does, and perhaps is not let run, nobody
-/// else can write. A millisecond of its time.
-const PIECE: usize = 128;
+/// else can write. A small part of a millisecond, of which it may get a hundredth where others compute.
+const PIECE: usize = 16;
 /// For how long calls may wait for it, and how many: a fraction of those for which there is room.
 const PATIENCE: Duration = Duration::from_millis(50);
 const MANY: usize = 8 * 1024;
