@@ -207,7 +207,7 @@ impl Call {
             state: AtomicU8::new(State::NotSent.code()),
             due: AtomicBool::new(false),
             rest: Mutex::new(Rest {
-                arguments: arguments.filter(|text| queue.hold(text.len())),
+                arguments: arguments.and_then(|text| queue.hold(text)),
                 ..Rest::default()
             }),
             queue: Arc::clone(queue),
@@ -262,7 +262,7 @@ impl Call {
         {
             self.state.store(State::Answered.code(), Ordering::Relaxed);
             result_size = result.as_ref().map(|text| text.len());
-            *result = result.take().filter(|text| self.queue.hold(text.len()));
+            *result = result.take().and_then(|text| self.queue.hold(text));
         }
         let waited_for = self.queue.is_strict() && finished.is_some();
         let mut waiting = Acknowledged::READY;

@@ -3,6 +3,7 @@
 use std::{
     mem,
     sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -26,6 +27,22 @@ const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
 const CHECKPOINT_FRAMES: i64 = 4096;
 /// Turns after which it is looked how long the log is: each brings a dozen frames, as a rule.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
+
+/// Calls that are written in one go where nobody waits for them: a tenth of a millisecond. Then others
+/// that want the processor have it for once, or the calls of that moment would wait for the records of
+/// those before, who wait for nothing.
+const PIECE: usize = 16;
+/// For how long a turn gives way: on a machine that others keep busy, records must come to the disk, too.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How a turn is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pace {
+    /// Somebody waits.
+    Swift,
+    /// Nobody does: others go first.
+    Polite,
+}
 
 #[derive(Debug)]
 pub struct Work {
@@ -85,10 +102,15 @@ impl Work {
     }
 
     /// Writes what has happened to these calls and to those before them.
-    pub fn turn(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
+    pub fn turn(
+        &mut self,
+        begun: Vec<Arc<Call>>,
+        keeps: Vec<Keep>,
+        pace: Pace,
+    ) -> Result<(), NotWritten> {
         self.track(begun);
         let steps = self.steps(false);
-        let written = self.write(steps, keeps, false);
+        let written = self.write(steps, keeps, pace, false);
         if let Err(error) = self.look_after() {
             tracing::warn!(%error, "the journal could not be looked after");
         }
@@ -99,7 +121,7 @@ impl Work {
     pub fn end(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
         self.track(begun);
         let steps = self.steps(true);
-        let written = self.write(steps, keeps, true);
+        let written = self.write(steps, keeps, Pace::Swift, true);
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
@@ -147,6 +169,7 @@ impl Work {
         &mut self,
         mut steps: Vec<Step>,
         keeps: Vec<Keep>,
+        pace: Pace,
         last: bool,
     ) -> Result<(), NotWritten> {
         let roll_up = !self.store.memory.rollups.is_empty()
@@ -154,7 +177,7 @@ impl Work {
         if steps.is_empty() && keeps.is_empty() && !roll_up {
             return Ok(());
         }
-        let written = match self.transact(&steps, &keeps, roll_up) {
+        let written = match self.transact(&steps, &keeps, pace, roll_up) {
             Ok(Written { rows, kept }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in keeps.into_iter().zip(kept) {
@@ -184,18 +207,25 @@ impl Work {
         &mut self,
         steps: &[Step],
         keeps: &[Keep],
+        pace: Pace,
         roll_up: bool,
     ) -> Result<Written, Failed> {
+        let since = Instant::now();
         self.store.begin()?;
         let mut batch = Batch::new(&mut self.store)?;
         let mut rows = Vec::with_capacity(steps.len());
-        for Step { index, state, rest } in steps {
-            let Tracked { call, row, .. } = &self.tracked[*index];
-            rows.push(match *row {
-                None => batch.insert(call, *state, rest)?,
-                Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
-                Some(row) => batch.reached(row, *state)?,
-            });
+        for piece in steps.chunks(PIECE) {
+            for Step { index, state, rest } in piece {
+                let Tracked { call, row, .. } = &self.tracked[*index];
+                rows.push(match *row {
+                    None => batch.insert(call, *state, rest)?,
+                    Some(row) if rest.ending.is_some() => batch.end(call, row, *state, rest)?,
+                    Some(row) => batch.reached(row, *state)?,
+                });
+            }
+            if pace == Pace::Polite && since.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
         }
         let kept = keeps.iter().map(|keep| batch.keep(&keep.text));
         let kept = kept.collect::<Result<_, _>>()?;
