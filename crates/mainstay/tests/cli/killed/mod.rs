@@ -41,7 +41,7 @@ const KILLS_RELAXED: u32 = 2;
 /// In relaxed mode, how long before the kill a lost call may have been answered: a window of 50 ms, two
 /// commits, and a machine that does other things, too. That nothing is lost but what came last is checked
 /// without a clock.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(1);
 /// The load lives for this long after the daemon is ready, and at most for so long more.
 const LEAST_LOAD: Duration = Duration::from_millis(100);
 const MORE_LOAD_MILLIS: u64 = 700;

@@ -1,0 +1,266 @@
+//! What a call leaves, and who waits for it.
+
+use super::*;
+
+/// L1–L3, L7: every field comes back, and what was sent is found by its identifier.
+#[tokio::test]
+async fn a_record_says_all_that_was_known_of_its_call() {
+    let (room, before) = (Room::new(), SystemTime::now());
+    let journal = room.open();
+    let origin = Origin {
+        door: Door::McpHttp,
+        profile: Some("work".to_owned()),
+        client: Some(ClientInfo {
+            name: "inspector".to_owned(),
+            version: "1.2".to_owned(),
+        }),
+        principal: Some("laptop".to_owned()),
+        session: Some("s1".to_owned()),
+    };
+    let trace = TraceId([7; 16]);
+    let entry = journal.begin(Begun {
+        origin: Arc::new(origin.clone()),
+        target: target("fs", "read"),
+        arguments: Some(r#"{"path":"/a"}"#.into()),
+        trace: Some(trace),
+    });
+    entry.reached(State::Sent);
+    let end = Finished {
+        attempts: 2,
+        ..answered(r#"{"content":[]}"#)
+    };
+    entry.finish(end).await.expect("nobody waits");
+    let [record] = &all(&journal).await[..] else {
+        panic!("one record")
+    };
+    assert_eq!(record.origin, origin);
+    assert_eq!(record.target.name(), "fs/read");
+    assert_eq!(record.target.method, "tools/call");
+    assert_eq!((record.state, record.status), (State::Answered, Status::Ok));
+    assert_eq!((record.attempts, record.trace), (2, Some(trace)));
+    assert_eq!(record.queue, Duration::from_micros(5));
+    assert_eq!(record.upstream, Duration::from_micros(70));
+    assert!(record.duration.is_some());
+    assert!(record.started_at >= before - Duration::from_micros(1));
+    assert_eq!(record.error, None);
+    let arguments = record.arguments.expect("arguments");
+    assert_eq!(
+        (arguments.size, arguments.cid),
+        (13, Some(Cid::of(br#"{"path":"/a"}"#)))
+    );
+    assert_eq!(record.arguments_text.as_deref(), Some(r#"{"path":"/a"}"#));
+    assert_eq!(text(&journal, arguments.cid).await, r#"{"path":"/a"}"#);
+    let result = record.result.expect("a result").cid;
+    assert_eq!(text(&journal, result).await, r#"{"content":[]}"#);
+    let same = journal.record(record.id).await.expect("read");
+    assert_eq!(same.as_ref(), Some(record));
+    assert_eq!(journal.record(RecordId(99)).await.expect("read"), None);
+    journal.close().await;
+}
+
+/// K3, L7: how calls end, and how far they got.
+#[tokio::test]
+async fn every_end_has_its_words() {
+    let room = Room::new();
+    let journal = room.open();
+    call(
+        &journal,
+        begun("1"),
+        failed(Status::Timeout, "call_timeout"),
+    );
+    let refused = finished(Outcome::Answered {
+        result: Some("{}".into()),
+        error: Some(RecordError {
+            kind: "tool_error".into(),
+            text: "no such file".to_owned(),
+        }),
+    });
+    call(&journal, begun("2"), refused);
+    drop(journal.begin(begun("3")));
+    let sent = journal.begin(begun("4"));
+    sent.reached(State::Sent);
+    drop(sent);
+    let unsent = journal.begin(begun("5"));
+    drop(unsent.finish(failed(Status::Error, "server_not_connected")));
+    let records = all(&journal).await;
+    let told: Vec<_> = records
+        .iter()
+        .rev()
+        .map(|record| {
+            let error = record.error.as_ref().map(|error| &*error.kind);
+            (record.status, record.state, error)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Status::Timeout, State::Sent, Some("call_timeout")),
+            (Status::Error, State::Answered, Some("tool_error")),
+            (Status::Cancelled, State::NotSent, None),
+            (Status::Cancelled, State::Sent, None),
+            (Status::Error, State::NotSent, Some("server_not_connected")),
+        ]
+    );
+    journal.close().await;
+}
+
+/// Design section 10: a call that takes its time is seen while it does, and is one record.
+#[tokio::test]
+async fn a_long_call_is_open_and_then_ends() {
+    let room = Room::new();
+    let journal = room.open();
+    let entry = journal.begin(begun("{}"));
+    let open = loop {
+        let records = all(&journal).await;
+        if let Some(record) = records.first() {
+            break record.clone();
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((open.status, open.state), (Status::Open, State::NotSent));
+    assert_eq!(open.duration, None);
+    entry.reached(State::Sent);
+    while all(&journal).await[0].state != State::Sent {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(entry.finish(answered("{}")));
+    let records = all(&journal).await;
+    assert_eq!(records.len(), 1);
+    assert_eq!((records[0].id, records[0].status), (open.id, Status::Ok));
+    assert!(records[0].duration >= Some(Duration::from_secs(1)));
+    assert_eq!(journal.counters().recorded, 1);
+    let ended = journal.records(
+        Filter {
+            status: Some(Status::Ok),
+            ..Filter::default()
+        },
+        10,
+    );
+    assert_eq!(ended.await.expect("read").total_count, 1);
+    journal.close().await;
+}
+
+/// What a kill left open has ended, and whether it can have run is told apart.
+#[tokio::test]
+async fn what_was_left_open_has_ended() {
+    let room = Room::new();
+    let journal = room.open();
+    let (unsent, sent) = (journal.begin(begun("1")), journal.begin(begun("2")));
+    sent.reached(State::Sent);
+    // A call that has ended, so that the statistics are not theirs alone.
+    call(&journal, begun("3"), answered("{}"));
+    journal.close().await;
+    drop((unsent, sent));
+    let journal = room.open();
+    let records = all(&journal).await;
+    let status = |arguments: &str| {
+        let cid = Some(Cid::of(arguments.as_bytes()));
+        let found = records
+            .iter()
+            .find(|record| record.arguments.is_some_and(|payload| payload.cid == cid));
+        found.expect("a record").status
+    };
+    assert_eq!(status("1"), Status::Cancelled);
+    assert_eq!(status("2"), Status::Unknown);
+    assert_eq!(status("3"), Status::Ok);
+    // Also by the filters.
+    let unknown = Filter {
+        status: Some(Status::Unknown),
+        ..Filter::default()
+    };
+    let page = journal.records(unknown, 10).await.expect("read");
+    assert_eq!(page.total_count, 1);
+    journal.close().await;
+}
+
+/// Strict: what was acknowledged is in the files at that moment; what was only begun is not.
+#[tokio::test]
+async fn strict_answers_when_it_is_on_the_disk() {
+    let room = Room::strict();
+    let journal = room.open();
+    let unasked = journal.begin(begun("unasked"));
+    let entry = journal.begin(begun("intended"));
+    entry.intent().await.expect("on the disk");
+    let killed = room.copy();
+    let then = killed.open();
+    let records = all(&then).await;
+    // It may have been sent by the time that we were killed.
+    let [intended] = &records[..] else {
+        panic!("one record")
+    };
+    assert_eq!(
+        (intended.status, intended.state),
+        (Status::Unknown, State::Sent)
+    );
+    let kind = intended.error.as_ref().map(|error| &*error.kind);
+    assert_eq!(kind, Some("outcome_unknown"));
+    then.close().await;
+
+    entry.finish(answered("done")).await.expect("on the disk");
+    let killed = room.copy();
+    let then = killed.open();
+    assert_eq!(all(&then).await[0].status, Status::Ok);
+    then.close().await;
+    drop(unasked);
+    journal.close().await;
+}
+
+/// Whoever waits for the disk hears of it, at whatever moment the thread looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_strict_call_is_acknowledged() {
+    const CALLERS: u64 = 32;
+    const CALLS: u64 = 100;
+    let room = Room::strict();
+    let journal = Arc::new(room.open());
+    let callers = (0..CALLERS).map(|_| {
+        let journal = Arc::clone(&journal);
+        tokio::spawn(async move {
+            for number in 0..CALLS {
+                let entry = journal.begin(begun(&number.to_string()));
+                entry.intent().await.expect("on record");
+                entry.reached(State::Sent);
+                let finished = answered(&*number.to_string());
+                entry.finish(finished).await.expect("on record");
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.expect("acknowledged");
+    }
+    assert_eq!(journal.counters().recorded, CALLERS * CALLS);
+    journal.close().await;
+}
+
+/// Whoever waits is never left waiting: not by a journal that has closed, and not by one that cannot
+/// write.
+#[tokio::test]
+async fn nobody_waits_in_vain() {
+    let room = Room::strict();
+    let journal = room.open();
+    let entry = journal.begin(begun("1"));
+    journal.close().await;
+    entry.intent().await.expect_err("closed");
+    journal
+        .begin(begun("2"))
+        .intent()
+        .await
+        .expect_err("closed");
+    let ended: Acknowledged = entry.finish(answered("{}"));
+    ended.await.expect_err("closed");
+    journal.flush().await.expect_err("closed");
+    Entry::none().intent().await.expect("not recorded");
+
+    let journal = room.open();
+    room.database()
+        .execute_batch("ALTER TABLE calls RENAME TO gone")
+        .expect("renamed");
+    let entry = journal.begin(begun("3"));
+    entry.intent().await.expect_err("no table");
+    room.database()
+        .execute_batch("ALTER TABLE gone RENAME TO calls")
+        .expect("renamed");
+    // And it goes on as if nothing had been.
+    entry.intent().await.expect("written");
+    entry.finish(answered("{}")).await.expect("written");
+    journal.close().await;
+}

@@ -1,0 +1,219 @@
+//! What is asked of it: pages of records by their filters, and statistics.
+
+use super::*;
+
+type Fits = Box<dyn Fn(&Record) -> bool>;
+
+/// Many calls of many kinds, over several chunks: each filter finds what a plain walk finds, in the
+/// chunk that is complete and in the one that is not, and after a restart.
+#[tokio::test]
+async fn filters_find_what_is_there() {
+    let room = Room::new();
+    let journal = room.open();
+    let count = usize::try_from(CHUNK * 2 + 100).expect("a number");
+    for number in 0..count {
+        let client = ClientInfo {
+            name: format!("client-{}", number % 3),
+            version: "1".to_owned(),
+        };
+        let origin = Origin {
+            client: Some(client),
+            session: Some(format!("s{}", number % 5)),
+            ..Origin::of(Door::ALL[number % 2])
+        };
+        let begun = Begun {
+            origin: Arc::new(origin),
+            target: target(
+                ["fs", "db"][number % 2],
+                ["read", "write", "a_b"][number % 3],
+            ),
+            ..begun("{}")
+        };
+        let end = match number % 7 {
+            0 => failed(Status::Timeout, "call_timeout"),
+            _ => answered("{}"),
+        };
+        call(&journal, begun, end);
+        // One window could take them all, and the chunks would not turn between commits.
+        if number % 1000 == 0 {
+            journal.flush().await.expect("written");
+        }
+    }
+    let some = |text: &str| Some(text.to_owned());
+    let any = Filter::default;
+    for turn in ["running", "reopened"] {
+        let journal = match turn {
+            "running" => &journal,
+            _ => {
+                journal.close().await;
+                &room.open()
+            }
+        };
+        journal.flush().await.expect("written");
+        let everything = journal.records(any(), count).await.expect("read").calls;
+        assert_eq!(everything.len(), count);
+        let third = everything[count / 3].started_at;
+        let cases: Vec<(Filter, Fits)> = vec![
+            (
+                Filter {
+                    server: some("fs"),
+                    ..any()
+                },
+                Box::new(|r| r.target.server.as_str() == "fs"),
+            ),
+            (
+                Filter {
+                    tool: some("read"),
+                    ..any()
+                },
+                Box::new(|r| &*r.target.tool == "read"),
+            ),
+            (
+                Filter {
+                    tool: some("db/write"),
+                    ..any()
+                },
+                Box::new(|r| r.target.name() == "db/write"),
+            ),
+            (
+                Filter {
+                    status: Some(Status::Timeout),
+                    ..any()
+                },
+                Box::new(|r| r.status == Status::Timeout),
+            ),
+            (
+                Filter {
+                    door: Some(Door::McpStdio),
+                    ..any()
+                },
+                Box::new(|r| r.origin.door == Door::McpStdio),
+            ),
+            (
+                Filter {
+                    client: some("client-1"),
+                    session: some("s2"),
+                    ..any()
+                },
+                Box::new(|r| {
+                    let client = r.origin.client.as_ref().expect("a client");
+                    client.name == "client-1" && r.origin.session.as_deref() == Some("s2")
+                }),
+            ),
+            (
+                Filter {
+                    text: some("S/A_"),
+                    ..any()
+                },
+                Box::new(|r| r.target.name() == "fs/a_b"),
+            ),
+            (
+                Filter {
+                    since: Some(third),
+                    ..any()
+                },
+                Box::new(move |r| r.started_at >= third),
+            ),
+            (
+                Filter {
+                    until: Some(third),
+                    server: some("db"),
+                    ..any()
+                },
+                Box::new(move |r| r.started_at <= third && r.target.server.as_str() == "db"),
+            ),
+            (
+                Filter {
+                    server: some("none"),
+                    ..any()
+                },
+                Box::new(|_| false),
+            ),
+        ];
+        for (filter, fits) in cases {
+            let expected: Vec<&Record> = everything.iter().filter(|r| fits(r)).collect();
+            let page = journal.records(filter.clone(), 50).await.expect("read");
+            assert_eq!(page.total_count, expected.len() as u64, "{turn} {filter:?}");
+            assert!(
+                page.calls.iter().eq(expected.iter().take(50).copied()),
+                "{turn} {filter:?}"
+            );
+            assert_eq!(page.truncated, expected.len() > 50);
+            // And the next page goes on where this one ended.
+            let Some(next) = page.next else { continue };
+            let next = Filter {
+                before: Some(next),
+                ..filter
+            };
+            let page = journal.records(next, 50).await.expect("read");
+            let rest = expected.iter().skip(50).take(50).copied();
+            assert!(page.calls.iter().eq(rest), "{turn}");
+            assert_eq!(page.total_count, expected.len() as u64);
+        }
+        journal.close().await;
+    }
+}
+
+/// Calls, errors, latencies and bytes, also of what was not written when we were killed.
+#[tokio::test]
+async fn statistics_add_up() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..100 {
+        let end = match number % 10 {
+            0 => failed(Status::Timeout, "call_timeout"),
+            _ => answered("12345"),
+        };
+        call(&journal, begun("{}"), end);
+    }
+    let uri = Begun {
+        target: Target {
+            method: "resources/read".into(),
+            ..target("fs", "file:///one")
+        },
+        ..begun("{}")
+    };
+    call(&journal, uri, answered("x"));
+    journal.flush().await.expect("written");
+    let killed = room.copy();
+    let range = || Range {
+        server: Some("fs".to_owned()),
+        tool: None,
+        since: SystemTime::now() - Duration::from_hours(1),
+        until: SystemTime::now(),
+        bucket: Duration::from_mins(5),
+    };
+    journal.close().await;
+    // Once as it was closed, once as it was killed.
+    for room in [room, killed] {
+        let journal = room.open();
+        wait_for_statistics(&journal, range()).await;
+        let series = journal.statistics(range()).await.expect("read");
+        let [reads, tools] = &series[..] else {
+            panic!("{series:?}")
+        };
+        assert_eq!((&*reads.method, &*reads.tool), ("resources/read", ""));
+        assert_eq!((&*tools.method, &*tools.tool), ("tools/call", "read"));
+        assert_eq!((tools.total.calls, tools.total.errors), (100, 10));
+        assert_eq!(tools.total.argument_bytes, 200);
+        assert_eq!(tools.total.result_bytes, 450);
+        assert!(tools.total.p50 <= tools.total.p99);
+        let in_buckets: u64 = tools.buckets.iter().map(|bucket| bucket.calls).sum();
+        assert_eq!(in_buckets, 100);
+        let mut other = range();
+        other.tool = Some("write".to_owned());
+        assert_eq!(journal.statistics(other).await.expect("read"), []);
+        journal.close().await;
+    }
+}
+
+async fn wait_for_statistics(journal: &Journal, range: Range) {
+    while journal
+        .statistics(range.clone())
+        .await
+        .expect("read")
+        .is_empty()
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
