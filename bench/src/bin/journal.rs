@@ -189,6 +189,7 @@ impl World {
             origin: Arc::clone(&self.origins[(scattered % (CLIENTS * SESSIONS)) as usize]),
             target: self.targets[(scattered / 7 % (SERVERS * TOOLS)) as usize].clone(),
             arguments: None,
+            since: Instant::now(),
             trace: None,
         }
     }
@@ -211,6 +212,7 @@ impl World {
         Finished {
             outcome,
             attempts: 1,
+            at: Instant::now(),
             queue: Duration::from_micros(3),
             upstream: Duration::from_micros(100 + number % 1000),
         }

@@ -20,8 +20,9 @@ use crate::{
     transport::Frame,
 };
 
-/// Up to here a payload is copied: sharing it would keep the connection from using its buffer again.
-const COPIED: usize = 4 * 1024;
+/// Up to here a payload is copied: sharing it would hold all that was read from the connection with it,
+/// and keep the connection from using its buffer again.
+const COPIED: usize = 16 * 1024;
 
 /// How much of an error's text is kept.
 const MAX_TEXT: usize = 1024;
@@ -102,10 +103,9 @@ impl Account {
                     .envelope()
                     .arguments()
                     .map(|span| kept(frame, frame.get(span))),
+                since: self.begun,
                 trace: of_caller.or(of_span),
             });
-            // What is told of its parts is within what is told of the whole.
-            self.begun = Instant::now();
         }
     }
 
@@ -155,10 +155,11 @@ impl Account {
         let left = self.left.unwrap_or(now);
         let finished = Finished {
             outcome: match &outcome {
-                Ok(answer) => answered(&answer.frame),
+                Ok(answer) => answered(&answer.frame, self.entry.is_some()),
                 Err(failure) => failed(failure),
             },
             attempts: self.attempts,
+            at: now,
             queue: left.saturating_duration_since(self.begun),
             upstream: now.saturating_duration_since(left),
         };
@@ -242,7 +243,8 @@ fn kept(frame: &Frame, part: &str) -> ByteString {
     }
 }
 
-fn answered(frame: &Frame) -> Outcome {
+/// `is_kept` says whether the result will be on record.
+fn answered(frame: &Frame, is_kept: bool) -> Outcome {
     let Kind::Response { body, is_error, .. } = frame.envelope().kind else {
         return Outcome::Answered {
             result: None,
@@ -251,7 +253,7 @@ fn answered(frame: &Frame) -> Outcome {
     };
     let body = frame.get(body);
     Outcome::Answered {
-        result: Some(kept(frame, body)),
+        result: is_kept.then(|| kept(frame, body)),
         error: if is_error {
             Some(refused(body))
         } else {

@@ -1,13 +1,19 @@
 //! Results that are too large for whoever reads them with a model: the client gets the beginning, and
 //! a link to the whole, which is kept with the records (`result.maxInlineBytes`).
 
+use std::time::Duration;
+
 use mainstay_core::{
     era::result::{self, Whole},
     message::{self, Method},
+    record::Cid,
 };
 
 use super::{Answer, Calls, Client, Request, Upstream};
 use crate::transport::Frame;
+
+/// How long the journal may take to keep a result: a call that has ended waits for no disk that hangs.
+const KEPT_WITHIN: Duration = Duration::from_secs(2);
 
 impl Calls {
     /// The answer as its client gets it. Where the whole cannot be kept it is answered whole.
@@ -32,27 +38,33 @@ impl Calls {
             return answer;
         };
         let server = &upstream.server().name;
-        let cid = match journal.keep(answer.frame.share(result)).await {
-            Ok(cid) => cid,
-            Err(error) => {
-                tracing::warn!(%server, %error, "a large result is passed on whole: it cannot be kept");
-                return answer;
-            }
+        let kept = tokio::time::timeout(KEPT_WITHIN, journal.keep(answer.frame.share(result)));
+        let error: Box<dyn std::error::Error + Send + Sync> = match kept.await {
+            Ok(Ok(cid)) => return headed(request, client, answer, most, &cid),
+            Ok(Err(error)) => error.into(),
+            Err(elapsed) => elapsed.into(),
         };
-        let tool = request.subject().unwrap_or_default();
-        let whole = Whole {
-            uri: &cid.uri(),
-            tool: &tool,
-            bytes: result.len(),
-        };
-        let headed = result::head(result, most, whole, client.caller.revision);
-        let headed = headed.and_then(|head| {
-            let text = message::response(request.id(), &head);
-            Frame::read(text.into()).ok()
-        });
-        match headed {
-            Some(frame) => Answer { frame, ..answer },
-            None => answer,
-        }
+        tracing::warn!(%server, %error, "a large result is passed on whole: it cannot be kept");
+        answer
+    }
+}
+
+/// The beginning of a result, and where the whole is.
+fn headed(request: &Request, client: &Client, answer: Answer, most: usize, cid: &Cid) -> Answer {
+    let result = answer.frame.result().unwrap_or_default();
+    let tool = request.subject().unwrap_or_default();
+    let whole = Whole {
+        uri: &cid.uri(),
+        tool: &tool,
+        bytes: result.len(),
+    };
+    let headed = result::head(result, most, whole, client.caller.revision);
+    let headed = headed.and_then(|head| {
+        let text = message::response(request.id(), &head);
+        Frame::read(text.into()).ok()
+    });
+    match headed {
+        Some(frame) => Answer { frame, ..answer },
+        None => answer,
     }
 }

@@ -234,10 +234,11 @@ impl Calls {
         outlet: Outlet,
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
-        let config = upstream.server().config();
         let (limit, hard_limit) = if request.is_listening() {
             (FOREVER, FOREVER)
         } else {
+            // Not held for the time of the call: each thread has places for a few.
+            let config = upstream.server().config();
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();

@@ -26,6 +26,8 @@ pub struct Begun {
     pub target: Target,
     /// The text of `arguments`, or of `params` where the method has none.
     pub arguments: Option<ByteString>,
+    /// When it came.
+    pub since: Instant,
     pub trace: Option<TraceId>,
 }
 
@@ -34,6 +36,7 @@ pub struct Begun {
 pub struct Finished {
     pub outcome: Outcome,
     pub attempts: u32,
+    pub at: Instant,
     /// How long it waited for a session.
     pub queue: Duration,
     /// How long the server had it.
@@ -70,6 +73,10 @@ impl Entry {
     /// Of a call that is not recorded.
     pub const fn none() -> Self {
         Self(None)
+    }
+
+    pub const fn is_some(&self) -> bool {
+        self.0.is_some()
     }
 
     /// In strict mode, resolves when it is on the disk that this call is about to be sent; in relaxed
@@ -167,6 +174,17 @@ pub(super) struct Rest {
 }
 
 impl Rest {
+    /// Of the payloads that wait here.
+    pub fn bytes(&self) -> usize {
+        let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
+        let result = match finished.map(|finished| &finished.outcome) {
+            Some(Outcome::Answered { result, .. }) => result.as_ref(),
+            Some(Outcome::Failed { .. }) | None => None,
+        };
+        let payloads = self.arguments.iter().chain(result);
+        payloads.map(|text| text.len()).sum()
+    }
+
     /// Whoever waits where nobody will write any more hears at once that it is in vain.
     fn wait(&mut self) -> Acknowledged {
         let (waiter, waiting) = Acknowledged::channel();
@@ -195,6 +213,7 @@ impl Call {
             origin,
             target,
             arguments,
+            since,
             trace,
         } = begun;
         let call = Arc::new(Self {
@@ -203,11 +222,11 @@ impl Call {
             trace,
             arguments_size: arguments.as_ref().map_or(0, |text| text.len()),
             started_at: SystemTime::now(),
-            since: Instant::now(),
+            since,
             state: AtomicU8::new(State::NotSent.code()),
             due: AtomicBool::new(false),
             rest: Mutex::new(Rest {
-                arguments: arguments.and_then(|text| queue.hold(text)),
+                arguments: arguments.filter(|text| queue.hold(text.len())),
                 ..Rest::default()
             }),
             queue: Arc::clone(queue),
@@ -246,7 +265,7 @@ impl Call {
     /// dropped have their answer.
     pub fn close(&self) {
         self.rest().closed = true;
-        drop(self.take());
+        self.queue.release(self.take().bytes());
     }
 
     fn ask(&self) -> Acknowledged {
@@ -262,16 +281,19 @@ impl Call {
         {
             self.state.store(State::Answered.code(), Ordering::Relaxed);
             result_size = result.as_ref().map(|text| text.len());
-            *result = result.take().and_then(|text| self.queue.hold(text));
+            *result = result.take().filter(|text| self.queue.hold(text.len()));
         }
         let waited_for = self.queue.is_strict() && finished.is_some();
         let mut waiting = Acknowledged::READY;
         {
             let mut rest = self.rest();
             rest.ending = Some(Ending {
+                duration: match &finished {
+                    Some(finished) => finished.at.saturating_duration_since(self.since),
+                    None => self.since.elapsed(),
+                },
                 finished,
                 result_size,
-                duration: self.since.elapsed(),
             });
             // Together: the thread may take the ending at once, and never looks at the call again.
             if waited_for {
@@ -288,6 +310,8 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        let rest = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.queue.release(rest.bytes());
         self.queue.leave();
     }
 }

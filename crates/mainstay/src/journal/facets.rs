@@ -114,7 +114,12 @@ impl Facets {
 
     pub fn change(&mut self, id: i64, status: Status) {
         match usize::try_from(id - self.last.first) {
-            Ok(index) => self.last.rows[index].status = status.code(),
+            // One that is not there any more has gone.
+            Ok(index) => {
+                if let Some(row) = self.last.rows.get_mut(index) {
+                    row.status = status.code();
+                }
+            }
             Err(_) => {
                 self.late.insert(id, status.code());
             }

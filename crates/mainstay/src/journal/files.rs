@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mainstay_core::record::Cid;
+use mainstay_core::{config::Durability, record::Cid};
 use sha2::{Digest as _, Sha256};
 
 use super::JournalError;
@@ -14,41 +14,71 @@ use crate::state::{create_private_dir, private_options};
 
 /// What is read of a file at once while it is checked.
 const PIECE: usize = 64 * 1024;
+/// Folders that may be new with the first file: ours, the journal's, and the state directory, which
+/// holds that.
+const FOLDERS: usize = 3;
 /// What is being written, until it has its name.
 const UNFINISHED: &str = "unfinished";
 
 /// `objects/` of a state directory, in which `CID` lies in the folder of its last two letters: the
 /// first are the same for all.
 #[derive(Clone, Debug)]
-pub struct Files(PathBuf);
+pub struct Files {
+    path: PathBuf,
+    /// Whether a file is to be on the disk before its record is.
+    synced: bool,
+}
 
 impl Files {
     pub fn new(state: &Path) -> Self {
-        Self(state.join("objects"))
+        Self {
+            path: state.join("objects"),
+            synced: false,
+        }
+    }
+
+    pub fn written(self, durability: Durability) -> Self {
+        Self {
+            synced: durability == Durability::Strict,
+            ..self
+        }
     }
 
     pub fn path(&self, cid: &Cid) -> PathBuf {
         let name = cid.to_string();
-        self.0.join(&name[name.len() - 2..]).join(name)
+        self.path.join(&name[name.len() - 2..]).join(name)
     }
 
-    /// Returns when the file is on the disk under its name. Content that is there is not written again.
+    /// Returns when the file has its name, and in strict mode when that is on the disk. Content that is
+    /// there is not written again.
     pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
         let path = self.path(cid);
         if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
             return Ok(());
         }
-        let folder = path.parent().unwrap_or(&self.0);
+        let folder = path.parent().unwrap_or(&self.path);
+        let is_new = !folder.exists();
         create_private_dir(folder)?;
-        let unfinished = self.0.join(UNFINISHED);
+        if is_new && self.synced {
+            self.path
+                .ancestors()
+                .take(FOLDERS)
+                .try_for_each(sync_folder)?;
+        }
+        let unfinished = self.path.join(UNFINISHED);
         let mut file = private_options()
             .write(true)
             .truncate(true)
             .open(&unfinished)?;
         file.write_all(content)?;
-        file.sync_all()?;
+        if self.synced {
+            file.sync_all()?;
+        }
         fs::rename(&unfinished, &path)?;
-        sync_folder(folder)
+        if self.synced {
+            sync_folder(folder)?;
+        }
+        Ok(())
     }
 
     /// Reads `length` bytes from `offset` on, and checks the whole on the way.
@@ -96,10 +126,10 @@ impl Files {
         mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
     ) -> Result<(), JournalError> {
         let failed = |source| JournalError::Io {
-            path: self.0.clone(),
+            path: self.path.clone(),
             source,
         };
-        let folders = match fs::read_dir(&self.0) {
+        let folders = match fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             folders => folders.map_err(failed)?,
         };

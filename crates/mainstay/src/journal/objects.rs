@@ -74,7 +74,7 @@ impl Recent {
 
 pub type Shared = Arc<Mutex<Recent>>;
 
-/// Held for an operation on its maps, but for a sort when a run is complete.
+/// Held for an operation on its maps.
 pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -166,12 +166,14 @@ impl Objects {
 
     /// The run before `run` is complete.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
-        let mut recent = lock(&self.recent);
-        let mut complete: Vec<(u64, i64)> = recent
-            .run
-            .iter()
-            .map(|(cid, id)| (prefix(cid), *id))
-            .collect();
+        let mut complete: Vec<(u64, i64)> = {
+            let recent = lock(&self.recent);
+            recent
+                .run
+                .iter()
+                .map(|(cid, id)| (prefix(cid), *id))
+                .collect()
+        };
         complete.sort_unstable();
         let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?)")?;
         let mut objects = Vec::new();
@@ -188,6 +190,7 @@ impl Objects {
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
             .execute([run, next_call])?;
+        let mut recent = lock(&self.recent);
         recent.run_before = mem::take(&mut recent.run);
         self.bytes = 0;
         Ok(())
@@ -286,8 +289,10 @@ impl<'c> Insert<'c> {
                 (text.len(), Place::Database, text.as_bytes())
             }
             Content::Kept(text) => {
+                if !is_in_file(self.connection, cid)? {
+                    self.file_bytes += text.len() as u64;
+                }
                 self.files.write(cid, text.as_bytes())?;
-                self.file_bytes += text.len() as u64;
                 self.connection
                     .prepare_cached("INSERT INTO files VALUES (?, ?, ?)")?
                     .execute(params![id, cid.digest(), integer(text.len())])?;

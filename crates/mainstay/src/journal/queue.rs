@@ -23,9 +23,6 @@ use super::{
 const MAX_CALLS: usize = 64 * 1024;
 /// Bytes of arguments and results that wait: two of the largest messages there may be.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
-/// Payloads up to this size are copied: as parts of what was read from a connection they would hold all
-/// of that, and whoever reads needed a new buffer for every message.
-const COPIED: usize = 16 * 1024;
 /// How often the thread looks while calls come: often, for what has gathered is in the processor's
 /// caches, and no call waits long for the core that the thread is on. A commit has its price, of some
 /// forty microseconds.
@@ -114,18 +111,15 @@ impl Queue {
         self.calls.fetch_sub(1, Relaxed);
     }
 
-    /// A payload as it waits; `None` if there is no room for it.
-    pub fn hold(&self, text: ByteString) -> Option<ByteString> {
-        let held = self.bytes.fetch_add(text.len(), Relaxed);
-        if held + text.len() > MAX_BYTES && !self.is_strict() {
-            self.release(text.len());
-            self.tally.payloads_dropped.fetch_add(1, Relaxed);
-            return None;
+    /// Whether a payload of so many bytes can wait.
+    pub fn hold(&self, bytes: usize) -> bool {
+        let held = self.bytes.fetch_add(bytes, Relaxed);
+        if held + bytes <= MAX_BYTES || self.is_strict() {
+            return true;
         }
-        if text.len() > COPIED {
-            return Some(text);
-        }
-        Some(ByteString::from(&*text))
+        self.release(bytes);
+        self.tally.payloads_dropped.fetch_add(1, Relaxed);
+        false
     }
 
     pub fn release(&self, bytes: usize) {
@@ -135,6 +129,7 @@ impl Queue {
     pub fn push(&self, call: Arc<Call>) {
         let mut waiting = self.waiting();
         if waiting.stopped {
+            self.tally.lost.fetch_add(1, Relaxed);
             return call.close();
         }
         waiting.begun.push(call);

@@ -372,9 +372,9 @@ fn record(row: &Row<'_>) -> Result<Record, JournalError> {
         duration: row.get::<_, Option<i64>>(5)?.map(duration),
         state,
         status,
-        error: kind.zip(text).map(|(kind, text)| RecordError {
+        error: kind.map(|kind| RecordError {
             kind: kind.into(),
-            text,
+            text: text.unwrap_or_default(),
         }),
         trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
     })

@@ -78,6 +78,8 @@ impl Retention {
         }
         self.looked = Instant::now();
         self.grown = false;
+        // Where this fails it is tried again when it is time to look again, not at once.
+        self.busy = false;
         // Calls go for the sake of their objects: while some still can go, no more calls need to.
         self.busy = self.objects(store)? || self.calls(store)? || vacuum(&store.connection)?;
         if !self.busy {
@@ -99,17 +101,19 @@ impl Retention {
         let too_many = self.too_many(connection, store.settings.max_bytes, first)?;
         let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
         let oldest = too_many.map_or_else(|| oldest_kept(store), |_| i64::MAX);
-        let gone = connection
+        let transaction = connection.unchecked_transaction()?;
+        let gone = transaction
             .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
             .execute([end, oldest])?;
         if gone == 0 {
             return Ok(false);
         }
-        self.gone += integer(gone);
-        let first = first_call(connection)?.unwrap_or(store.memory.next_call);
-        connection
+        let first = first_call(&transaction)?.unwrap_or(store.memory.next_call);
+        transaction
             .prepare_cached("DELETE FROM facets WHERE chunk < ?")?
             .execute([first / facets::CHUNK])?;
+        transaction.commit()?;
+        self.gone += integer(gone);
         Ok(true)
     }
 

@@ -28,8 +28,6 @@ use super::{
     time::{micros, span},
 };
 
-/// Of an error's text: enough to know it by. Its whole is in the result, where there is one.
-const ERROR_BYTES: usize = 4 * 1024;
 /// Targets with statistics of their own until these are written. Clients can make up names and URIs.
 const MAX_SERIES: usize = 4096;
 
@@ -110,23 +108,25 @@ impl Memory {
                 argument_bytes: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
                 result_bytes: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
             };
-            let series = self.series(connection, &intern::target(row, 0)?)?;
+            let (_, series) = self.target(connection, &intern::target(row, 0)?)?;
             self.rollups.add(series, ended);
         }
         Ok(())
     }
 
-    /// The target under which statistics are kept: URIs are too many to have their own.
-    fn series(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
-        let counted = matches!(&*target.method, "tools/call" | "prompts/get");
-        if counted && self.rollups.len() < MAX_SERIES {
-            return self.targets.id(connection, target);
+    /// A target's number, and that under which its statistics are kept: URIs are too many to have
+    /// their own.
+    fn target(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<(u32, u32)> {
+        let id = self.targets.id(connection, target)?;
+        let is_counted = matches!(&*target.method, "tools/call" | "prompts/get");
+        if is_counted && self.rollups.len() < MAX_SERIES {
+            return Ok((id, id));
         }
         let all = Target {
             tool: Arc::from(""),
             ..target.clone()
         };
-        self.targets.id(connection, &all)
+        Ok((id, self.targets.id(connection, &all)?))
     }
 
     /// Writes statistics, and up to where they are complete.
@@ -157,7 +157,7 @@ impl Store {
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
         let redactor = Redactor::new(&settings.redact)?;
         let connection = schema::open(state, settings.durability)?;
-        let files = Files::new(state);
+        let files = Files::new(state).written(settings.durability);
         let recent = Shared::default();
         let mut memory = Memory::load(&connection, settings.max_bytes, &recent)?;
         close_open_calls(&connection, &mut memory)?;
@@ -225,9 +225,14 @@ fn close_open_calls(connection: &Connection, memory: &mut Memory) -> Result<(), 
     })?;
     let transaction = connection.unchecked_transaction()?;
     for id in open {
-        let sent: bool = transaction
+        let sent: Option<bool> = transaction
             .prepare_cached("SELECT state > 0 FROM calls WHERE id = ?")?
-            .query_row([id], |row| row.get(0))?;
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        // One that was too old has gone before the others of its chunk.
+        let Some(sent) = sent else {
+            continue;
+        };
         let (status, kind, text) = if sent {
             let kind = FailureKind::OutcomeUnknown.code();
             (
@@ -306,9 +311,12 @@ impl<'s> Batch<'s> {
     /// Writes a call for the first time, ended or open.
     pub fn insert(&mut self, call: &Call, state: State, rest: &Rest) -> Result<Row, Failed> {
         let connection = self.connection;
-        let target = self.memory.targets.id(connection, &call.target)?;
+        let shown = self
+            .redactor
+            .and_then(|redactor| shown(redactor, &call.target));
+        let target = shown.as_ref().unwrap_or(&call.target);
+        let (target, series) = self.memory.target(connection, target)?;
         let origin = self.memory.origins.id(connection, &call.origin)?;
-        let series = self.memory.series(connection, &call.target)?;
         let arguments = self.object(rest.arguments.as_ref())?;
         let ended = self.ended(state, rest.ending.as_ref())?;
         let id = self.memory.next_call;
@@ -329,7 +337,7 @@ impl<'s> Batch<'s> {
             ended.result,
             ended.result_size,
             ended.error.map(|error| &*error.kind),
-            ended.error.map(|error| shortened(&error.text)),
+            ended.words,
             call.trace.as_ref().map(|trace| &trace.0),
         ])?;
         let facet = Facet {
@@ -359,7 +367,7 @@ impl<'s> Batch<'s> {
             ended.result,
             ended.result_size,
             ended.error.map(|error| &*error.kind),
-            ended.error.map(|error| shortened(&error.text)),
+            ended.words,
         ])?;
         self.memory.facets.change(row.id, ended.status);
         self.roll_up(call, row, &ended);
@@ -407,6 +415,7 @@ impl<'s> Batch<'s> {
         let Finished {
             outcome,
             attempts,
+            at: _,
             queue,
             upstream,
         } = finished;
@@ -418,6 +427,11 @@ impl<'s> Batch<'s> {
             }
             Outcome::Failed { status, error } => (*status, Some(error), None),
         };
+        let words = match (outcome, self.payloads) {
+            // They are the result's.
+            (Outcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
+            _ => error.map(|error| redacted(self.redactor, &error.text)),
+        };
         Ok(End {
             status,
             attempts: *attempts,
@@ -425,6 +439,7 @@ impl<'s> Batch<'s> {
             upstream: span(*upstream),
             result,
             error,
+            words,
             ..end
         })
     }
@@ -474,6 +489,8 @@ struct End<'e> {
     result: Option<i64>,
     result_size: Option<i64>,
     error: Option<&'e RecordError>,
+    /// What is kept of its text.
+    words: Option<Cow<'e, str>>,
 }
 
 impl End<'_> {
@@ -486,16 +503,24 @@ impl End<'_> {
         result: None,
         result_size: None,
         error: None,
+        words: None,
     };
 }
 
-fn redacted<'t>(redactor: Option<&Redactor>, text: &'t ByteString) -> Cow<'t, str> {
+fn redacted<'t>(redactor: Option<&Redactor>, text: &'t str) -> Cow<'t, str> {
     match redactor {
         Some(redactor) => redactor.redact(text),
         None => Cow::Borrowed(text),
     }
 }
 
-fn shortened(text: &str) -> &str {
-    &text[..text.floor_char_boundary(ERROR_BYTES)]
+/// A target whose name, which may be a URI, holds what is to be hidden.
+fn shown(redactor: &Redactor, target: &Target) -> Option<Target> {
+    match redactor.redact(&target.tool) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(name) => Some(Target {
+            tool: name.into(),
+            ..target.clone()
+        }),
+    }
 }

@@ -11,7 +11,7 @@ use mainstay_core::record::{Cid, State};
 
 use super::{
     JournalError,
-    entry::{Call, NotWritten, Outcome, Rest, Waiter},
+    entry::{Call, NotWritten, Rest, Waiter},
     objects::Failed,
     queue::{Keep, Queue},
     retention::Retention,
@@ -56,6 +56,8 @@ pub struct Work {
     turns: u32,
     /// Told once, until it is over.
     failing: bool,
+    /// The same of what else is to be done.
+    neglected: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Work {
             rolled_up: Instant::now(),
             turns: 0,
             failing: false,
+            neglected: false,
         })
     }
 
@@ -111,7 +114,11 @@ impl Work {
         self.track(begun);
         let steps = self.steps(false);
         let written = self.write(steps, keeps, pace, false);
-        if let Err(error) = self.look_after() {
+        let looked_after = self.look_after();
+        let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
+        if let Err(error) = looked_after
+            && !neglected
+        {
             tracing::warn!(%error, "the journal could not be looked after");
         }
         written
@@ -145,12 +152,13 @@ impl Work {
 
     /// The calls of which there is something to write.
     fn steps(&self, last: bool) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(self.tracked.len());
+        let mut steps = Vec::new();
+        let now = Instant::now();
         for (index, Tracked { call, row, .. }) in self.tracked.iter().enumerate() {
             let news = call.take_due()
                 || match row {
                     Some(row) => call.state().code() > row.state.code(),
-                    None => last || call.since.elapsed() >= SHOWN_OPEN_AFTER,
+                    None => last || now.duration_since(call.since) >= SHOWN_OPEN_AFTER,
                 };
             if news {
                 let rest = call.take();
@@ -195,7 +203,7 @@ impl Work {
             }
         };
         for Step { index, rest, .. } in &mut steps {
-            self.queue.release(bytes(rest));
+            self.queue.release(rest.bytes());
             self.tracked[*index].done = rest.ending.is_some();
             answer(mem::take(&mut rest.waiters), &written);
         }
@@ -296,17 +304,6 @@ impl Work {
         }
         Ok(())
     }
-}
-
-/// Of the payloads that a call has handed over.
-fn bytes(rest: &Rest) -> usize {
-    let finished = rest.ending.as_ref().and_then(|end| end.finished.as_ref());
-    let result = match finished.map(|finished| &finished.outcome) {
-        Some(Outcome::Answered { result, .. }) => result.as_ref(),
-        Some(Outcome::Failed { .. }) | None => None,
-    };
-    let payloads = rest.arguments.iter().chain(result);
-    payloads.map(|text| text.len()).sum()
 }
 
 pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {

@@ -78,6 +78,9 @@ struct Desk<'q> {
 
 impl Drop for Desk<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("the journal's thread failed; calls are not on record from now on");
+        }
         self.queue.stop();
         for call in self.queue.gather(&mut 0, false).begun {
             call.close();

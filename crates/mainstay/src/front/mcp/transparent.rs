@@ -54,9 +54,11 @@ pub async fn answer(
         return Reply::error(id, -32600, "a request is expected");
     };
     let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
-    let config = server.config();
-    let withheld = &config.withheld;
-    let cuts_results = config.max_inline_bytes.is_some();
+    let (withheld, cuts_results) = {
+        // Not held for the time of the call.
+        let config = server.config();
+        (config.withheld.clone(), config.max_inline_bytes.is_some())
+    };
     let name = address.name.as_ref().map(|name| &*name.value);
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| withheld.has(name))
@@ -73,7 +75,7 @@ pub async fn answer(
     let is_edited = !withheld.is_nothing() || cuts_results;
     match calls.call(upstream, request, outlet, cancelled).await {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
-            let text = edited(&answer.frame, id, withheld, cuts_results);
+            let text = edited(&answer.frame, id, &withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
             match text {
                 Some(text) => Reply { text, ..reply },

@@ -22,6 +22,7 @@ async fn a_record_says_all_that_was_known_of_its_call() {
         origin: Arc::new(origin.clone()),
         target: target("fs", "read"),
         arguments: Some(r#"{"path":"/a"}"#.into()),
+        since: Instant::now(),
         trace: Some(trace),
     });
     entry.reached(State::Sent);
@@ -110,19 +111,13 @@ async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();
     let journal = room.open();
     let entry = journal.begin(begun("{}"));
-    let open = loop {
-        let records = all(&journal).await;
-        if let Some(record) = records.first() {
-            break record.clone();
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let first = async || all(&journal).await.into_iter().next();
+    let open = until("a record of an open call", first).await;
     assert_eq!((open.status, open.state), (Status::Open, State::NotSent));
     assert_eq!(open.duration, None);
     entry.reached(State::Sent);
-    while all(&journal).await[0].state != State::Sent {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let sent = async || first().await.filter(|record| record.state == State::Sent);
+    until("the record of a call that was sent", sent).await;
     drop(entry.finish(answered("{}")));
     let records = all(&journal).await;
     assert_eq!(records.len(), 1);

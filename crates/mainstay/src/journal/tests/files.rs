@@ -58,7 +58,8 @@ async fn the_oldest_go() {
         let walk = walk(room.folder.path());
         walk.iter().map(|(_, size)| size).sum::<u64>()
     };
-    wait_until(|| size() < 24 * 1024 * 1024).await;
+    let is_small = async || (size() < 24 * 1024 * 1024).then_some(());
+    until("a journal of the size that was asked for", is_small).await;
     let gone = Cid::of(large(0).as_bytes());
     let error = journal.object(gone).await.expect_err("gone");
     assert!(matches!(error, JournalError::NoSuchObject(_)), "{error}");
@@ -80,17 +81,59 @@ async fn the_oldest_go() {
         .expect("aged");
     let journal = room.open();
     call(&journal, begun("{}"), answered("new"));
-    let mut left = all(&journal).await;
-    while left.len() > 1 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        left = all(&journal).await;
-    }
+    let the_last = async || Some(all(&journal).await).filter(|left| left.len() == 1);
+    let left = until("what is not too old, alone", the_last).await;
     assert!(left[0].id > RecordId(300), "{:?}", left[0].id);
     journal.close().await;
 }
 
-async fn wait_until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+/// What comes again long after it came first is a new object, and the same file: what is too much goes
+/// by what is there.
+#[test]
+fn a_file_counts_once() {
+    let mut room = Room::new();
+    // Objects are forgotten after 128 KiB.
+    room.settings.max_bytes = 4 * 1024 * 1024;
+    create_private_dir(&room.path()).expect("a folder");
+    let mut store = Store::open(&room.path(), &room.settings).expect("opened");
+    let mut counted = 0;
+    for number in 0..40 {
+        let text = format!("{}{}", number % 5, "x".repeat(INLINE_BYTES));
+        store.begin().expect("begun");
+        let mut batch = Batch::new(&mut store).expect("a batch");
+        batch.keep(&text.into()).expect("kept");
+        counted += batch.settle().expect("settled");
+        store.commit().expect("committed");
     }
+    let files = walk(&room.path().join("objects"));
+    assert_eq!(files.len(), 5);
+    let sizes: u64 = files.iter().map(|(_, size)| size).sum();
+    assert_eq!(counted, sizes);
+}
+
+/// A call that was open when it became too old has gone, and its neighbours have not.
+#[tokio::test]
+async fn what_is_left_of_an_open_call_is_no_harm() {
+    let room = Room::new();
+    let journal = room.open();
+    let open = journal.begin(begun("{}"));
+    until("a record of an open call", async || {
+        all(&journal).await.pop()
+    })
+    .await;
+    for _ in 0..CHUNK {
+        call(&journal, begun("{}"), answered("{}"));
+    }
+    journal.flush().await.expect("written");
+    let killed = room.copy();
+    killed
+        .database()
+        .execute("DELETE FROM calls WHERE status = ?", [Status::Open.code()])
+        .expect("gone");
+    drop(open);
+    journal.close().await;
+    let journal = killed.open();
+    let page = journal.records(Filter::default(), 1).await.expect("read");
+    assert_eq!(page.calls[0].status, Status::Ok);
+    journal.close().await;
 }

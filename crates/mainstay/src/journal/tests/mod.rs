@@ -9,7 +9,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use bytestring::ByteString;
@@ -28,7 +28,12 @@ use super::{
     Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Journal, JournalError, Outcome, Range,
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},
+    store::{Batch, Store},
 };
+use crate::state::create_private_dir;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Room {
     folder: TempDir,
@@ -89,6 +94,7 @@ fn begun(arguments: &str) -> Begun {
         origin: Arc::new(Origin::of(Door::Rest)),
         target: target("fs", "read"),
         arguments: Some(arguments.to_owned().into()),
+        since: Instant::now(),
         trace: None,
     }
 }
@@ -97,6 +103,7 @@ fn finished(outcome: Outcome) -> Finished {
     Finished {
         outcome,
         attempts: 1,
+        at: Instant::now(),
         queue: Duration::from_micros(5),
         upstream: Duration::from_micros(70),
     }
@@ -130,6 +137,20 @@ async fn all(journal: &Journal) -> Vec<Record> {
     journal.flush().await.expect("written");
     let page = journal.records(Filter::default(), 1000).await;
     page.expect("read").calls
+}
+
+/// What is found in the end.
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, found).await;
+    in_time.unwrap_or_else(|_| panic!("not in time: {what}"))
 }
 
 async fn text(journal: &Journal, cid: Option<Cid>) -> String {

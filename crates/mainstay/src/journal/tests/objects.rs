@@ -153,7 +153,39 @@ async fn secrets_are_taken_out_before_they_are_hashed() {
     let hidden = r#"{"n":1.10,"Password":"[redacted]","x":["[redacted]"]}"#;
     assert_eq!(text(&journal, cid).await, hidden);
     assert_eq!(cid, Some(Cid::of(hidden.as_bytes())));
+
+    // What went wrong may say them, too, and what was asked for.
+    let uri = Begun {
+        target: target("fs", "file:///ghp_abc"),
+        ..begun("{}")
+    };
+    let said = |error: &str| Outcome::Answered {
+        result: Some("{}".into()),
+        error: Some(RecordError {
+            kind: "tool_error".into(),
+            text: error.to_owned(),
+        }),
+    };
+    call(&journal, uri, finished(said("no ghp_abc here")));
+    let record = all(&journal).await.remove(0);
+    assert_eq!(&*record.target.tool, "file:///[redacted]");
+    assert_eq!(record.error.expect("an error").text, "no [redacted] here");
     journal.close().await;
+
+    // Where results are not kept, what they say went wrong is not.
+    for (payloads, kept) in [
+        (Payloads::Full, "words"),
+        (Payloads::Digest, ""),
+        (Payloads::Off, ""),
+    ] {
+        let mut room = Room::new();
+        room.settings.payloads = payloads;
+        let journal = room.open();
+        call(&journal, begun("{}"), finished(said("words")));
+        let error = all(&journal).await.remove(0).error.expect("an error");
+        assert_eq!((&*error.kind, &*error.text), ("tool_error", kept));
+        journal.close().await;
+    }
 }
 
 /// Objects are found by their content in every run and in the one that is not complete, also when

@@ -208,12 +208,9 @@ async fn statistics_add_up() {
 }
 
 async fn wait_for_statistics(journal: &Journal, range: Range) {
-    while journal
-        .statistics(range.clone())
-        .await
-        .expect("read")
-        .is_empty()
-    {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let some = async || {
+        let series = journal.statistics(range.clone()).await.expect("read");
+        (!series.is_empty()).then_some(())
+    };
+    until("statistics", some).await;
 }
