@@ -160,7 +160,7 @@ impl World {
         });
         let targets = (0..SERVERS * TOOLS).map(|n| {
             Ok(Target {
-                server: ServerName::new(&format!("server-{}", n / TOOLS))?,
+                server: Some(ServerName::new(&format!("server-{}", n / TOOLS))?),
                 method: "tools/call".into(),
                 tool: format!("tool-{}", n % TOOLS).into(),
             })

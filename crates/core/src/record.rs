@@ -136,17 +136,22 @@ pub struct ClientInfo {
 /// What was called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    pub server: ServerName,
+    /// `None` where nobody knows what was called.
+    pub server: Option<ServerName>,
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
-    /// The server's own name of the tool or prompt, or the resource's URI.
+    /// The server's own name of the tool or prompt, or the resource's URI; as it was called, where nobody
+    /// knows it.
     pub tool: Arc<str>,
 }
 
 impl Target {
     /// `server/tool` (L2).
     pub fn name(&self) -> String {
-        format!("{}/{}", self.server, self.tool)
+        match &self.server {
+            Some(server) => format!("{server}/{}", self.tool),
+            None => self.tool.to_string(),
+        }
     }
 }
 

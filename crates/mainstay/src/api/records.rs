@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mainstay_core::record::{Payload, Record, SOURCE};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::Raw;
@@ -47,12 +48,18 @@ pub struct CallRecord {
     pub principal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    pub server: String,
-    /// The server's own name of a tool or prompt, or a URI.
+    /// Left out where nobody knows what was called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The server's own name of a tool or prompt, or a URI; as it was called, where nobody knows it.
     pub tool: String,
     /// `server/tool` (L2).
     pub name: String,
     pub method: String,
+    /// As they are kept, up to 1 KiB; longer ones by their CID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<Raw>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments_cid: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,10 +162,14 @@ impl From<&Record> for CallRecord {
             }),
             principal: origin.principal.clone(),
             session: origin.session.clone(),
-            server: target.server.to_string(),
+            server: target.server.as_ref().map(ToString::to_string),
             tool: target.tool.to_string(),
             name: target.name(),
             method: target.method.to_string(),
+            arguments: record
+                .arguments_text
+                .clone()
+                .and_then(|text| RawValue::from_string(text).ok()),
             arguments_cid: cid(record.arguments),
             arguments_bytes: record.arguments.map(|payload| payload.size),
             result_cid: cid(record.result),

@@ -95,7 +95,7 @@ impl Account {
             self.entry = journal.begin(Begun {
                 origin: Arc::clone(&outlet.client.origin),
                 target: Target {
-                    server: server.name.clone(),
+                    server: Some(server.name.clone()),
                     method: Cow::Borrowed(method.name()),
                     tool: name,
                 },
@@ -186,12 +186,14 @@ impl Account {
 
 /// The method of a request that asks for work of a server's own.
 fn recorded(frame: &Frame) -> Option<Method> {
-    let method = frame.method()?;
+    frame.method().filter(|method| is_recorded(*method))
+}
+
+pub(super) fn is_recorded(method: Method) -> bool {
     matches!(
         method,
         Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet
     )
-    .then_some(method)
 }
 
 fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
@@ -235,7 +237,7 @@ fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble>
 }
 
 /// A part of a message.
-fn kept(frame: &Frame, part: &str) -> ByteString {
+pub(super) fn kept(frame: &Frame, part: &str) -> ByteString {
     if part.len() <= COPIED {
         ByteString::from(part)
     } else {
@@ -296,7 +298,7 @@ fn tool_error(result: &str) -> Option<RecordError> {
     })
 }
 
-fn failed(failure: &Failure) -> Outcome {
+pub(super) fn failed(failure: &Failure) -> Outcome {
     Outcome::Failed {
         status: match failure.kind {
             FailureKind::CallTimeout => Status::Timeout,

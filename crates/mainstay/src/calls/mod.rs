@@ -9,6 +9,7 @@ mod bridge;
 mod client;
 mod large;
 mod outlet;
+mod refused;
 mod repeat;
 mod rounds;
 mod subscribe;
@@ -36,6 +37,7 @@ use self::{
 pub use self::{
     client::{Client, Questions, origin},
     outlet::{Messages, Outlet},
+    refused::Refused,
 };
 use crate::{
     journal::Journal,
@@ -209,14 +211,7 @@ impl Calls {
         self.tracer.as_ref()
     }
 
-    /// Counts a call for which no server is asked.
-    #[must_use]
-    pub fn refuse(&self, failure: Failure) -> Failure {
-        self.refused.add(failure.kind);
-        failure
-    }
-
-    /// How many there were, by the kind of failure.
+    /// How many calls there were for which no server was asked, by the kind of failure.
     pub fn refused(&self) -> &Failures {
         &self.refused
     }

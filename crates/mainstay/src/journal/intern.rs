@@ -107,7 +107,12 @@ impl Interned for Target {
     fn insert(&self, connection: &Connection, id: u32) -> rusqlite::Result<()> {
         connection
             .prepare_cached("INSERT INTO targets VALUES (?, ?, ?, ?)")?
-            .execute(params![id, self.server.as_str(), self.method, self.tool])?;
+            .execute(params![
+                id,
+                self.server.as_ref().map_or("", ServerName::as_str),
+                self.method,
+                self.tool
+            ])?;
         Ok(())
     }
 }
@@ -118,7 +123,10 @@ pub fn target(row: &Row<'_>, at: usize) -> Result<Target, JournalError> {
     let method: String = row.get(at + 1)?;
     let tool: String = row.get(at + 2)?;
     Ok(Target {
-        server: ServerName::new(&server).map_err(|_| JournalError::Corrupt("no server's name"))?,
+        server: (!server.is_empty())
+            .then(|| ServerName::new(&server))
+            .transpose()
+            .map_err(|_| JournalError::Corrupt("no server's name"))?,
         method: method.into(),
         tool: tool.into(),
     })

@@ -27,7 +27,7 @@ use super::{
 /// Connections that are kept open for the next question.
 const MAX_KEPT: usize = 4;
 /// Bytes of arguments that are shown with their record, so that a page of them stays a page.
-const ARGUMENTS_SHOWN: u64 = 4 * 1024;
+const ARGUMENTS_SHOWN: u64 = 1024;
 
 /// What records are asked for; nothing asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -114,12 +114,12 @@ impl Memory {
         Ok(())
     }
 
-    /// A target's number, and that under which its statistics are kept: URIs are too many to have
-    /// their own.
+    /// A target's number, and that under which its statistics are kept: URIs, and names that nobody
+    /// knows, are too many to have their own.
     fn target(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<(u32, u32)> {
         let id = self.targets.id(connection, target)?;
-        let is_counted = matches!(&*target.method, "tools/call" | "prompts/get");
-        if is_counted && self.rollups.len() < MAX_SERIES {
+        let is_named = matches!(&*target.method, "tools/call" | "prompts/get");
+        if is_named && target.server.is_some() && self.rollups.len() < MAX_SERIES {
             return Ok((id, id));
         }
         let all = Target {

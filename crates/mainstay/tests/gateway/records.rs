@@ -174,6 +174,123 @@ async fn of_http_and_sse() {
     recorded.check(Door::McpSse, "/sse").await;
 }
 
+/// L7, M13: what is on record of a call, over REST.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rest_tells_of_calls() {
+    let backend = echo().await;
+    let recorded = Recorded::of(&backend).await;
+    let rest = recorded.gateway.rest();
+    let call = json!({"tool": "x/echo", "arguments": {"text": "hé"}});
+    let (status, _) = rest.post("/api/mcp-tools/call", call).await;
+    assert_eq!(status, StatusCode::OK);
+    let page = rest.get("/api/call-records?server=x&tool=echo").await;
+    assert_eq!(
+        (&page["total_count"], &page["truncated"]),
+        (&json!(1), &json!(false))
+    );
+    let record = &page["calls"][0];
+    for (member, expected) in [
+        ("source", json!("mcp_client")),
+        ("door", json!("rest")),
+        ("server", json!("x")),
+        ("tool", json!("echo")),
+        ("name", json!("x/echo")),
+        ("arguments", json!({"text": "hé"})),
+        ("arguments_bytes", json!(14)),
+        ("state", json!("answered")),
+        ("status", json!("ok")),
+        ("attempt", json!(1)),
+    ] {
+        assert_eq!(record[member], expected, "{member}: {record}");
+    }
+    for member in ["started_at", "completed_at", "duration_ms", "result_cid"] {
+        assert!(!record[member].is_null(), "{member}: {record}");
+    }
+    let id = record["id"].as_str().expect("an id");
+    let whole = rest.get(&format!("/api/call-records/{id}")).await;
+    assert_eq!(whole["call"], *record);
+    assert_eq!(whole["arguments"], json!({"text": "hé"}));
+    assert_eq!(text(&whole["result"]), "hé");
+    let cid = record["result_cid"].as_str().expect("a CID");
+    assert_eq!(
+        rest.get(&format!("/api/objects/{cid}")).await,
+        whole["result"]
+    );
+}
+
+/// L1: what leads to no server is a call, too. Each kind of name that nobody knows, by each door.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_what_nobody_knows() {
+    let arguments = r#"{"text":"hé"}"#;
+    for (path, method, params, name) in [
+        (
+            "/mcp",
+            "tools/call",
+            r#"{"name":"x__nope","arguments":ARGS}"#,
+            "x__nope",
+        ),
+        (
+            "/mcp",
+            "prompts/get",
+            r#"{"name":"nope","arguments":ARGS}"#,
+            "nope",
+        ),
+    ] {
+        let backend = echo().await;
+        let recorded = Recorded::of(&backend).await;
+        let client = recorded.gateway.client_at(path).await;
+        client.ask(method, &params.replace("ARGS", arguments)).await;
+        let record = recorded.all().await.remove(0);
+        assert_eq!(record.target.server, None);
+        assert_eq!(
+            (&*record.target.method, &*record.target.tool),
+            (method, name)
+        );
+        assert_eq!(
+            (record.state, record.status),
+            (State::NotSent, Status::Error)
+        );
+        assert_eq!(record.attempts, 0);
+        assert_eq!(record.origin.door, Door::McpHttp);
+        assert!(record.error.is_some());
+        assert_eq!(record.arguments_text.is_some(), params.contains("ARGS"));
+    }
+    for (path, body, status, name) in [
+        (
+            "/api/mcp-tools/call",
+            json!({"tool": "x/nope"}),
+            404,
+            "x/nope",
+        ),
+        (
+            "/api/mcp-tools/call",
+            json!({"tool": "no/echo"}),
+            404,
+            "no/echo",
+        ),
+        (
+            "/api/mcp-prompts/get",
+            json!({"prompt": "x/nope"}),
+            404,
+            "x/nope",
+        ),
+        (
+            "/api/mcp-resources/read",
+            json!({"server": "no", "uri": "a:b"}),
+            404,
+            "no",
+        ),
+    ] {
+        let backend = echo().await;
+        let recorded = Recorded::of(&backend).await;
+        let (answered, said) = recorded.gateway.rest().post(path, body).await;
+        assert_eq!(answered, status, "{said}");
+        let record = recorded.one().await;
+        assert_eq!((&record.target.server, &*record.target.tool), (&None, name));
+        assert_eq!(record.origin.door, Door::Rest);
+    }
+}
+
 /// REST (L5), and the commands, which are known by what they call themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_rest_and_the_command_line() {

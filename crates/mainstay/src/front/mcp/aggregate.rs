@@ -26,7 +26,7 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
-    calls::{Answer, Outlet, Request, Upstream},
+    calls::{Answer, Outlet, Refused, Request, Upstream},
     supervisor::Server,
     transport::Frame,
 };
@@ -259,7 +259,16 @@ impl<'a> Asked<'a> {
                     .of_server(&target.server)
             }
         });
-        found.map_err(|failure| self.hub.calls.refuse(failure))
+        match found {
+            Ok(target) => Ok(target),
+            Err(failure) => Err(self.refused(&name.value, failure).await),
+        }
+    }
+
+    /// Nobody is asked: the call is counted and recorded.
+    async fn refused(&self, name: &str, failure: Failure) -> Failure {
+        let refused = Refused::request(&self.outlet.client, self.frame, name);
+        self.hub.calls.refuse(refused, failure).await
     }
 
     /// Whom this client may know of.
@@ -351,8 +360,13 @@ impl<'a> Asked<'a> {
         }
         // Nobody lists it: the servers are asked in configuration order until one knows it (design
         // section 12).
-        for server in self.servers() {
-            if let Some(answer) = self.try_owner(&server, uri).await {
+        let mut able = self.servers();
+        able.retain(|server| {
+            let session = server.view().session;
+            session.is_some_and(|session| session.greeting.capabilities.resources)
+        });
+        for server in &able {
+            if let Some(answer) = self.try_owner(server, uri).await {
                 let target = Target {
                     server: server.name.clone(),
                     original: (*uri.value).into(),
@@ -363,14 +377,16 @@ impl<'a> Asked<'a> {
                 return Ok((target, answer));
             }
         }
-        Err(self.hub.calls.refuse(unknown_resource(&uri.value)))
+        let failure = unknown_resource(&uri.value);
+        Err(if able.is_empty() {
+            self.refused(&uri.value, failure).await
+        } else {
+            // That each of them was asked is on record.
+            self.hub.calls.refuse(None, failure).await
+        })
     }
 
     async fn try_owner(&self, server: &Arc<Server>, uri: &Text<'_>) -> Option<Answer> {
-        let session = server.view().session?;
-        if !session.greeting.capabilities.resources {
-            return None;
-        }
         let request = request(self.frame, self.address, uri, &Arc::from(&*uri.value)).ok()?;
         // The client's cancellation is heard by the owner's own call only; a search is short.
         let (_keep, cancel) = oneshot::channel();

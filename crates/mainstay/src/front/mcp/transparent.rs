@@ -15,7 +15,7 @@ use super::{
     hub::Hub, own::objects, reply::Reply, session::ClientSession, subscriptions::Resource,
 };
 use crate::{
-    calls::{Calls, Outlet, Request, Upstream},
+    calls::{Calls, Outlet, Refused, Request, Upstream},
     front::plain::lists::unknown_tool,
     supervisor::{Private, Server},
     transport::Frame,
@@ -63,7 +63,9 @@ pub async fn answer(
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| withheld.has(name))
     {
-        return Reply::failure(id, &unknown_tool(&server, name));
+        let refused = Refused::request(&outlet.client, frame, name);
+        let failure = calls.refuse(refused, unknown_tool(&server, name)).await;
+        return Reply::failure(id, &failure);
     }
     if let Some(uri) = address.uri.as_ref()
         && cuts_results

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
+use bytestring::ByteString;
 use mainstay_core::{
     catalog::{Catalog, ListKind, Target},
     failure::Failure,
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 use super::{Door, body::Body, refusal::Refusal, via::Via};
 use crate::{
     api::{self, Raw},
+    calls::Refused,
     front::{
         mcp::Hub,
         plain::{
@@ -22,6 +24,7 @@ use crate::{
             lists::{NotFound, not_found},
         },
     },
+    supervisor::Server,
 };
 
 pub async fn call_tool(
@@ -32,7 +35,13 @@ pub async fn call_tool(
     let name = call.tool.ok_or(Refusal::MissingParameter("tool"))?;
     // K1: a tool without arguments is called with none.
     let arguments = object(call.arguments)?.unwrap_or_else(|| "{}".to_owned());
-    let target = named(&door.hub, ListKind::Tools, &name).await?;
+    let asked = Refused {
+        client: &via.client(),
+        method: Method::ToolsCall,
+        name: &name,
+        arguments: Some(arguments.as_str().into()),
+    };
+    let target = named(&door.hub, ListKind::Tools, asked).await?;
     let params = format!(
         r#"{{"name":{},"arguments":{arguments}}}"#,
         message::quote(&target.original)
@@ -54,10 +63,18 @@ pub async fn get_prompt(
     Body(get): Body<api::GetPrompt>,
 ) -> Result<Json<api::Answer>, Refusal> {
     let name = get.prompt.ok_or(Refusal::MissingParameter("prompt"))?;
-    let arguments = object(get.arguments)?
+    let get_arguments = object(get.arguments)?;
+    let arguments = get_arguments
+        .as_ref()
         .map(|json| format!(r#","arguments":{json}"#))
         .unwrap_or_default();
-    let target = named(&door.hub, ListKind::Prompts, &name).await?;
+    let asked = Refused {
+        client: &via.client(),
+        method: Method::PromptsGet,
+        name: &name,
+        arguments: get_arguments.as_deref().map(ByteString::from),
+    };
+    let target = named(&door.hub, ListKind::Prompts, asked).await?;
     let params = format!(
         r#"{{"name":{}{arguments}}}"#,
         message::quote(&target.original)
@@ -103,7 +120,9 @@ async fn read_from(
     server: &str,
     uri: &str,
 ) -> Result<api::WholeRead, Failure> {
-    let server = hub.registry.server(server)?.name.to_string();
+    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
+    let server = known(hub, via, server, Method::ResourcesRead, &params).await?;
+    let server = server.name.to_string();
     // A URI that says its server, as the list of `/mcp` may have it.
     let own = hub
         .registry
@@ -159,17 +178,19 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
 
 /// Finds the tool or prompt of this name. One that is known waits for nobody; before one is said
 /// not to be there, servers that are starting have their time.
-async fn named(hub: &Hub, kind: ListKind, name: &str) -> Result<Target, Refusal> {
+async fn named(hub: &Hub, kind: ListKind, asked: Refused<'_>) -> Result<Target, Refusal> {
+    let name = asked.name;
     if let Ok(target) = lookup(&hub.registry.catalog(), kind, name) {
         return Ok(target);
     }
     hub.registry.settled().await;
-    lookup(&hub.registry.catalog(), kind, name).map_err(|why| {
-        let why = not_found(|server| hub.registry.server(server), kind, name, why);
-        match why {
-            NotFound::Failed(failure) => hub.calls.refuse(failure).into(),
-            NotFound::Unclear { .. } => why.into(),
-        }
+    let why = match lookup(&hub.registry.catalog(), kind, name) {
+        Ok(target) => return Ok(target),
+        Err(why) => not_found(|server| hub.registry.server(server), kind, name, why),
+    };
+    Err(match why {
+        NotFound::Failed(failure) => hub.calls.refuse(Some(asked), failure).await.into(),
+        NotFound::Unclear { .. } => why.into(),
     })
 }
 
@@ -195,6 +216,28 @@ fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unres
     found.cloned()
 }
 
+/// The server of this name.
+async fn known(
+    hub: &Hub,
+    via: Via,
+    name: &str,
+    method: Method,
+    params: &str,
+) -> Result<Arc<Server>, Failure> {
+    match hub.registry.server(name) {
+        Ok(server) => Ok(server),
+        Err(failure) => {
+            let refused = Refused {
+                client: &via.client(),
+                method,
+                name,
+                arguments: Some(params.into()),
+            };
+            Err(hub.calls.refuse(Some(refused), failure).await)
+        }
+    }
+}
+
 /// One request on the server's shared session. A caller that goes away lets it go on.
 pub async fn ask(
     hub: &Hub,
@@ -203,8 +246,7 @@ pub async fn ask(
     method: Method,
     params: &str,
 ) -> Result<Raw, Failure> {
-    let server = hub.registry.server(server);
-    let server = server.map_err(|failure| hub.calls.refuse(failure))?;
+    let server = known(hub, via, server, method, params).await?;
     let (_, never) = oneshot::channel();
     let (calls, params) = (hub.calls.clone(), params.to_owned());
     let call = async move {

@@ -83,7 +83,7 @@ impl Room {
 
 fn target(server: &str, tool: &str) -> Target {
     Target {
-        server: ServerName::new(server).expect("a name"),
+        server: Some(ServerName::new(server).expect("a name")),
         method: "tools/call".into(),
         tool: tool.into(),
     }

@@ -59,7 +59,7 @@ async fn filters_find_what_is_there() {
                     server: some("fs"),
                     ..any()
                 },
-                Box::new(|r| r.target.server.as_str() == "fs"),
+                Box::new(|r| r.target.name().starts_with("fs/")),
             ),
             (
                 Filter {
@@ -120,7 +120,7 @@ async fn filters_find_what_is_there() {
                     server: some("db"),
                     ..any()
                 },
-                Box::new(move |r| r.started_at <= third && r.target.server.as_str() == "db"),
+                Box::new(move |r| r.started_at <= third && r.target.name().starts_with("db/")),
             ),
             (
                 Filter {
