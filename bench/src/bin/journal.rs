@@ -53,6 +53,9 @@ struct Args {
     /// Objects that are looked up by their identifier and checked afterwards; 0 is all of them
     #[arg(long, default_value_t = 2_000)]
     resolve: i64,
+    /// Exit 1 when a filter takes longer than a page of records may (50 ms)
+    #[arg(long)]
+    check: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -67,6 +70,8 @@ const SERVERS: u64 = 20;
 const TOOLS: u64 = 10;
 const CLIENTS: u64 = 50;
 const SESSIONS: u64 = 10;
+/// What each filter that the page of records needs may take.
+const FILTER_MS: f64 = 50.0;
 /// Calls between two looks at whether the journal keeps up.
 const BURST: u64 = 256;
 /// Far below what the journal would drop at.
@@ -114,6 +119,7 @@ async fn main() -> anyhow::Result<()> {
     let reopened = reopened.elapsed();
     again.close().await;
 
+    let bytes = size(&dir)?;
     let per_call = |time: Duration| time.as_secs_f64() * 1e6 / args.calls as f64;
     let report = json!({
         "calls": args.calls,
@@ -127,14 +133,21 @@ async fn main() -> anyhow::Result<()> {
         },
         "latency_us": called.latencies,
         "commits": counters.commits,
-        "bytes": size(&dir)?,
-        "bytes_per_call": size(&dir)? as f64 / args.calls as f64,
+        "bytes": bytes,
+        "bytes_per_call": bytes as f64 / args.calls as f64,
+        "payload_bytes_per_byte": (args.calls * 2 * args.payload as u64) as f64 / bytes as f64,
         "resolved": resolved,
         "reopen_ms": reopened.as_secs_f64() * 1e3,
         "filters_ms": filters,
     });
     writeln!(std::io::stdout(), "{report:#}")?;
     ensure!(counters.recorded == args.calls, "calls are missing");
+    if args.check {
+        let slow = |(_, asked): &(&String, &Value)| asked["ms"].as_f64() > Some(FILTER_MS);
+        let slow = filters.as_object().into_iter().flatten().filter(slow);
+        let slow: Vec<_> = slow.map(|(name, _)| name.as_str()).collect();
+        ensure!(slow.is_empty(), "slower than {FILTER_MS} ms: {slow:?}");
+    }
     Ok(())
 }
 
