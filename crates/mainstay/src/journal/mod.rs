@@ -10,6 +10,7 @@
 //! written in sorted runs: by which content an object is found ([`objects`]), and what a call is
 //! filtered and counted by ([`facets`]).
 
+mod batch;
 mod counters;
 mod entry;
 mod facets;

@@ -11,11 +11,12 @@ use mainstay_core::record::{Cid, State};
 
 use super::{
     JournalError,
+    batch::{Batch, Row},
     entry::{Call, NotWritten, Rest, Waiter},
     objects::Failed,
     queue::{Keep, Queue},
     retention::Retention,
-    store::{Batch, Row, Store},
+    store::Store,
 };
 
 /// A call that is open for longer is written as such.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{Private, Server, task};
+use super::{Private, Server, declared};
 use crate::transport::Session;
 
 /// Opened at the first legacy call.
@@ -19,7 +19,7 @@ impl Beside {
             return None;
         }
         let private = Arc::clone(self.slot().get_or_insert_with(|| {
-            let initialize = task::initialize(&server.config());
+            let initialize = declared::initialize(&server.config());
             Arc::new(server.private(initialize, Arc::clone(&server.listener)))
         }));
         private

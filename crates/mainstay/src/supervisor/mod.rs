@@ -6,10 +6,14 @@
 
 mod attempt;
 mod beside;
+mod course;
+mod declared;
 mod eras;
+mod inbox;
 mod kept;
 mod listing;
 mod lists;
+mod operate;
 mod pace;
 mod private;
 mod privates;

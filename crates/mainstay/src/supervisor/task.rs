@@ -1,55 +1,40 @@
 //! The supervisor's task: events in, effects out.
 
-use std::{
-    collections::HashMap,
-    pin::pin,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    catalog::ListKind,
-    config::{Launch, Protocol, ServerConfig, ServerRequests},
-    era::{ClientCapabilities, Era, Eras, Revision, questions},
+    config::{ServerConfig, ServerRequests},
+    era::{Era, Eras, questions},
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
-    message::{self, Method},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
+    message::Method,
 };
-use serde_json::Value;
 use tokio::{
-    sync::{
-        mpsc::{self, error::TrySendError},
-        watch,
-    },
+    sync::{mpsc, watch},
     task::{self, JoinSet},
     time::Instant,
 };
 
 use super::{
-    Command, Crash, Fleet, Operation, Report, View,
-    attempt::{Ending, Progress, Which, connect},
+    Command, Fleet, Report, View,
+    attempt::{Ending, Progress, Which},
+    declared::{capabilities, initialize, is_forwarded},
     eras::pinned,
+    inbox::{Inbox, MAX_NOTICES, Unasked},
     kept::Kept,
     listing::{Done, Listings},
     privates::Privates,
-    probe,
     upkeep::Upkeep,
 };
 use crate::{
     logs::ServerLog,
-    transport::{self, HealthUrl, Listener, Notice, Opening, Question, Session},
+    transport::{Listener, Question},
 };
 
 /// Internal error: the protocol has no code for it.
 const NOBODY_TO_ASK: i64 = -32603;
-
-/// Notifications of a server that may wait to be handled.
-const MAX_NOTICES: usize = 1024;
-
-/// Declared capabilities in an event; honest ones have a few hundred bytes.
-const MAX_CAPABILITIES: usize = 16 * 1024;
 
 /// A degraded server is looked at so often: traffic that comes back ends the alarm at once.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
@@ -65,50 +50,21 @@ enum Happening {
     Deadline,
 }
 
-/// Brings the shared session's notices to the supervisor's task.
-#[derive(Debug)]
-struct Inbox {
-    server: ServerName,
-    unasked: mpsc::Sender<Unasked>,
-}
-
-/// What a server says outside of calls.
-enum Unasked {
-    Notice(Notice),
-    Question(Question),
-}
-
-impl Listener for Inbox {
-    /// A full queue drops the notice: a server must not be held up by its readers.
-    fn hear(&self, notice: Notice) {
-        if let Err(TrySendError::Full(Unasked::Notice(notice))) =
-            self.unasked.try_send(Unasked::Notice(notice))
-        {
-            tracing::warn!(server = %self.server, method = notice.method.name(), "a notification was dropped: too many are waiting");
-        }
-    }
-
-    /// One that finds the queue full is refused: it is dropped.
-    fn ask(&self, question: Question) {
-        self.unasked.try_send(Unasked::Question(question)).ok();
-    }
-}
-
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
     pub(super) config: Arc<ServerConfig>,
     pub(super) log: Arc<ServerLog>,
-    fleet: Arc<Fleet>,
+    pub(super) fleet: Arc<Fleet>,
     pub(super) view: watch::Sender<View>,
 
     pub(super) shared: Upkeep,
     pub(super) privates: Privates,
     /// Every connection, opening, open or closing, and which session's it is.
-    connections: JoinSet<Ending>,
-    carries: HashMap<task::Id, (Which, Epoch)>,
-    progress: Channel<(Which, Epoch, Progress)>,
-    probes: JoinSet<(Which, Epoch, Outcome)>,
+    pub(super) connections: JoinSet<Ending>,
+    pub(super) carries: HashMap<task::Id, (Which, Epoch)>,
+    pub(super) progress: Channel<(Which, Epoch, Progress)>,
+    pub(super) probes: JoinSet<(Which, Epoch, Outcome)>,
     unasked: Channel<Unasked>,
     pub(super) listings: Listings,
     pub(super) kept: Option<Kept>,
@@ -278,105 +234,7 @@ impl Task {
         }
     }
 
-    async fn obey(&mut self, command: Command) {
-        match command {
-            Command::CallWaiting => self.step(Which::Shared, Event::CallWaiting),
-            Command::Doubted => {
-                let epoch = self.shared.epoch();
-                self.step(Which::Shared, Event::Io(epoch, LifeReport::Doubted));
-            }
-            Command::Resumed => {
-                self.step(Which::Shared, Event::Resumed);
-                for id in self.privates.ids() {
-                    self.step(Which::Private(id), Event::Resumed);
-                }
-            }
-            Command::Operate(operation, reply) => {
-                let epoch = self.operate(operation).await;
-                // Whoever asked may have gone.
-                reply.send(epoch).ok();
-            }
-            Command::Configure(config) => self.configure(config).await,
-            Command::OpenPrivate {
-                id,
-                initialize,
-                listener,
-                reply,
-            } => self.open_private(id, initialize, listener, reply),
-            Command::ClosePrivate(id) => self.step(Which::Private(id), Event::Stop),
-            Command::End => {
-                self.ending = true;
-                self.stop_all();
-            }
-        }
-    }
-
-    /// Does what the operator wants; returns the attempt to look at.
-    async fn operate(&mut self, operation: Operation) -> Epoch {
-        let event = match operation {
-            Operation::Start => Event::Start,
-            Operation::Reconnect => {
-                self.close_privates();
-                Event::Reconnect
-            }
-            Operation::Stop => {
-                self.close_privates();
-                Event::Stop
-            }
-        };
-        self.want(operation != Operation::Stop);
-        self.step(Which::Shared, event);
-        self.tell_catalog(Vec::new()).await;
-        let status = self.shared.status();
-        if status.attempting || status.state == State::Connected {
-            status.epoch
-        } else {
-            status.epoch.next()
-        }
-    }
-
-    async fn configure(&mut self, config: Arc<ServerConfig>) {
-        let before = std::mem::replace(&mut self.config, config);
-        self.kept = kept(&self.fleet, &self.config);
-        self.shared.policy = policy(&self.config);
-        // From the next session on.
-        self.shared.initialize = initialize(&self.config);
-        let relaunch = before.is_reached_otherwise(&self.config);
-        if relaunch {
-            self.forget_eras(before.launch == self.config.launch);
-            self.close_privates();
-        }
-        if !self.config.enabled {
-            self.want(false);
-            self.close_privates();
-            self.step(Which::Shared, Event::Stop);
-        } else if !before.connects_at_start() && self.config.connects_at_start() {
-            self.want(true);
-            self.step(Which::Shared, Event::Start);
-        } else if relaunch && self.view.borrow().wanted {
-            self.step(Which::Shared, Event::Reconnect);
-        } else {
-            self.publish();
-        }
-        self.tell_catalog(Vec::new()).await;
-    }
-
-    fn want(&self, wanted: bool) {
-        self.view.send_modify(|view| view.wanted = wanted);
-    }
-
-    fn stop_all(&mut self) {
-        self.step(Which::Shared, Event::Stop);
-        self.close_privates();
-    }
-
-    fn close_privates(&mut self) {
-        for id in self.privates.ids() {
-            self.step(Which::Private(id), Event::Stop);
-        }
-    }
-
-    fn upkeep(&mut self, which: Which) -> Option<&mut Upkeep> {
+    pub(super) fn upkeep(&mut self, which: Which) -> Option<&mut Upkeep> {
         match which {
             Which::Shared => Some(&mut self.shared),
             Which::Private(id) => self.privates.upkeep(id),
@@ -415,7 +273,7 @@ impl Task {
     }
 
     /// Shows the shared session as it is now.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         let status = self.shared.status();
         let session = self.shared.session.clone();
         self.view.send_modify(|view| {
@@ -451,111 +309,6 @@ impl Task {
         self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
-    fn open(&mut self, which: Which, epoch: Epoch) {
-        let hang_after = self.shared.policy.health.hang_after;
-        let Some(upkeep) = self.upkeep(which) else {
-            return;
-        };
-        let stop = transport::Stop::default();
-        upkeep.stop = stop.clone();
-        let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
-        let opening = Opening {
-            server: self.config.name.clone(),
-            lineage: self.fleet.lineage.clone(),
-            tag: match which {
-                Which::Shared => format!("{}:{epoch}", self.config.name),
-                Which::Private(id) => format!("{}:p{}.{epoch}", self.config.name, id.0),
-            },
-            launch: self.config.launch.clone(),
-            approach: self.approach(which),
-            initialize,
-            max_message_bytes: self.config.max_message_bytes,
-            hang_after,
-            listener,
-            log: Arc::clone(&self.log),
-            turns: Arc::clone(&self.fleet.pace.turns),
-            stop,
-        };
-        let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let connection = self
-            .connections
-            .spawn(connect(fleet, opening, which, epoch, progress));
-        self.carries.insert(connection.id(), (which, epoch));
-    }
-
-    fn probe(&mut self, which: Which, epoch: Epoch) {
-        let policy = self.shared.policy.health.clone();
-        let http = match &self.config.launch {
-            Launch::Http(launch) => Some(launch),
-            Launch::Stdio(_) | Launch::Broken(_) => None,
-        };
-        let url = self
-            .config
-            .health_check_url
-            .as_ref()
-            .and_then(|url| HealthUrl::new(url, http));
-        let session = self.upkeep(which).and_then(|upkeep| upkeep.session.clone());
-        let Some(session) = session else { return };
-        self.probes
-            .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
-    }
-
-    async fn opened(&mut self, which: Which, epoch: Epoch, session: Arc<Session>) {
-        let Some(upkeep) = self.upkeep(which) else {
-            return;
-        };
-        // One that is over already is about to be reported, or has been.
-        if epoch != upkeep.epoch() || session.is_over() {
-            return;
-        }
-        let eras = session.eras;
-        upkeep.session = Some(session);
-        self.learn(eras);
-        if which == Which::Shared {
-            self.first = self.view.borrow().eras.first();
-            self.view.send_modify(|view| {
-                view.connected_at = Some(SystemTime::now());
-                view.sessions += 1;
-            });
-        }
-        self.step(which, Event::Io(epoch, LifeReport::Opened));
-        if which == Which::Shared && self.shared.status().state == State::Connected {
-            self.report(Report::Opened).await;
-            self.listings.reset();
-            self.list(ListKind::ALL.to_vec(), Vec::new());
-        }
-    }
-
-    fn ended(&mut self, which: Which, epoch: Epoch, ending: Ending) {
-        let Ending { loss, eras } = ending;
-        tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
-        if let Loss::Crashed { code, signal } = loss {
-            let at = SystemTime::now();
-            self.view.send_modify(|view| {
-                view.crashes.count += 1;
-                view.crashes.last = Some(Crash { at, code, signal });
-            });
-        }
-        let Some(upkeep) = self.upkeep(which) else {
-            return;
-        };
-        let was_up = epoch == upkeep.epoch() && upkeep.session.take().is_some();
-        if !was_up {
-            self.refused(which, &loss, eras);
-        }
-        let event = Event::Io(epoch, LifeReport::Ended(loss));
-        match which {
-            Which::Shared => {
-                self.view.send_modify(|view| view.attempted = true);
-                self.step(which, event);
-            }
-            Which::Private(id) => {
-                self.step(which, event);
-                self.private_ended(id, was_up);
-            }
-        }
-    }
-
     pub(super) async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end nobody listens.
         self.fleet
@@ -566,43 +319,11 @@ impl Task {
     }
 }
 
-/// What the server declared, as far as it is worth keeping in an event.
-fn capabilities(session: &Session) -> Value {
-    let answer = session.initialize_answer.result();
-    answer
-        .and_then(|result| message::member(result, "capabilities"))
-        .filter(|text| text.len() <= MAX_CAPABILITIES)
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
-}
-
-fn policy(config: &ServerConfig) -> Policy {
+pub(super) fn policy(config: &ServerConfig) -> Policy {
     Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
     }
-}
-
-/// What shared sessions declare: they may ask where their operator wants that, or has answered already.
-pub(super) fn initialize(config: &ServerConfig) -> Arc<str> {
-    let capabilities = match (is_forwarded(config), config.roots.is_empty()) {
-        (true, _) => ClientCapabilities::all(),
-        (false, true) => ClientCapabilities::none(),
-        (false, false) => ClientCapabilities::roots_only(),
-    };
-    let revision = match config.protocol {
-        Protocol::At(revision) if revision.era() == Era::Legacy => revision,
-        Protocol::At(_) | Protocol::Auto => Revision::LATEST_LEGACY,
-    };
-    transport::own_initialize(revision, &capabilities)
-}
-
-/// Whether what the shared session asks goes to the clients that share it.
-fn is_forwarded(config: &ServerConfig) -> bool {
-    matches!(
-        config.server_requests,
-        Some(ServerRequests::Forward | ServerRequests::Queue)
-    )
 }
 
 /// Spreads the retries of servers that are lost together.
@@ -614,7 +335,7 @@ fn seed(name: &ServerName) -> u64 {
         })
 }
 
-fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+pub(super) fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
     let folder = fleet.catalogs.as_deref()?;
     Some(Kept::new(folder, config))
 }

@@ -26,9 +26,10 @@ use tempfile::TempDir;
 
 use super::{
     Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Journal, JournalError, Outcome, Range,
+    batch::Batch,
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},
-    store::{Batch, Store},
+    store::Store,
 };
 use crate::state::create_private_dir;
 

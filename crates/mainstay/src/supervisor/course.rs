@@ -1,0 +1,125 @@
+//! The course of a session: it is opened, probed, and ends.
+
+use std::{sync::Arc, time::SystemTime};
+
+use mainstay_core::{
+    catalog::ListKind,
+    config::Launch,
+    ids::Epoch,
+    lifecycle::{Event, Loss, Report as LifeReport, State},
+};
+
+use super::{
+    Crash, Report,
+    attempt::{Ending, Which, connect},
+    probe,
+    task::Task,
+};
+use crate::transport::{self, HealthUrl, Opening, Session};
+
+impl Task {
+    pub(super) fn open(&mut self, which: Which, epoch: Epoch) {
+        let hang_after = self.shared.policy.health.hang_after;
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        let stop = transport::Stop::default();
+        upkeep.stop = stop.clone();
+        let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
+        let opening = Opening {
+            server: self.config.name.clone(),
+            lineage: self.fleet.lineage.clone(),
+            tag: match which {
+                Which::Shared => format!("{}:{epoch}", self.config.name),
+                Which::Private(id) => format!("{}:p{}.{epoch}", self.config.name, id.0),
+            },
+            launch: self.config.launch.clone(),
+            approach: self.approach(which),
+            initialize,
+            max_message_bytes: self.config.max_message_bytes,
+            hang_after,
+            listener,
+            log: Arc::clone(&self.log),
+            turns: Arc::clone(&self.fleet.pace.turns),
+            stop,
+        };
+        let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
+        let connection = self
+            .connections
+            .spawn(connect(fleet, opening, which, epoch, progress));
+        self.carries.insert(connection.id(), (which, epoch));
+    }
+
+    pub(super) fn probe(&mut self, which: Which, epoch: Epoch) {
+        let policy = self.shared.policy.health.clone();
+        let http = match &self.config.launch {
+            Launch::Http(launch) => Some(launch),
+            Launch::Stdio(_) | Launch::Broken(_) => None,
+        };
+        let url = self
+            .config
+            .health_check_url
+            .as_ref()
+            .and_then(|url| HealthUrl::new(url, http));
+        let session = self.upkeep(which).and_then(|upkeep| upkeep.session.clone());
+        let Some(session) = session else { return };
+        self.probes
+            .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
+    }
+
+    pub(super) async fn opened(&mut self, which: Which, epoch: Epoch, session: Arc<Session>) {
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        // One that is over already is about to be reported, or has been.
+        if epoch != upkeep.epoch() || session.is_over() {
+            return;
+        }
+        let eras = session.eras;
+        upkeep.session = Some(session);
+        self.learn(eras);
+        if which == Which::Shared {
+            self.first = self.view.borrow().eras.first();
+            self.view.send_modify(|view| {
+                view.connected_at = Some(SystemTime::now());
+                view.sessions += 1;
+            });
+        }
+        self.step(which, Event::Io(epoch, LifeReport::Opened));
+        if which == Which::Shared && self.shared.status().state == State::Connected {
+            self.report(Report::Opened).await;
+            self.listings.reset();
+            self.list(ListKind::ALL.to_vec(), Vec::new());
+        }
+    }
+
+    pub(super) fn ended(&mut self, which: Which, epoch: Epoch, ending: Ending) {
+        let Ending { loss, eras } = ending;
+        tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
+        if let Loss::Crashed { code, signal } = loss {
+            let at = SystemTime::now();
+            self.view.send_modify(|view| {
+                view.crashes.count += 1;
+                view.crashes.last = Some(Crash { at, code, signal });
+            });
+        }
+        let Some(upkeep) = self.upkeep(which) else {
+            return;
+        };
+        let was_up = epoch == upkeep.epoch() && upkeep.session.take().is_some();
+        if !was_up {
+            self.refused(which, &loss, eras);
+        }
+        let event = Event::Io(epoch, LifeReport::Ended(loss));
+        match which {
+            Which::Shared => {
+                self.view.send_modify(|view| view.attempted = true);
+                self.step(which, event);
+            }
+            Which::Private(id) => {
+                self.step(which, event);
+                self.private_ended(id, was_up);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the shared session declares, and what its server does.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::{Protocol, ServerConfig, ServerRequests},
+    era::{ClientCapabilities, Era, Revision},
+    message,
+};
+use serde_json::Value;
+
+use crate::transport::{self, Session};
+
+/// Declared capabilities in an event; honest ones have a few hundred bytes.
+const MAX_CAPABILITIES: usize = 16 * 1024;
+
+/// What the server declared, as far as it is worth keeping in an event.
+pub fn capabilities(session: &Session) -> Value {
+    let answer = session.initialize_answer.result();
+    answer
+        .and_then(|result| message::member(result, "capabilities"))
+        .filter(|text| text.len() <= MAX_CAPABILITIES)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// What shared sessions declare: they may ask where their operator wants that, or has answered already.
+pub fn initialize(config: &ServerConfig) -> Arc<str> {
+    let capabilities = match (is_forwarded(config), config.roots.is_empty()) {
+        (true, _) => ClientCapabilities::all(),
+        (false, true) => ClientCapabilities::none(),
+        (false, false) => ClientCapabilities::roots_only(),
+    };
+    let revision = match config.protocol {
+        Protocol::At(revision) if revision.era() == Era::Legacy => revision,
+        Protocol::At(_) | Protocol::Auto => Revision::LATEST_LEGACY,
+    };
+    transport::own_initialize(revision, &capabilities)
+}
+
+/// Whether what the shared session asks goes to the clients that share it.
+pub fn is_forwarded(config: &ServerConfig) -> bool {
+    matches!(
+        config.server_requests,
+        Some(ServerRequests::Forward | ServerRequests::Queue)
+    )
+}

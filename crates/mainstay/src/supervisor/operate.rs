@@ -1,0 +1,116 @@
+//! What a supervisor is told to do: by its operator, by calls, by a new configuration.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::ServerConfig,
+    ids::Epoch,
+    lifecycle::{Event, Report as LifeReport, State},
+};
+
+use super::{
+    Command, Operation,
+    attempt::Which,
+    declared::initialize,
+    task::{Task, kept, policy},
+};
+
+impl Task {
+    pub(super) async fn obey(&mut self, command: Command) {
+        match command {
+            Command::CallWaiting => self.step(Which::Shared, Event::CallWaiting),
+            Command::Doubted => {
+                let epoch = self.shared.epoch();
+                self.step(Which::Shared, Event::Io(epoch, LifeReport::Doubted));
+            }
+            Command::Resumed => {
+                self.step(Which::Shared, Event::Resumed);
+                for id in self.privates.ids() {
+                    self.step(Which::Private(id), Event::Resumed);
+                }
+            }
+            Command::Operate(operation, reply) => {
+                let epoch = self.operate(operation).await;
+                // Whoever asked may have gone.
+                reply.send(epoch).ok();
+            }
+            Command::Configure(config) => self.configure(config).await,
+            Command::OpenPrivate {
+                id,
+                initialize,
+                listener,
+                reply,
+            } => self.open_private(id, initialize, listener, reply),
+            Command::ClosePrivate(id) => self.step(Which::Private(id), Event::Stop),
+            Command::End => {
+                self.ending = true;
+                self.stop_all();
+            }
+        }
+    }
+
+    /// Does what the operator wants; returns the attempt to look at.
+    async fn operate(&mut self, operation: Operation) -> Epoch {
+        let event = match operation {
+            Operation::Start => Event::Start,
+            Operation::Reconnect => {
+                self.close_privates();
+                Event::Reconnect
+            }
+            Operation::Stop => {
+                self.close_privates();
+                Event::Stop
+            }
+        };
+        self.want(operation != Operation::Stop);
+        self.step(Which::Shared, event);
+        self.tell_catalog(Vec::new()).await;
+        let status = self.shared.status();
+        if status.attempting || status.state == State::Connected {
+            status.epoch
+        } else {
+            status.epoch.next()
+        }
+    }
+
+    async fn configure(&mut self, config: Arc<ServerConfig>) {
+        let before = std::mem::replace(&mut self.config, config);
+        self.kept = kept(&self.fleet, &self.config);
+        self.shared.policy = policy(&self.config);
+        // From the next session on.
+        self.shared.initialize = initialize(&self.config);
+        let relaunch = before.is_reached_otherwise(&self.config);
+        if relaunch {
+            self.forget_eras(before.launch == self.config.launch);
+            self.close_privates();
+        }
+        if !self.config.enabled {
+            self.want(false);
+            self.close_privates();
+            self.step(Which::Shared, Event::Stop);
+        } else if !before.connects_at_start() && self.config.connects_at_start() {
+            self.want(true);
+            self.step(Which::Shared, Event::Start);
+        } else if relaunch && self.view.borrow().wanted {
+            self.step(Which::Shared, Event::Reconnect);
+        } else {
+            self.publish();
+        }
+        self.tell_catalog(Vec::new()).await;
+    }
+
+    fn want(&self, wanted: bool) {
+        self.view.send_modify(|view| view.wanted = wanted);
+    }
+
+    fn stop_all(&mut self) {
+        self.step(Which::Shared, Event::Stop);
+        self.close_privates();
+    }
+
+    fn close_privates(&mut self) {
+        for id in self.privates.ids() {
+            self.step(Which::Private(id), Event::Stop);
+        }
+    }
+}
