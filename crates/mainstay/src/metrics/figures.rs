@@ -114,6 +114,10 @@ impl Figures {
             if labels(&tools) >= MAX_TOOLS {
                 // A server that changes its tools does not fill the places with those that are gone.
                 tools.retain(|tool, _| is_offered(tool));
+                if labels(&tools) < MAX_TOOLS {
+                    // Whoever found no place may ask for one again.
+                    tools.retain(|_, series| series.is_some());
+                }
             }
             let has_room = labels(&tools) < MAX_TOOLS;
             tools
@@ -160,6 +164,21 @@ mod tests {
         let new = figures.of(CALL, "new", |tool| tool == "new");
         assert!(!Arc::ptr_eq(&new, &figures.other));
         assert_eq!(figures.series().len(), 1);
+    }
+
+    /// A tool that came when there was no place has one of those that become free.
+    #[test]
+    fn who_found_no_place_is_not_without_one_for_ever() {
+        let figures = Figures::default();
+        for number in 0..MAX_TOOLS {
+            figures.of(CALL, &format!("old_{number}"), |_| true);
+        }
+        let late = || figures.of(CALL, "late", |_| true);
+        assert!(Arc::ptr_eq(&late(), &figures.other));
+        let stays = |tool: &str| ["new", "late"].contains(&tool);
+        figures.of(CALL, "new", stays);
+        assert!(!Arc::ptr_eq(&late(), &figures.other));
+        assert_eq!(figures.series().len(), 2);
     }
 
     #[test]

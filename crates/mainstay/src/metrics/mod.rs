@@ -15,7 +15,7 @@ use mainstay_core::failure::FailureKind;
 pub use self::{
     count::{Count, Ended},
     figures::{Figures, Series},
-    histogram::Histogram,
+    histogram::{Histogram, Times},
 };
 
 /// The code of a result that says it is an error (K3).

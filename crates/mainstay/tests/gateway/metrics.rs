@@ -25,22 +25,63 @@ struct Scrape {
     families: BTreeMap<String, String>,
 }
 
+/// The two formats, by what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    OpenMetrics,
+    Text,
+}
+
+impl Format {
+    const fn accept(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            Self::Text => "*/*",
+        }
+    }
+
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// What the samples' names have beside that of a family of this type.
+    fn suffixes(self, kind: &str) -> &'static [&'static str] {
+        match (self, kind) {
+            (_, "histogram") => &["_bucket", "_count", "_sum"],
+            (_, "gauge") | (Self::Text, "counter") => &[""],
+            (Self::OpenMetrics, "counter") => &["_total"],
+            (Self::OpenMetrics, "info") => &["_info"],
+            (_, other) => panic!("{self:?} knows no {other}"),
+        }
+    }
+}
+
 impl Scrape {
     async fn of(gateway: &Gateway) -> Self {
+        Self::written(gateway, Format::OpenMetrics).await
+    }
+
+    async fn written(gateway: &Gateway, format: Format) -> Self {
         let door = gateway.stranger("/metrics");
-        let answer = door.send(Method::GET, door.headers("*/*"), "").await;
+        let headers = door.headers(format.accept());
+        let answer = door.send(Method::GET, headers, "").await;
         let answer = answer.whole().await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
-        let kind = answer.headers.get(header::CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).expect("a type");
-        assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
-        Self::read(&answer.text)
+        assert_eq!(answer.headers[header::CONTENT_TYPE], format.content_type());
+        Self::read(&answer.text, format)
     }
 
     /// Reads the text, and fails where its form is not the format's: each family once, with its help
     /// and type before its samples, and every sample once.
-    fn read(text: &str) -> Self {
-        let body = text.strip_suffix("# EOF\n").expect("an end");
+    fn read(text: &str, format: Format) -> Self {
+        let body = match format {
+            Format::OpenMetrics => text.strip_suffix("# EOF\n").expect("an end"),
+            Format::Text => text,
+        };
+        assert!(body.ends_with('\n'), "{body}");
         let (mut samples, mut families) = (BTreeMap::new(), BTreeMap::new());
         let (mut helped, mut family) = (HashSet::new(), String::new());
         for line in body.lines() {
@@ -55,17 +96,12 @@ impl Scrape {
             } else if let Some(rest) = line.strip_prefix("# UNIT ") {
                 let (name, unit) = rest.split_once(' ').expect("a unit");
                 assert!(name == family && name.ends_with(unit), "{line}");
+                assert_eq!(format, Format::OpenMetrics, "{line}");
             } else {
                 let (sample, value) = line.rsplit_once(' ').expect("a value");
                 let name = sample.split('{').next().expect("a name");
                 let suffix = name.strip_prefix(&family).expect(line);
-                let suffixes: &[&str] = match families[&family].as_str() {
-                    "counter" => &["_total"],
-                    "gauge" => &[""],
-                    "histogram" => &["_bucket", "_count", "_sum"],
-                    "info" => &["_info"],
-                    other => panic!("{other}: {line}"),
-                };
+                let suffixes = format.suffixes(&families[&family]);
                 assert!(suffixes.contains(&suffix), "{line}");
                 let value = value.parse().expect(line);
                 let before = samples.insert(sample.to_owned(), value);
@@ -307,6 +343,29 @@ async fn the_journal_is_watched() {
             .samples
             .contains_key("mainstay_journal_waiting_calls")
     );
+    gateway.stop().await;
+}
+
+/// Whoever does not ask for `OpenMetrics` is told the same in the format that came before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_formats_tell_the_same() {
+    let backend = Backend::http().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    gateway.client().await.hears("x__echo").await;
+    let open = Scrape::written(&gateway, Format::OpenMetrics).await;
+    let text = Scrape::written(&gateway, Format::Text).await;
+    assert!(open.samples.keys().eq(text.samples.keys()));
+    assert_eq!((open.calls("echo"), text.calls("echo")), (1.0, 1.0));
+    let renamed: BTreeMap<String, String> = open
+        .families
+        .into_iter()
+        .map(|(name, kind)| match kind.as_str() {
+            "counter" => (format!("{name}_total"), kind),
+            "info" => (format!("{name}_info"), "gauge".to_owned()),
+            _ => (name, kind),
+        })
+        .collect();
+    assert_eq!(text.families, renamed);
     gateway.stop().await;
 }
 

@@ -1,43 +1,39 @@
-//! `GET /metrics`: what was counted, and how things are, as of now, in the text format of `OpenMetrics`.
-//! Servers that are gone have gone from it, too. docs/metrics.md has a line for each family.
+//! `GET /metrics`: what was counted, and how things are, as of now, in the format that the scraper asks
+//! for. Servers that are gone have gone from it, too. docs/metrics.md has a line for each family.
 
 mod exposition;
 mod families;
+mod format;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use axum::{
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use prometheus_client::{encoding::text::encode, registry::Registry};
+use prometheus_client::registry::Registry;
 
-use self::exposition::Exposition;
+use self::{exposition::Exposition, format::Format};
 use super::Door;
+use crate::front::mcp::Hub;
 
-/// By which scrapers know what they get.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-pub async fn scrape(State(door): State<Door>) -> Response {
-    let marks = door.hub.lineage.marks_of_all().entries();
-    // Reads /proc, a few files for each process.
-    let held = tokio::task::spawn_blocking(move || Held::now(&marks)).await;
-    let held = held.unwrap_or_else(|error| {
-        tracing::error!(%error, "processes could not be looked at");
-        Held::default()
-    });
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition {
-        hub: Arc::clone(&door.hub),
-        held,
-    }));
-    let mut text = String::new();
-    match encode(&mut text, &registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+pub async fn scrape(State(door): State<Door>, headers: HeaderMap) -> Response {
+    let format = Format::asked(&headers);
+    // Reads /proc, a few files for each process, and writes some twenty lines for each tool.
+    let written = tokio::task::spawn_blocking(move || write(door.hub, format)).await;
+    match written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         // Nothing writes to a text in vain.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+fn write(hub: Arc<Hub>, format: Format) -> Result<String, fmt::Error> {
+    let held = Held::now(&hub.lineage.marks_of_all().entries());
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition { hub, held }));
+    format.write(&registry)
 }
 
 /// What processes hold, as far as the system tells.

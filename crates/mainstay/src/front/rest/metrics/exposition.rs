@@ -11,11 +11,11 @@ use prometheus_client::{
 
 use super::{
     Held,
-    families::{BYTES, Families, SECONDS, histogram},
+    families::{BYTES, Families, Kind, SECONDS, histogram},
 };
 use crate::{
     front::mcp::Hub,
-    metrics::{Histogram, Series, TOOL_ERROR},
+    metrics::{Histogram, Series, TOOL_ERROR, Times},
     supervisor::{Server, View},
 };
 
@@ -34,17 +34,38 @@ struct Seen {
 
 /// What a family tells of a server.
 type Number = fn(&Seen) -> u64;
-type Times = fn(&Server) -> &Histogram;
+type Durations = fn(&Server) -> &Histogram;
 
-/// A series of calls, by its labels.
+/// A series of calls by its labels, read once, so that a scrape does not contradict itself.
 struct Labelled {
     server: String,
     method: Method,
     tool: Arc<str>,
-    series: Arc<Series>,
+    /// By the kind of failure.
+    errors: Vec<(&'static str, u64)>,
+    times: Times,
+    request_bytes: u64,
+    response_bytes: u64,
 }
 
 impl Labelled {
+    fn read(server: &Server, method: Method, tool: Arc<str>, series: &Series) -> Self {
+        // Before the calls: each of which is counted after its error.
+        let failures = series.failures.read();
+        let failures = failures.map(|(kind, count)| (kind.code(), count));
+        let tool_errors = series.tool_errors.load(Relaxed);
+        let tool_errors = (tool_errors > 0).then_some((TOOL_ERROR, tool_errors));
+        Self {
+            server: server.name.to_string(),
+            method,
+            tool,
+            errors: failures.chain(tool_errors).collect(),
+            times: series.duration.read(),
+            request_bytes: series.request_bytes.load(Relaxed),
+            response_bytes: series.response_bytes.load(Relaxed),
+        }
+    }
+
     fn labels(&self) -> [(&str, &str); 3] {
         [
             ("server", &self.server),
@@ -92,13 +113,8 @@ impl Families<'_> {
         let all: Vec<Labelled> = servers
             .iter()
             .flat_map(|Seen { server, .. }| {
-                let series = server.figures.series().into_iter();
-                series.map(|(method, tool, series)| Labelled {
-                    server: server.name.to_string(),
-                    method,
-                    tool,
-                    series,
-                })
+                let all = server.figures.series().into_iter();
+                all.map(|(method, tool, series)| Labelled::read(server, method, tool, &series))
             })
             .collect();
         let mut duration = self.family(
@@ -108,56 +124,54 @@ impl Families<'_> {
             MetricType::Histogram,
         )?;
         for call in &all {
-            histogram(&mut duration, &call.labels(), &call.series.duration)?;
+            histogram(&mut duration, &call.labels(), &call.times)?;
         }
-        let counts = all
-            .iter()
-            .map(|call| (call.labels(), call.series.duration.read().count));
-        self.counter("mainstay_calls", "Calls that have ended", None, counts)?;
+        self.samples(
+            "mainstay_calls",
+            "Calls that have ended",
+            None,
+            Kind::Counter,
+            all.iter().map(|call| (call.labels(), call.times.count)),
+        )?;
         let errors = all.iter().flat_map(|call| {
             let [server, method, tool] = call.labels();
-            let failures = call.series.failures.read();
-            let failures = failures.map(|(kind, count)| (kind.code(), count));
-            let tool_errors = call.series.tool_errors.load(Relaxed);
-            let tool_errors = (tool_errors > 0).then_some((TOOL_ERROR, tool_errors));
-            failures
-                .chain(tool_errors)
-                .map(move |(kind, count)| ([server, method, tool, ("kind", kind)], count))
+            let errors = call.errors.iter();
+            errors.map(move |(kind, count)| ([server, method, tool, ("kind", *kind)], *count))
         });
-        self.counter(
+        self.samples(
             "mainstay_call_errors",
             "Calls that have failed, or whose result says so",
             None,
+            Kind::Counter,
             errors,
         )?;
         let refused = hub.calls.refused().read();
         let refused = refused.map(|(kind, count)| ([("kind", kind.code())], count));
-        self.counter(
+        self.samples(
             "mainstay_refused_calls",
-            "Calls of what no server has",
+            "Calls that led to no server",
             None,
+            Kind::Counter,
             refused,
         )?;
-        let bytes = |of: fn(&Series) -> u64| {
-            all.iter()
-                .map(move |call| (call.labels(), of(&call.series)))
-        };
-        self.counter(
-            "mainstay_call_request",
-            "Bytes of requests",
-            Some(&BYTES),
-            bytes(|series| series.request_bytes.load(Relaxed)),
-        )?;
-        self.counter(
-            "mainstay_call_response",
-            "Bytes of answers",
-            Some(&BYTES),
-            bytes(|series| series.response_bytes.load(Relaxed)),
-        )
+        for (name, help, of) in [
+            (
+                "mainstay_call_request",
+                "Bytes of requests",
+                (|call| call.request_bytes) as fn(&Labelled) -> u64,
+            ),
+            ("mainstay_call_response", "Bytes of answers", |call| {
+                call.response_bytes
+            }),
+        ] {
+            let values = all.iter().map(|call| (call.labels(), of(call)));
+            self.samples(name, help, Some(&BYTES), Kind::Counter, values)?;
+        }
+        Ok(())
     }
 
     fn of_servers(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
-        let times: [(_, _, Times); 2] = [
+        let times: [(_, _, Durations); 2] = [
             (
                 "mainstay_call_queue",
                 "How long calls waited for their server to be there",
@@ -173,7 +187,7 @@ impl Families<'_> {
             let unit = Some(&SECONDS);
             let mut family = self.family(name, help, unit, MetricType::Histogram)?;
             for seen in servers {
-                histogram(&mut family, &seen.labels(), of(&seen.server))?;
+                histogram(&mut family, &seen.labels(), &of(&seen.server).read())?;
             }
         }
         let gauges: [(_, _, Number); 4] = [
@@ -198,7 +212,7 @@ impl Families<'_> {
         ];
         for (name, help, of) in gauges {
             let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
-            self.gauge(name, help, None, values)?;
+            self.samples(name, help, None, Kind::Gauge, values)?;
         }
         let states = servers.iter().flat_map(|seen| {
             let (now, name) = (seen.view.state(), seen.name());
@@ -207,10 +221,11 @@ impl Families<'_> {
                 (labels, u64::from(state == now))
             })
         });
-        self.gauge(
+        self.samples(
             "mainstay_server_state",
             "1 for the state that it is in",
             None,
+            Kind::Gauge,
             states,
         )?;
         let counters: [(_, _, Number); 2] = [
@@ -227,7 +242,7 @@ impl Families<'_> {
         ];
         for (name, help, of) in counters {
             let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
-            self.counter(name, help, None, values)?;
+            self.samples(name, help, None, Kind::Counter, values)?;
         }
         self.of_processes(servers, held)
     }
@@ -253,7 +268,7 @@ impl Families<'_> {
         ];
         for (name, help, of) in counters {
             let values = piped().map(|seen| (seen.labels(), of(seen)));
-            self.counter(name, help, None, values)?;
+            self.samples(name, help, None, Kind::Counter, values)?;
         }
         let of_trees = |of: fn(&(u64, u64)) -> u64| {
             piped().map(move |seen| {
@@ -261,16 +276,18 @@ impl Families<'_> {
                 (seen.labels(), held)
             })
         };
-        self.gauge(
+        self.samples(
             "mainstay_server_processes",
             "Its processes, with everything they started",
             None,
+            Kind::Gauge,
             of_trees(|(processes, _)| *processes),
         )?;
-        self.gauge(
+        self.samples(
             "mainstay_server_memory",
             "Resident memory of its processes",
             Some(&BYTES),
+            Kind::Gauge,
             of_trees(|(_, memory)| *memory),
         )
     }
@@ -306,56 +323,65 @@ impl Families<'_> {
                 counters.map(|it| it.commits),
             ),
         ] {
-            self.total(name, help, value)?;
+            self.single(name, help, None, Kind::Counter, value)?;
         }
         let depth = journal.map(|journal| journal.depth());
-        self.level(
+        self.single(
             "mainstay_journal_waiting_calls",
             "Calls that are open or wait to be written",
             None,
+            Kind::Gauge,
             depth.map(|(calls, _)| calls as u64),
         )?;
-        self.level(
+        self.single(
             "mainstay_journal_waiting",
             "Bytes of payloads that wait to be written",
             Some(&BYTES),
+            Kind::Gauge,
             depth.map(|(_, bytes)| bytes as u64),
         )?;
         let tally = hub.calls.tracer().map(|tracer| &tracer.tally);
-        self.total(
+        self.single(
             "mainstay_exported_spans",
             "Spans that a collector has taken",
+            None,
+            Kind::Counter,
             tally.map(|tally| tally.exported.load(Relaxed)),
         )?;
-        self.total(
+        self.single(
             "mainstay_dropped_spans",
             "Spans that no collector took, or that found no room",
+            None,
+            Kind::Counter,
             tally.map(|tally| tally.dropped.load(Relaxed)),
         )
     }
 
     fn of_ourselves(&mut self, hub: &Hub, held: &Held) -> fmt::Result {
         let sessions = hub.session_count() as u64;
-        self.level(
+        self.single(
             "mainstay_sessions",
             "Clients' sessions",
             None,
+            Kind::Gauge,
             Some(sessions),
         )?;
         let mut build = self.family("mainstay_build", "What runs", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
         // The names are those that Prometheus' own libraries give every process.
         let own = held.own.as_ref();
-        self.level(
+        self.single(
             "process_resident_memory",
             "Resident memory of Mainstay",
             Some(&BYTES),
+            Kind::Gauge,
             own.map(|own| own.memory),
         )?;
-        self.level(
+        self.single(
             "process_open_fds",
             "Open files of Mainstay",
             None,
+            Kind::Gauge,
             own.map(|own| own.open_files),
         )?;
         let cpu = self.family(

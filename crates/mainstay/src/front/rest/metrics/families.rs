@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Unit,
 };
 
-use crate::metrics::Histogram;
+use crate::metrics::Times;
 
 pub static SECONDS: Unit = Unit::Seconds;
 pub static BYTES: Unit = Unit::Bytes;
@@ -28,59 +28,65 @@ impl Families<'_> {
         self.0.encode_descriptor(name, help, unit, kind)
     }
 
-    pub fn counter<L: EncodeLabelSet>(
+    pub fn samples<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&'static Unit>,
+        kind: Kind,
         values: impl IntoIterator<Item = (L, u64)>,
     ) -> fmt::Result {
-        let mut family = self.family(name, help, unit, MetricType::Counter)?;
+        let mut family = self.family(name, help, unit, kind.into())?;
         for (labels, value) in values {
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            kind.encode(value, family.encode_family(&labels)?)?;
         }
         Ok(())
     }
 
-    /// A counter without labels.
-    pub fn total(&mut self, name: &str, help: &str, value: Option<u64>) -> fmt::Result {
-        let family = self.family(name, help, None, MetricType::Counter)?;
-        value.map_or(Ok(()), |value| ConstCounter::new(value).encode(family))
-    }
-
-    /// A gauge without labels.
-    pub fn level(
+    /// One without labels, if there is one.
+    pub fn single(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<&'static Unit>,
+        kind: Kind,
         value: Option<u64>,
     ) -> fmt::Result {
-        let family = self.family(name, help, unit, MetricType::Gauge)?;
-        value.map_or(Ok(()), |value| ConstGauge::new(value).encode(family))
+        let family = self.family(name, help, unit, kind.into())?;
+        value.map_or(Ok(()), |value| kind.encode(value, family))
     }
+}
 
-    pub fn gauge<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<&'static Unit>,
-        values: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.family(name, help, unit, MetricType::Gauge)?;
-        for (labels, value) in values {
-            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+/// What a whole number tells.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Counter,
+    Gauge,
+}
+
+impl Kind {
+    fn encode(self, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Counter => ConstCounter::new(value).encode(encoder),
+            Self::Gauge => ConstGauge::new(value).encode(encoder),
         }
-        Ok(())
+    }
+}
+
+impl From<Kind> for MetricType {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Counter => Self::Counter,
+            Kind::Gauge => Self::Gauge,
+        }
     }
 }
 
 pub fn histogram(
     family: &mut MetricEncoder<'_>,
     labels: &impl EncodeLabelSet,
-    histogram: &Histogram,
+    times: &Times,
 ) -> fmt::Result {
-    let times = histogram.read();
     family
         .encode_family(labels)?
         .encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)

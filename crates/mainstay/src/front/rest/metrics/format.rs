@@ -1,0 +1,118 @@
+//! The two formats of `/metrics`: that of `OpenMetrics`, for scrapers that ask for it, and the text format
+//! of Prometheus, 0.0.4, which everything else reads.
+
+use std::fmt;
+
+use http::{HeaderMap, header};
+use prometheus_client::{encoding::text, registry::Registry};
+
+const OPEN_METRICS: &str = "application/openmetrics-text";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    OpenMetrics,
+    Text,
+}
+
+impl Format {
+    /// That of the `Accept` header.
+    pub fn asked(headers: &HeaderMap) -> Self {
+        let accepted = headers.get_all(header::ACCEPT).into_iter();
+        let mut ranges = accepted
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        if ranges.any(asks_for_open_metrics) {
+            Self::OpenMetrics
+        } else {
+            Self::Text
+        }
+    }
+
+    /// By which scrapers know what they get.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    pub fn write(self, registry: &Registry) -> Result<String, fmt::Error> {
+        let mut open = String::new();
+        text::encode(&mut open, registry)?;
+        Ok(match self {
+            Self::OpenMetrics => open,
+            Self::Text => prometheus_text(&open),
+        })
+    }
+}
+
+/// One range of an `Accept` header; `q=0` refuses what it names (RFC 9110, section 12.4.2).
+fn asks_for_open_metrics(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let is_named = parts
+        .next()
+        .is_some_and(|name| name.eq_ignore_ascii_case(OPEN_METRICS));
+    let weight = parts.find_map(|part| {
+        let (name, weight) = part.split_once('=')?;
+        name.eq_ignore_ascii_case("q")
+            .then(|| weight.parse::<f32>().ok())?
+    });
+    is_named && weight.is_none_or(|weight| weight > 0.0)
+}
+
+/// The same in the older format: the samples are spelled alike, but a family there bears the name of its
+/// samples, there are neither units nor an end, and an info is a gauge.
+fn prometheus_text(open: &str) -> String {
+    let mut text = String::with_capacity(open.len());
+    let mut lines = open.lines();
+    while let Some(line) = lines.next() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            // The type stands in the next line, and says what the family's name is here.
+            let typed = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
+            let Some((name, kind)) = typed.and_then(|typed| typed.split_once(' ')) else {
+                continue;
+            };
+            let help = described.strip_prefix(name).unwrap_or_default();
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                _ => ("", kind),
+            };
+            for part in ["# HELP ", name, suffix, help, "\n"] {
+                text += part;
+            }
+            for part in ["# TYPE ", name, suffix, " ", kind, "\n"] {
+                text += part;
+            }
+        } else if !line.starts_with('#') {
+            text += line;
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn whoever_asks_for_open_metrics_gets_it() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
+            application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        for (accept, expected) in [
+            (prometheus, Format::OpenMetrics),
+            ("Application/OpenMetrics-Text", Format::OpenMetrics),
+            ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Format::Text),
+            ("application/openmetrics-text; q=0, */*", Format::Text),
+            ("*/*", Format::Text),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(Format::asked(&headers), expected, "{accept}");
+        }
+        assert_eq!(Format::asked(&HeaderMap::new()), Format::Text);
+    }
+}
