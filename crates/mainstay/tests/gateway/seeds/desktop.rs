@@ -33,6 +33,16 @@ async fn a_server_is_started_used_and_stopped() {
     );
     hears(&rest, "x").await;
     let before = pid(&client, "x__pid").await;
+    // C3: what runs is left alone, and that is no error.
+    let again = rest.done("x", "start").await;
+    assert_eq!(again["status"], "connected", "{again}");
+    assert_eq!(pid(&client, "x__pid").await, before, "the same process");
+    let (status, answer) = rest.operate("nobody", "start").await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::NOT_FOUND, &json!("server_not_found")),
+        "{answer}"
+    );
 
     let restarted = rest.done("x", "restart").await;
     assert_eq!(restarted["status"], "connected", "{restarted}");
