@@ -138,6 +138,14 @@ impl FailureKind {
         self.row().code
     }
 
+    /// `error` of a REST error. A time limit reads as M3 and Y17 have it: its own word is the `code`.
+    pub const fn rest_code(self) -> &'static str {
+        match self {
+            Self::CallTimeout => Self::CallFailed.code(),
+            _ => self.code(),
+        }
+    }
+
     pub const fn rest_status(self) -> u16 {
         self.row().status
     }
@@ -203,14 +211,13 @@ impl Failure {
         .to_string()
     }
 
-    /// The body of a REST error (M13): `{"error": CODE, …}`. A time limit reads as M3 and Y17 have it.
+    /// The body of a REST error (M13): `{"error": CODE, …}`.
     pub fn rest_body(&self) -> Value {
+        let (error, code) = (self.kind.rest_code(), self.kind.code());
         let mut body = Map::new();
-        if self.kind == FailureKind::CallTimeout {
-            body.insert("error".to_owned(), FailureKind::CallFailed.code().into());
-            body.insert("code".to_owned(), self.kind.code().into());
-        } else {
-            body.insert("error".to_owned(), self.kind.code().into());
+        body.insert("error".to_owned(), error.into());
+        if error != code {
+            body.insert("code".to_owned(), code.into());
         }
         body.insert("message".to_owned(), self.message.clone().into());
         body.extend(self.details.clone());

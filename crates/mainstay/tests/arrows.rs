@@ -39,7 +39,7 @@ const ROOMS: &str = "
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
-    front         -> front/mcp tokens
+    front         -> front/mcp front/rest tokens
     front/rest    -> front/mcp front/plain calls events journal lineage metrics processes reload registry supervisor logs api tokens utc
     front/mcp     -> front/plain calls events journal lineage registry supervisor switches transport api utc
     front/plain   -> calls journal registry supervisor transport api utc

@@ -401,6 +401,33 @@ async fn writes_say_that_they_are_json() {
     world.end().await;
 }
 
+/// Where a body may be left out, an empty one is none, whatever is said of it.
+#[tokio::test]
+async fn an_empty_body_is_none() {
+    let world = World::new().await;
+    for (path, status) in [
+        ("/api/mcp-clients/fake/reconnect", StatusCode::OK),
+        ("/api/servers/fake/tools/echo/call", StatusCode::OK),
+        ("/api/servers/fake/disable", StatusCode::OK),
+        ("/api/servers/fake/enable", StatusCode::OK),
+        ("/api/servers/fake/approve", StatusCode::CONFLICT),
+        // Its configuration is no file.
+        ("/api/reload", StatusCode::BAD_REQUEST),
+        ("/api/mcp-tools/call", StatusCode::BAD_REQUEST),
+    ] {
+        let answer = world.post(path, "").await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.text);
+        let expected = match path {
+            "/api/reload" => json!("not_reloadable"),
+            "/api/mcp-tools/call" => json!("invalid_request"),
+            "/api/servers/fake/approve" => json!("not_pending"),
+            _ => Value::Null,
+        };
+        assert_eq!(answer.json()["error"], expected, "{path}: {}", answer.text);
+    }
+    world.end().await;
+}
+
 /// A client that goes away does not cancel its call.
 #[tokio::test]
 async fn a_dropped_request_goes_on() {

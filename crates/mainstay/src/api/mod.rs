@@ -305,7 +305,7 @@ pub struct Reconnect {
     pub force: bool,
 }
 
-/// The answer to M7 and M8.
+/// The answer to M6 and M8.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientOperated {
     /// `ok`
@@ -313,6 +313,14 @@ pub struct ClientOperated {
     pub name: String,
     /// `server/tool`
     pub tools: Vec<String>,
+}
+
+/// The answer to M7 and M10.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ClientLeft {
+    /// `ok`
+    pub status: String,
+    pub name: String,
 }
 
 /// `POST /api/reload`

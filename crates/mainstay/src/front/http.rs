@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use axum::response::IntoResponse as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -26,6 +27,7 @@ use super::{
     guard::Guard,
     mcp::{self, Hub, ResponseBody, Scope, sse},
     rare::Rare,
+    rest::Refusal,
 };
 
 /// Connections at once, idle ones included; more wait to be accepted.
@@ -180,11 +182,15 @@ async fn reason_to_leave(client: &Client, stop: &CancellationToken) -> Leave {
 
 impl Door {
     async fn serve(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
+        let endpoint = self.endpoint(request.uri().path());
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
-            return refuse(StatusCode::FORBIDDEN, &forbidden.to_string());
+            return match endpoint {
+                Some(_) => refuse(StatusCode::FORBIDDEN, &forbidden.to_string()),
+                None => refuse_plainly(forbidden.into()),
+            };
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let mut response = match self.endpoint(request.uri().path()) {
+        let mut response = match endpoint {
             Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
             Some(endpoint) => {
                 let (demand, headers) = (self.entrance.mcp, request.headers());
@@ -224,7 +230,7 @@ impl Door {
         if request.uri().path() == "/metrics" {
             let (demand, headers) = (self.entrance.metrics, request.headers());
             if let Err(why) = self.entrance.admit(demand, headers, visit) {
-                return unauthorized(why);
+                return refuse_plainly(why.into());
             }
         } else {
             self.entrance.note(request.headers(), visit);
@@ -272,6 +278,7 @@ enum Endpoint {
     Sse(sse::Endpoint),
 }
 
+/// In MCP's words.
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(message::error_response(
         None, -32600, reason, None,
@@ -282,6 +289,11 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
         HeaderValue::from_static("application/json"),
     );
     response
+}
+
+/// In REST's (M13): of what is no MCP endpoint.
+fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
+    why.into_response().map(ResponseBody::Other)
 }
 
 fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {

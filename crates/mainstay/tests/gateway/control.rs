@@ -110,7 +110,8 @@ over_every_transport! {
         ok(rest.post("/api/mcp-clients/new/disconnect", json!({})).await);
         let answer = connect(&rest, with(&backend, json!({"name": "new"}))).await;
         refused(StatusCode::CONFLICT, "duplicate_name", answer);
-        ok(rest.delete("/api/mcp-clients/new").await);
+        let answer = ok(rest.delete("/api/mcp-clients/new").await);
+        assert_eq!(answer, json!({"status": "ok", "name": "new"}));
         assert_eq!(rest.names().await, Vec::<String>::new());
         let answer = rest.delete("/api/mcp-clients/new").await;
         refused(StatusCode::NOT_FOUND, "server_not_found", answer);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -195,10 +195,26 @@ async fn strangers_are_kept_out_of_every_path() {
     ] {
         let client = gateway.stranger(path);
         for (name, value) in [("host", "evil.example"), ("origin", "http://evil.example")] {
-            let found = status(&client, set(name, value)).await;
-            assert_eq!(found, StatusCode::FORBIDDEN, "{name} at {path}");
+            let mut headers = client.headers(BOTH);
+            set(name, value)(&mut headers);
+            let answer = client.send(Method::POST, headers, PING).await.whole().await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{name} at {path}");
+            let body = answer.json();
+            if path.ends_with("/mcp") || path.contains("/sse") {
+                assert_eq!(body["error"]["code"], -32600, "{path}: {body}");
+            } else {
+                is_plain(&body, "forbidden");
+            }
         }
     }
+}
+
+/// M13: `error`, a word, and `message`, and nothing else.
+fn is_plain(body: &Value, error: &str) {
+    let members = body.as_object().expect("an object");
+    assert_eq!(members.len(), 2, "{body}");
+    assert_eq!(body["error"], error, "{body}");
+    assert!(body["message"].is_string(), "{body}");
 }
 
 #[tokio::test]

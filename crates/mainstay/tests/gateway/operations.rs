@@ -93,7 +93,8 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 2);
         // Twice is no error.
         for _ in 0..2 {
-            post("disconnect", json!({})).await;
+            let answer = post("disconnect", json!({})).await;
+            assert_eq!(answer, json!({"status": "ok", "name": "x"}));
             assert_eq!(client.tools().await, Vec::<String>::new());
             assert_eq!(rest.server("x").await["status"], "disconnected");
         }

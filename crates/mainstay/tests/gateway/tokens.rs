@@ -164,8 +164,12 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
         assert_eq!(ping(&gateway.stranger("/mcp")).await, expected, "{all}");
         let metrics = gateway.stranger("/metrics");
         let mut headers = metrics.headers("*/*");
-        let status = metrics.send(Method::GET, headers.clone(), "").await.status;
-        assert_eq!(status == StatusCode::UNAUTHORIZED, exposed, "{status}");
+        let scraped = metrics.send(Method::GET, headers.clone(), "").await;
+        assert_eq!(scraped.status == StatusCode::UNAUTHORIZED, exposed);
+        if exposed {
+            assert_eq!(scraped.headers[header::WWW_AUTHENTICATE], "Bearer");
+            assert_eq!(scraped.whole().await.json()["error"], "unauthorized");
+        }
         let bearer = format!("Bearer {TOKEN}").parse().expect("ASCII");
         headers.insert(header::AUTHORIZATION, bearer);
         let status = metrics.send(Method::GET, headers, "").await.status;

@@ -1,6 +1,8 @@
-//! Request bodies: JSON, read whole, within a limit.
+//! Request bodies: JSON, read whole, within a limit. That what is not JSON is refused is seen to at the
+//! door, for routes without a body, too.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -17,34 +19,35 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
         if !is_json(request.headers()) {
             return Err(Refusal::WrongContentType);
         }
-        let bytes = Limited::new(request.into_body(), door.max_body)
-            .collect()
-            .await
-            .map_err(|error| {
-                if error.downcast_ref::<LengthLimitError>().is_some() {
-                    Refusal::TooLarge(door.max_body)
-                } else {
-                    Refusal::Malformed(format!("the body ended early: {error}"))
-                }
-            })?;
-        serde_json::from_slice(&bytes.to_bytes())
-            .map(Self)
-            .map_err(|error| Refusal::Malformed(error.to_string()))
+        parse(&read(request, door).await?)
     }
 }
 
-/// A route may do without a body; one that says what it is, is read.
+/// A route may do without a body, and whoever says that it is JSON may send none all the same.
 impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, door: &Door) -> Result<Option<Self>, Refusal> {
-        if !request.headers().contains_key(header::CONTENT_TYPE) {
+        let bytes = read(request, door).await?;
+        if bytes.is_empty() {
             return Ok(None);
         }
-        <Self as FromRequest<Door>>::from_request(request, door)
-            .await
-            .map(Some)
+        parse(&bytes).map(Some)
     }
+}
+
+async fn read(request: Request, door: &Door) -> Result<Bytes, Refusal> {
+    let body = Limited::new(request.into_body(), door.max_body);
+    match body.collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge(door.max_body)),
+        Err(error) => Err(Refusal::Malformed(format!("the body ended early: {error}"))),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {
+    let read = serde_json::from_slice(bytes).map(Body);
+    read.map_err(|error| Refusal::Malformed(error.to_string()))
 }
 
 /// Whether a request says that its body is JSON.

@@ -131,10 +131,10 @@ pub async fn delete_client(
     State(door): State<Door>,
     Path(name): Path<String>,
     Query(Persist { persist }): Query<Persist>,
-) -> Result<Json<api::ClientOperated>, Refusal> {
+) -> Result<Json<api::ClientLeft>, Refusal> {
     let server = servers::known_client(&door, &name)?;
     remove(&door, &server, persist).await?;
-    Ok(Json(servers::client_operated(&door, &server)))
+    Ok(Json(servers::client_left(&server)))
 }
 
 /// `?persist=true`

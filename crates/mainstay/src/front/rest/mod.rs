@@ -4,6 +4,7 @@
 mod address;
 mod body;
 mod calls;
+mod code;
 mod config;
 mod entries;
 mod events;
@@ -18,6 +19,7 @@ mod records;
 mod refusal;
 mod reload;
 mod requests;
+mod schema;
 mod servers;
 mod switches;
 mod tokens;
@@ -41,7 +43,7 @@ use mainstay_core::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::refusal::Refusal;
+pub use self::refusal::Refusal;
 use super::{entrance::bearer, mcp::Hub};
 use crate::{
     api,

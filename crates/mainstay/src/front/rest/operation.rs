@@ -1,15 +1,20 @@
 //! One operation of the REST API, in the words of OpenAPI.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 use utoipa::{
     ToSchema,
     openapi::{RefOr, Schema},
 };
 
+use super::code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES};
 use crate::api;
 
 pub const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
+const BYTES: &str = "application/octet-stream";
 
 /// One method of one path.
 pub struct Operation {
@@ -20,6 +25,10 @@ pub struct Operation {
     body: Option<Value>,
     /// By media type.
     answer: Map<String, Value>,
+    /// Headers of the answer, by name.
+    headers: Map<String, Value>,
+    /// What it fails with beside what every operation may.
+    failures: Vec<Code>,
     /// What it refers to.
     pub schemas: Vec<(String, RefOr<Schema>)>,
 }
@@ -33,6 +42,8 @@ impl Operation {
             query: Vec::new(),
             body: None,
             answer: Map::new(),
+            headers: Map::new(),
+            failures: Vec::new(),
             schemas: Vec::new(),
         }
     }
@@ -88,6 +99,32 @@ impl Operation {
         self
     }
 
+    /// Or bytes as they are, of which a header says more.
+    pub fn answers_bytes(mut self, header: &str, what: &str, schema: &Value) -> Self {
+        self.answer.insert(BYTES.to_owned(), json!({}));
+        let said = json!({"description": what, "schema": schema});
+        self.headers.insert(header.to_owned(), said);
+        self
+    }
+
+    pub fn fails(mut self, with: &[Code]) -> Self {
+        self.failures.extend(with);
+        self
+    }
+
+    /// Whatever it fails with.
+    pub fn codes(&self) -> Vec<Code> {
+        let mut codes = EVERYWHERE.to_vec();
+        if self.path.contains('{') || !self.query.is_empty() {
+            codes.push(INVALID_REQUEST);
+        }
+        if self.body.is_some() {
+            codes.extend(OF_BODIES);
+        }
+        codes.extend(&self.failures);
+        codes
+    }
+
     fn refer<T: ToSchema>(&mut self) -> Value {
         self.schemas.push((T::name().into_owned(), T::schema()));
         T::schemas(&mut self.schemas);
@@ -109,19 +146,66 @@ impl Operation {
             json!({"name": name, "in": "path", "required": true, "schema": schema})
         });
         let parameters: Vec<Value> = in_path.chain(self.query.iter().cloned()).collect();
-        let mut operation = json!({
-            "summary": self.what,
-            "parameters": parameters,
-            "responses": {
-                "200": {"description": "Done", "content": self.answer},
-                "401": {"$ref": "#/components/responses/Unauthorized"},
-                "403": {"$ref": "#/components/responses/Forbidden"},
-                "default": {"$ref": "#/components/responses/Refused"},
-            },
-        });
+        let mut operation =
+            json!({"summary": self.what, "parameters": parameters, "responses": self.responses()});
         if let Some(body) = &self.body {
             operation["requestBody"] = body.clone();
         }
         operation
+    }
+
+    fn responses(&self) -> Value {
+        let mut done = json!({"description": "Done", "content": self.answer});
+        if !self.headers.is_empty() {
+            done["headers"] = json!(self.headers);
+        }
+        let mut responses = json!({"200": done});
+        for refused in self.refusals() {
+            let response = format!("#/components/responses/{}", refused.name());
+            responses[refused.status.as_str()] = json!({"$ref": response});
+        }
+        responses
+    }
+
+    /// How it refuses, by status.
+    pub fn refusals(&self) -> Vec<Refused> {
+        let mut refusals = BTreeMap::<StatusCode, BTreeSet<&str>>::new();
+        for code in self.codes() {
+            let words = refusals.entry(code.status()).or_default();
+            words.insert(code.word());
+        }
+        let refusals = refusals.into_iter();
+        refusals
+            .map(|(status, words)| Refused { status, words })
+            .collect()
+    }
+}
+
+/// A response that many operations share: a status, and the words that its error can be.
+pub struct Refused {
+    status: StatusCode,
+    words: BTreeSet<&'static str>,
+}
+
+impl Refused {
+    /// By which operations refer to it.
+    pub fn name(&self) -> String {
+        self.words
+            .iter()
+            .fold(self.status.as_str().to_owned(), |name, word| {
+                name + "." + word
+            })
+    }
+
+    pub fn describe(&self) -> Value {
+        let words: Vec<_> = self.words.iter().collect();
+        let schema = json!({
+            "allOf": [
+                {"$ref": "#/components/schemas/Error"},
+                {"properties": {"error": {"enum": words}}},
+            ],
+        });
+        let reason = self.status.canonical_reason().unwrap_or("Not done");
+        json!({"description": reason, "content": {JSON: {"schema": schema}}})
     }
 }

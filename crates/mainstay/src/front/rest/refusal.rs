@@ -3,16 +3,26 @@
 use std::io;
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, Method, StatusCode, header};
-use mainstay_core::failure::{Failure, FailureKind};
+use http::{HeaderValue, Method, header};
+use mainstay_core::failure::Failure;
 use serde_json::{Value, json};
 
-use crate::{front::plain::lists::NotFound, tokens::TokenError};
+use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
+use crate::{
+    front::{entrance, guard::Forbidden, plain::lists::NotFound},
+    tokens::TokenError,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("a token is needed: Authorization: Bearer TOKEN")]
     Unauthorized,
+    /// A path beside `/api` that asks for a token, too.
+    #[error(transparent)]
+    NotAdmitted(#[from] entrance::Unauthorized),
+    /// Whatever token it bears.
+    #[error(transparent)]
+    KeptOut(#[from] Forbidden),
     /// Q2, in [003]'s words.
     #[error("MCP tokens not permitted: the control token is needed here")]
     NotForClients,
@@ -58,79 +68,94 @@ impl From<NotFound> for Refusal {
 }
 
 impl Refusal {
-    fn status(&self) -> StatusCode {
+    fn code(&self) -> Code {
         match self {
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::NotForClients => StatusCode::FORBIDDEN,
-            Self::UnknownRoute(_) => StatusCode::NOT_FOUND,
-            Self::WrongMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Malformed(_)
-            | Self::MissingParameter(_)
-            | Self::InvalidToolName { .. }
-            | Self::NotReloadable
-            | Self::InvalidConfig(_) => StatusCode::BAD_REQUEST,
-            Self::TooManyStreams(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreadable(_) | Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unauthorized | Self::NotAdmitted(_) => Code::Unauthorized,
+            Self::NotForClients | Self::KeptOut(_) => Code::Forbidden,
+            Self::UnknownRoute(_) => Code::UnknownRoute,
+            Self::WrongMethod(_) => Code::WrongMethod,
+            Self::WrongContentType => Code::WrongContentType,
+            Self::TooLarge(_) => Code::TooLarge,
+            Self::Malformed(_) => INVALID_REQUEST,
+            Self::MissingParameter(_) => Code::MissingParameter,
+            Self::InvalidToolName { .. } => Code::InvalidToolName,
+            Self::TooManyStreams(_) => Code::TooManyStreams,
+            Self::Unreadable(_) => Code::LogUnreadable,
+            Self::Unwritable(_) => Code::StateUnwritable,
+            Self::NotReloadable => Code::NotReloadable,
+            Self::InvalidConfig(_) => INVALID_CONFIG,
             Self::Token(error) => match error {
-                TokenError::Name(_) | TokenError::Lifetime(_) => StatusCode::BAD_REQUEST,
-                TokenError::Unknown(_) => StatusCode::NOT_FOUND,
-                TokenError::Taken(_) | TokenError::TooMany(_) => StatusCode::CONFLICT,
-                TokenError::Unreadable { .. } | TokenError::State(_) => {
-                    StatusCode::INTERNAL_SERVER_ERROR
-                }
+                TokenError::Name(_) => Code::InvalidTokenName,
+                TokenError::Lifetime(_) => Code::InvalidLifetime,
+                TokenError::Unknown(_) => Code::UnknownToken,
+                TokenError::Taken(_) => Code::TokenExists,
+                TokenError::TooMany(_) => Code::TooManyTokens,
+                TokenError::Unreadable { .. } | TokenError::State(_) => Code::StateUnusable,
             },
-            Self::Failed(failure) => StatusCode::from_u16(failure.kind.rest_status())
-                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Failed(failure) => Code::Failed(failure.kind),
         }
     }
 
     fn body(&self) -> Value {
-        let code = match self {
-            Self::Unauthorized => "unauthorized",
-            Self::NotForClients => "forbidden",
-            Self::UnknownRoute(_) => "not_found",
-            Self::WrongMethod(_) => "method_not_allowed",
-            Self::WrongContentType => "unsupported_media_type",
-            Self::TooLarge(_) => "request_too_large",
-            Self::Malformed(_) => FailureKind::InvalidRequest.code(),
-            Self::TooManyStreams(_) => "too_many_streams",
-            Self::Unreadable(_) => "log_unreadable",
-            Self::Unwritable(_) => "state_unwritable",
-            Self::MissingParameter(parameter) => {
-                return json!({
-                    "error": "missing_parameter",
-                    "message": self.to_string(),
-                    "parameter": parameter,
-                });
-            }
-            Self::InvalidToolName { name, .. } => {
-                return json!({"error": "invalid_tool_name", "message": self.to_string(), "tool": name});
-            }
-            Self::NotReloadable => "not_reloadable",
-            Self::InvalidConfig(findings) => {
-                return json!({
-                    "error": "invalid_config",
-                    "message": self.to_string(),
-                    "findings": findings,
-                });
-            }
-            Self::Token(error) => error.code(),
-            Self::Failed(failure) => return failure.rest_body(),
-        };
-        json!({"error": code, "message": self.to_string()})
+        if let Self::Failed(failure) = self {
+            return failure.rest_body();
+        }
+        let mut body = json!({"error": self.code().word(), "message": self.to_string()});
+        match self {
+            Self::MissingParameter(parameter) => body["parameter"] = (*parameter).into(),
+            Self::InvalidToolName { name, .. } => body["tool"] = name.as_str().into(),
+            Self::InvalidConfig(findings) => body["findings"] = findings.as_slice().into(),
+            _ => {}
+        }
+        body
+    }
+
+    /// RFC 6750, section 3.
+    fn challenge(&self) -> Option<HeaderValue> {
+        match self {
+            Self::Unauthorized => Some(HeaderValue::from_static("Bearer")),
+            Self::NotAdmitted(why) => Some(why.challenge()),
+            _ => None,
+        }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = (self.status(), axum::Json(self.body())).into_response();
-        if matches!(self, Self::Unauthorized) {
+        let mut response = (self.code().status(), axum::Json(self.body())).into_response();
+        if let Some(challenge) = self.challenge() {
             response
                 .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                .insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::principal::ClientName;
+
+    use super::*;
+
+    /// The command that has no daemon says the same word.
+    #[test]
+    fn tokens_are_refused_in_one_set_of_words() {
+        let name = ClientName::new("laptop").expect("a legal name");
+        let illegal = ClientName::new("a/b").expect_err("an illegal name");
+        for error in [
+            TokenError::Name(illegal),
+            TokenError::Taken(name),
+            TokenError::Unknown("nobody".to_owned()),
+            TokenError::TooMany(9),
+            TokenError::Lifetime(9),
+            TokenError::Unreadable {
+                path: "tokens.json".into(),
+                source: serde_json::from_str::<Value>("").expect_err("no JSON"),
+            },
+        ] {
+            let word = error.code();
+            assert_eq!(Refusal::from(error).code().word(), word);
+        }
     }
 }

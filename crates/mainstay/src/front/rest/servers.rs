@@ -118,10 +118,10 @@ pub async fn reconnect_client(
 pub async fn disconnect_client(
     State(door): State<Door>,
     Path(name): Path<String>,
-) -> Result<Json<api::ClientOperated>, Refusal> {
+) -> Result<Json<api::ClientLeft>, Refusal> {
     let server = known_client(&door, &name)?;
     server.operate(Operation::Stop).await?;
-    Ok(Json(client_operated(&door, &server)))
+    Ok(Json(client_left(&server)))
 }
 
 /// [002] calls the server `name` in what it refuses (M7, M8).
@@ -152,6 +152,13 @@ pub fn client_operated(door: &Door, server: &Server) -> api::ClientOperated {
         status: "ok".to_owned(),
         name: server.name.to_string(),
         tools: tool_names(door, server),
+    }
+}
+
+pub fn client_left(server: &Server) -> api::ClientLeft {
+    api::ClientLeft {
+        status: "ok".to_owned(),
+        name: server.name.to_string(),
     }
 }
 
