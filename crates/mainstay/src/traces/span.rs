@@ -250,7 +250,10 @@ impl Drop for Span {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use mainstay_core::record::Door;
+    use mainstay_core::{
+        config::{Secret, Telemetry, Webhook},
+        record::Door,
+    };
     use tokio::sync::mpsc;
 
     use super::{
@@ -288,9 +291,9 @@ mod tests {
         let trouble = ended.trouble.as_ref().expect("it failed");
         assert_eq!(trouble.kind.len(), 256);
         assert_eq!(trouble.message.as_ref().map(String::len), Some(1024));
-        let settings = mainstay_core::config::Telemetry {
-            collector: mainstay_core::config::Webhook {
-                url: mainstay_core::config::Secret::new("http://c"),
+        let settings = Telemetry {
+            collector: Webhook {
+                url: Secret::new("http://c"),
                 headers: Vec::new(),
             },
             service_name: "gate".to_owned(),
