@@ -11,6 +11,9 @@ use crate::{
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 
+/// Longer ones need not be carried on (W3C Trace Context, 3.3.1.5), and are not told to the collector.
+const MAX_STATE: usize = 512;
+
 /// A span, by its number in its trace; never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(pub u64);
@@ -65,11 +68,12 @@ fn hex(text: &str, length: usize) -> Option<u64> {
     number.flatten()
 }
 
-/// The context that a request's `_meta` carries, and its `tracestate`.
+/// The context that a request's `_meta` carries, and its `tracestate` up to 512 bytes.
 pub fn of_meta(meta: &str) -> Option<(TraceContext, Option<String>)> {
     let text = |member| message::text_member(meta, member);
     let context = TraceContext::parse(&text(TRACEPARENT)?)?;
-    Some((context, text(TRACESTATE).map(String::from)))
+    let state = text(TRACESTATE).filter(|state| state.len() <= MAX_STATE);
+    Some((context, state.map(String::from)))
 }
 
 /// The text of a request with this context in its `_meta`; as it is where it can have none.
@@ -117,6 +121,18 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(TraceContext::parse(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_is_too_long_is_left_out() {
+        for (length, is_kept) in [(512, true), (513, false)] {
+            let state = "s".repeat(length);
+            let meta =
+                format!(r#"{{"traceparent":"00-{TRACE}-{SPAN}-01","tracestate":"{state}"}}"#);
+            let (context, found) = of_meta(&meta).expect("a context");
+            assert_eq!(context.span.to_string(), SPAN);
+            assert_eq!(found, is_kept.then_some(state));
         }
     }
 

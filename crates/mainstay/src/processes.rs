@@ -217,34 +217,66 @@ pub fn end(find: impl Fn(&Processes) -> HashSet<Pid>, grace: Duration) -> Vec<i3
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use super::*;
 
+    /// What processes take to become what they are to be.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn soon<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(Instant::now() < until, "waited in vain for {what}");
+            thread::sleep(FIRST_PAUSE);
+        }
+    }
+
+    /// A shell with marks, and below it a process without; both end with the test, however it ends.
+    struct Tree(Child);
+
+    impl Tree {
+        fn start<'m>(marks: impl IntoIterator<Item = (&'m str, &'m str)>) -> Self {
+            let mut command = Command::new("sh");
+            // The name of `sh` is nobody's business.
+            command.args(["-c", "env -i sleep 600; :"]).envs(marks);
+            Self(command.spawn().expect("sh is there"))
+        }
+
+        fn root(&self) -> Pid {
+            Pid::from_child(&self.0)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            if self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
+                let root = self.root();
+                for pid in Processes::now().below(&[root]).into_iter().chain([root]) {
+                    // It may have gone meanwhile.
+                    kill_process(pid, Signal::KILL).ok();
+                }
+                self.0.wait().ok();
+            }
+        }
+    }
+
     #[test]
     fn a_tree_is_known_by_the_environment_of_its_root() {
-        let mark = format!("TEST_TREES_OF={}", std::process::id());
-        let mut command = Command::new("sh");
-        // Below it a process without marks.
-        command.args(["-c", "env -i sleep 600; :"]);
-        command.env("TEST_TREES_OF", std::process::id().to_string());
-        let mut marked = command.env("TEST_TREE", "one:1").spawn().expect("sh");
-        let trees = loop {
+        let of = std::process::id().to_string();
+        let mark = format!("TEST_TREES_OF={of}");
+        let _marked = Tree::start([("TEST_TREES_OF", &*of), ("TEST_TREE", "one:1")]);
+        let trees = soon("the tree", || {
             let trees = trees(std::slice::from_ref(&mark), "TEST_TREE");
-            if trees.get("one:1").is_some_and(|tree| tree.processes == 2) {
-                break trees;
-            }
-            thread::yield_now();
-        };
+            let tree = trees.get("one:1")?;
+            (tree.processes == 2).then_some(trees)
+        });
         assert_eq!(trees.len(), 1, "{trees:?}");
         assert!(trees["one:1"].memory > 0, "{trees:?}");
         assert!(super::trees(&["TEST_TREES_OF=0".to_owned()], "TEST_TREE").is_empty());
-        let root = Pid::from_child(&marked);
-        let below = Processes::now().below(&[root]);
-        for pid in below.into_iter().chain([root]) {
-            kill_process(pid, Signal::KILL).expect("killed");
-        }
-        marked.wait().expect("ended");
 
         let own = Own::now();
         assert!(own.memory > 0 && own.open_files > 2, "{own:?}");
@@ -252,47 +284,26 @@ mod tests {
 
     #[test]
     fn the_marked_are_found_with_those_below_and_ended() {
-        let marks = [
-            "TEST_MARK=1 ü".to_owned(),
-            format!("TEST_OF={}", std::process::id()),
-        ];
-        let (one, other) = (marks[0].split_once('='), marks[1].split_once('='));
-        let start = |marked: &[Option<(&str, &str)>]| {
-            let mut command = Command::new("sh");
-            // Below it a process without marks. The name of `sh` is nobody's business.
-            command
-                .args(["-c", "env -i sleep 600; :"])
-                .envs(marked.iter().copied().flatten());
-            command.spawn().expect("sh is there")
-        };
-        let (mut marked, mut half) = (start(&[one, other]), start(&[other]));
+        let of = std::process::id().to_string();
+        let marks = [("TEST_MARK", "1 ü"), ("TEST_OF", &*of)];
+        let (mut marked, mut half) = (Tree::start(marks), Tree::start([marks[1]]));
+        let marks = marks.map(|(name, value)| format!("{name}={value}"));
         // As far as `env` has been replaced by the other program.
-        while Processes::now()
-            .below(&[Pid::from_child(&marked), Pid::from_child(&half)])
-            .len()
-            < 2
-        {
-            thread::yield_now();
-        }
+        soon("those below", || {
+            let below = Processes::now().below(&[marked.root(), half.root()]);
+            (below.len() == 2).then_some(())
+        });
         let found = Processes::now().bearing(&marks);
         assert!(
-            found.contains(&Pid::from_child(&marked)) && found.len() == 2,
+            found.contains(&marked.root()) && found.len() == 2,
             "{found:?}"
         );
 
         assert!(end(|now| now.bearing(&marks), Duration::ZERO).is_empty());
-        marked.wait().expect("ended");
+        marked.0.wait().expect("ended");
         assert!(
-            half.try_wait().expect("it can be asked").is_none(),
+            half.0.try_wait().expect("it can be asked").is_none(),
             "not marked enough"
         );
-        let below: Vec<Pid> = Processes::now()
-            .below(&[Pid::from_child(&half)])
-            .into_iter()
-            .collect();
-        for pid in below {
-            kill_process(pid, Signal::KILL).expect("killed");
-        }
-        half.wait().expect("ended");
     }
 }

@@ -20,6 +20,7 @@ const CLIENT_TOKENS: &str = "tokens.json";
 const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
 const DAEMON: &str = "daemon.json";
+const INSTANCES: &str = "instances";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
 const LOCK_ATTEMPTS: u32 = 10;
@@ -123,7 +124,7 @@ impl StateDir {
     /// beside a daemon. `name` tells whose they are, the first free number which of them.
     pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
         for number in 1..MAX_INSTANCES {
-            let dir = Self(self.0.join("instances").join(format!("{name}-{number}")));
+            let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
             match dir.clone().lock(1) {
                 Ok(lock) => return Ok(Instance { dir, _lock: lock }),
                 Err(StateError::Taken { .. }) => {}
@@ -134,6 +135,25 @@ impl StateDir {
             dir: self.0.clone(),
             daemon: None,
         })
+    }
+
+    /// The names of the instances that there are or have been, in order, and their directories.
+    pub fn instances(&self) -> Result<Vec<(String, PathBuf)>, StateError> {
+        let path = self.0.join(INSTANCES);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed(&path))?,
+        };
+        let mut instances = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed(&path))?;
+            // We gave no other names.
+            if let Ok(name) = entry.file_name().into_string() {
+                instances.push((name, entry.path()));
+            }
+        }
+        instances.sort();
+        Ok(instances)
     }
 
     /// Takes the directory for this process, until the result is dropped.
@@ -402,6 +422,9 @@ mod tests {
         let first = dir.own_instance("a").expect("taken");
         let second = dir.own_instance("a").expect("another");
         assert_ne!(first.path(), second.path());
+        let names = dir.instances().expect("read").into_iter();
+        let names: Vec<String> = names.map(|(name, _)| name).collect();
+        assert_eq!(names, ["a-1", "a-2"]);
         let path = first.path().to_owned();
         drop(first);
         assert_eq!(dir.own_instance("a").expect("free again").path(), path);

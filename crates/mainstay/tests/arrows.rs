@@ -18,16 +18,19 @@ const ROOMS: &str = "
     main          -> cli demo guardian
 
     // The commands know the REST API, and how a daemon is found.
-    cli           -> cli/connect cli/error api
+    cli           -> cli/archive cli/connect cli/error api
     // Without a daemon these change the configuration's file.
-    cli/records   -> cli/connect api utc
+    cli/stats     -> cli/connect cli/records api utc
+    cli/records   -> cli/archive cli/connect api journal utc
     cli/remove    -> cli/add cli/connect reload
     cli/switch    -> cli/add cli/connect api reload
     cli/add       -> cli/connect reload
     cli/logs      -> cli/connect api logs    // without a daemon: reads what it left
     cli/token     -> cli/connect api state surroundings tokens  // without a daemon: its directory
-    cli/connect   -> cli/serve daemon api lineage setting state surroundings  // in-process start
-    cli/mcp       -> cli/clients cli/serve daemon journal lineage setting state surroundings
+    cli/archive   -> api journal state surroundings  // without a daemon: reads what is recorded
+    cli/connect   -> cli/instance cli/serve daemon api lineage setting state surroundings  // in-process start
+    cli/mcp       -> cli/clients cli/instance cli/serve daemon lineage setting state
+    cli/instance  -> journal lineage state surroundings  // what is kept without a daemon
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
     cli/serve     -> cli/clients cli/status daemon demo journal lineage reload setting state surroundings tokens

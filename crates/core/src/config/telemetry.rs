@@ -3,6 +3,8 @@
 //! ```json
 //! {"endpoint": "http://127.0.0.1:4318", "headers": {"authorization": "${OTLP_AUTH}"}, "sampleRatio": 0.1}
 //! ```
+//!
+//! What it leaves out the standard variables say (OpenTelemetry, "Environment Variable Specification").
 
 use super::{
     Secret, Surroundings, Webhook,
@@ -16,6 +18,10 @@ use super::{
 const SERVICE_NAME: &str = "mainstay";
 /// What an endpoint is completed with (OTLP specification, "OTLP/HTTP Request").
 const TRACES: &str = "/v1/traces";
+/// What spans are sent in.
+const PROTOCOL: &str = "http/json";
+/// The attribute of a resource that has a variable of its own.
+const NAME: &str = "service.name";
 
 /// What is sent to whom.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,48 +32,95 @@ pub struct Telemetry {
     pub service_name: String,
     /// Which part of the traces that begin here is recorded (`sampleRatio`, 0 to 1, default 1).
     pub sample_ratio: f64,
+    /// What else is said of this process (`OTEL_RESOURCE_ATTRIBUTES`).
+    pub attributes: Vec<(String, String)>,
+    /// The protocol that the environment wants for its collector, where it is not the one we speak.
+    pub other_protocol: Option<String>,
 }
+
+/// The standard variables; one that is empty is not set.
+#[derive(Clone, Copy)]
+struct Variables<'s>(&'s dyn Surroundings);
 
 impl Telemetry {
     /// What the standard variables say, where there is no `telemetry` in a file: without an endpoint
     /// among them there are no traces.
     pub fn of_environment(surroundings: &dyn Surroundings) -> Option<Self> {
-        let var = |name: &str| {
-            surroundings
-                .var(name)
-                .filter(|value| !value.trim().is_empty())
-        };
-        if var("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return None;
-        }
-        let whole = var("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
-        let url =
-            whole.or_else(|| var("OTEL_EXPORTER_OTLP_ENDPOINT").map(|base| traces_of(&base)))?;
-        let headers = var("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+        let variables = Variables(surroundings);
+        let (collector, other_protocol) = variables.collector()?;
         Some(Self {
-            collector: Webhook {
-                url: Secret::new(url),
-                headers: headers_of(&headers),
-            },
-            service_name: service_name(surroundings),
-            sample_ratio: sample_ratio(surroundings),
+            collector,
+            service_name: variables.service_name(),
+            sample_ratio: variables.sample_ratio()?,
+            attributes: variables.attributes(),
+            other_protocol,
         })
     }
 }
 
-fn service_name(surroundings: &dyn Surroundings) -> String {
-    let name = surroundings.var("OTEL_SERVICE_NAME");
-    name.filter(|name| !name.trim().is_empty())
-        .unwrap_or_else(|| SERVICE_NAME.to_owned())
-}
+impl Variables<'_> {
+    fn get(self, name: &str) -> Option<String> {
+        let value = self.0.var(name)?.trim().to_owned();
+        (!value.is_empty()).then_some(value)
+    }
 
-/// Everything, where the variable says nothing that can be used.
-fn sample_ratio(surroundings: &dyn Surroundings) -> f64 {
-    let ratio = surroundings.var("OTEL_TRACES_SAMPLER_ARG");
-    let ratio = ratio.and_then(|ratio| ratio.trim().parse().ok());
-    ratio
-        .filter(|ratio| (0.0..=1.0).contains(ratio))
-        .unwrap_or(1.0)
+    /// The one for traces, else the one for everything that is exported.
+    fn of_exporter(self, name: &str) -> Option<String> {
+        let for_traces = self.get(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+        for_traces.or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
+    }
+
+    /// Who takes traces, and in which other protocol than ours it is meant to.
+    fn collector(self) -> Option<(Webhook, Option<String>)> {
+        let is_off = |value: String| value.eq_ignore_ascii_case("true");
+        let exporters = self.get("OTEL_TRACES_EXPORTER");
+        let is_elsewhere = |names: String| !names.split(',').any(|name| name.trim() == "otlp");
+        if self.get("OTEL_SDK_DISABLED").is_some_and(is_off) || exporters.is_some_and(is_elsewhere)
+        {
+            return None;
+        }
+        let whole = self.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+        let base = || self.get("OTEL_EXPORTER_OTLP_ENDPOINT");
+        let url = whole.or_else(|| base().map(|base| traces_of(&base)))?;
+        let headers = self.of_exporter("HEADERS").unwrap_or_default();
+        let collector = Webhook {
+            url: Secret::new(url),
+            headers: headers_of(&headers),
+        };
+        let protocol = self.of_exporter("PROTOCOL");
+        Some((collector, protocol.filter(|protocol| protocol != PROTOCOL)))
+    }
+
+    fn service_name(self) -> String {
+        let named = || pairs(&self.get("OTEL_RESOURCE_ATTRIBUTES")?).find(|(key, _)| key == NAME);
+        self.get("OTEL_SERVICE_NAME")
+            .or_else(|| named().map(|(_, name)| name))
+            .unwrap_or_else(|| SERVICE_NAME.to_owned())
+    }
+
+    fn attributes(self) -> Vec<(String, String)> {
+        let said = self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        pairs(&said).filter(|(key, _)| key != NAME).collect()
+    }
+
+    /// Which part of the traces that begin here is recorded: all, where nothing that can be used is
+    /// said. `None` is no traces at all, whoever began them.
+    fn sample_ratio(self) -> Option<f64> {
+        match self.get("OTEL_TRACES_SAMPLER").as_deref() {
+            Some("always_off") => None,
+            Some("parentbased_always_off") => Some(0.0),
+            Some("traceidratio" | "parentbased_traceidratio") => {
+                let ratio = self.get("OTEL_TRACES_SAMPLER_ARG");
+                let ratio = ratio.and_then(|ratio| ratio.parse().ok());
+                Some(
+                    ratio
+                        .filter(|ratio| (0.0..=1.0).contains(ratio))
+                        .unwrap_or(1.0),
+                )
+            }
+            _ => Some(1.0),
+        }
+    }
 }
 
 /// Where a collector takes traces, below its endpoint.
@@ -79,14 +132,18 @@ fn traces_of(endpoint: &str) -> String {
     format!("{endpoint}{TRACES}")
 }
 
-/// `name=value,name=value`, values percent-encoded (OpenTelemetry, "OTLP exporter"). What is no header
-/// is left out, as the SDKs do.
-fn headers_of(text: &str) -> Vec<(String, Secret)> {
+/// `name=value,name=value`, values percent-encoded (OpenTelemetry, "OTLP exporter" and "Resource SDK").
+fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    pairs
+    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim())));
+    pairs.filter(|(name, _)| !name.is_empty())
+}
+
+/// What is no header is left out, as the SDKs do.
+fn headers_of(text: &str) -> Vec<(String, Secret)> {
+    pairs(text)
         .filter_map(|(name, value)| {
-            let value = decoded(value.trim());
-            let name = http::check_header(name.trim(), &value).ok()?;
+            let name = http::check_header(&name, &value).ok()?;
             (!http::is_ours(&name)).then(|| (name, Secret::new(value)))
         })
         .collect()
@@ -132,26 +189,33 @@ pub(super) fn read<'e>(
     let name = name.and_then(|node| entry.text(&node));
     let ratio = entry.fields.take("sampleRatio");
     let ratio = ratio.and_then(|node| node.number(0.0..=1.0, "from 0 to 1", entry.report));
-    let inherited = Telemetry::of_environment(context.surroundings);
-    let collector = match (endpoint, inherited) {
-        (None, Some(inherited)) if has_headers => Some(Webhook {
-            headers,
-            ..inherited.collector
-        }),
-        (None, Some(inherited)) => Some(inherited.collector),
+    let variables = Variables(context.surroundings);
+    let (collector, other_protocol) = match (endpoint, variables.collector()) {
+        (None, Some((inherited, protocol))) => {
+            let headers = if has_headers {
+                headers
+            } else {
+                inherited.headers
+            };
+            let url = inherited.url;
+            (Some(Webhook { url, headers }), protocol)
+        }
         // Switched off, it need not say where.
-        (None, None) if !is_enabled => None,
+        (None, None) if !is_enabled => (None, None),
         (endpoint, _) => {
             let absent = "`telemetry` needs an `endpoint`: the URL of an OTLP/HTTP collector";
             let url = entry.required(endpoint, absent);
             let url = url.and_then(|(place, url)| entry.checked_url(&place, traces_of(&url)));
-            url.map(Secret::new).map(|url| Webhook { url, headers })
+            let collector = url.map(Secret::new).map(|url| Webhook { url, headers });
+            (collector, None)
         }
     };
     entry.fields.finish(entry.report, &[], &[]);
     Some(Telemetry {
         collector: collector.filter(|_| is_enabled)?,
-        service_name: name.unwrap_or_else(|| service_name(context.surroundings)),
-        sample_ratio: ratio.unwrap_or_else(|| sample_ratio(context.surroundings)),
+        service_name: name.unwrap_or_else(|| variables.service_name()),
+        sample_ratio: ratio.or_else(|| variables.sample_ratio())?,
+        attributes: variables.attributes(),
+        other_protocol,
     })
 }

@@ -35,6 +35,8 @@ fn telemetry(
         },
         service_name: service_name.to_owned(),
         sample_ratio,
+        attributes: Vec::new(),
+        other_protocol: None,
     }
 }
 
@@ -72,6 +74,7 @@ fn the_standard_variables_say_it_where_the_file_does_not() {
             "api-key=a%20b,x = y ,broken,host=no",
         ),
         ("OTEL_SERVICE_NAME", "here"),
+        ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
         ("OTEL_TRACES_SAMPLER_ARG", "0.5"),
     ];
     let url = "https://c:4318/otlp/v1/traces";
@@ -87,15 +90,149 @@ fn the_standard_variables_say_it_where_the_file_does_not() {
     let expected = telemetry(url, &[("x", "z")], "here", 0.5);
     assert_eq!(among(&vars, &other), Some(expected));
     assert_eq!(among(&vars, &text(r#"{"enabled": false}"#)), None);
+}
 
-    let more = |name, value| among(&[vars[0], (name, value)], NOTHING);
-    let whole = more("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t/x").expect("traces");
-    assert_eq!(whole.collector.url.expose(), "http://t/x");
-    assert_eq!(more("OTEL_SDK_DISABLED", "true"), None);
-    assert_eq!(
-        more("OTEL_TRACES_SAMPLER_ARG", "2").map(|it| it.sample_ratio),
-        Some(1.0)
-    );
+/// The variables that are heeded, each beside an endpoint; what they leave as it is reads
+/// `URL headers name ratio attributes protocol`.
+#[test]
+fn each_standard_variable_says_what_it_says_elsewhere() {
+    const ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+    const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
+    const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+    const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
+    const NAME: &str = "OTEL_SERVICE_NAME";
+    const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+    const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[], "http://c/v1/traces [] mainstay 1 [] -"),
+        (&[("OTEL_SDK_DISABLED", "true")], "none"),
+        (
+            &[("OTEL_SDK_DISABLED", "false")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t/x")],
+            "http://t/x [] mainstay 1 [] -",
+        ),
+        (&[(EXPORTER, "none")], "none"),
+        (&[(EXPORTER, "console")], "none"),
+        (
+            &[(EXPORTER, "console, otlp")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (&[(SAMPLER, "always_off")], "none"),
+        (
+            &[(SAMPLER, "always_on"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_always_on"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_always_off")],
+            "http://c/v1/traces [] mainstay 0 [] -",
+        ),
+        (
+            &[(SAMPLER, "traceidratio"), (ARG, "0.5")],
+            "http://c/v1/traces [] mainstay 0.5 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_traceidratio"), (ARG, "2")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(SAMPLER, "parentbased_traceidratio")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        // Nobody has asked for a ratio.
+        (&[(ARG, "0.5")], "http://c/v1/traces [] mainstay 1 [] -"),
+        (
+            &[(HEADERS, "a=b,c=d%20e")],
+            "http://c/v1/traces [a=b c=d e] mainstay 1 [] -",
+        ),
+        (
+            &[
+                (HEADERS, "a=b"),
+                ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=y"),
+            ],
+            "http://c/v1/traces [x=y] mainstay 1 [] -",
+        ),
+        (
+            &[(PROTOCOL, "http/json")],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (
+            &[(PROTOCOL, "grpc")],
+            "http://c/v1/traces [] mainstay 1 [] grpc",
+        ),
+        (
+            &[
+                (PROTOCOL, "grpc"),
+                ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+            ],
+            "http://c/v1/traces [] mainstay 1 [] -",
+        ),
+        (&[(NAME, "here")], "http://c/v1/traces [] here 1 [] -"),
+        (
+            &[(ATTRIBUTES, "service.name=there,host.name=h%2C1,,=x")],
+            "http://c/v1/traces [] there 1 [host.name=h,1] -",
+        ),
+        (
+            &[(ATTRIBUTES, "service.name=there"), (NAME, "here")],
+            "http://c/v1/traces [] here 1 [] -",
+        ),
+    ];
+    for (vars, expected) in cases {
+        let world = World {
+            vars: vars
+                .iter()
+                .copied()
+                .chain([(ENDPOINT, "http://c")])
+                .collect(),
+            ..World::default()
+        };
+        assert_eq!(
+            shown(Telemetry::of_environment(&world)),
+            *expected,
+            "{vars:?}"
+        );
+    }
+    // The sampler counts for a collector of the file's, too; the protocol and whether the
+    // environment's own is used do not.
+    let file = text(r#"{"endpoint": "http://f"}"#);
+    for (var, expected) in [
+        ((SAMPLER, "always_off"), "none"),
+        ((EXPORTER, "none"), "http://f/v1/traces [] mainstay 1 [] -"),
+        ((PROTOCOL, "grpc"), "http://f/v1/traces [] mainstay 1 [] -"),
+        (
+            (ATTRIBUTES, "a=b"),
+            "http://f/v1/traces [] mainstay 1 [a=b] -",
+        ),
+    ] {
+        assert_eq!(shown(among(&[var], &file)), expected, "{var:?}");
+    }
+}
+
+fn shown(telemetry: Option<Telemetry>) -> String {
+    let Some(telemetry) = telemetry else {
+        return "none".to_owned();
+    };
+    let pair = |(name, value): (&String, &str)| format!("{name}={value}");
+    let headers = telemetry.collector.headers.iter();
+    let headers = headers.map(|(name, value)| pair((name, value.expose())));
+    let attributes = telemetry.attributes.iter();
+    let attributes = attributes.map(|(name, value)| pair((name, value)));
+    format!(
+        "{} [{}] {} {} [{}] {}",
+        telemetry.collector.url.expose(),
+        headers.collect::<Vec<_>>().join(" "),
+        telemetry.service_name,
+        telemetry.sample_ratio,
+        attributes.collect::<Vec<_>>().join(" "),
+        telemetry.other_protocol.as_deref().unwrap_or("-"),
+    )
 }
 
 #[test]

@@ -24,9 +24,9 @@ use super::{
     ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OBJECT,
     OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
     Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
-    SERVER_REQUESTS, SERVERS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers, SetSwitch,
-    Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools, USER_AGENT,
-    WholeCallRecord, WholeRead,
+    SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers,
+    SetSwitch, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
+    USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -80,6 +80,15 @@ fn escaped(name: &str) -> String {
             other => format!("%{other:02X}"),
         })
         .collect()
+}
+
+/// A path with a query.
+fn asked(path: &str, query: &[(&str, String)]) -> String {
+    let query = query
+        .iter()
+        .map(|(name, value)| format!("{name}={}", escaped(value)));
+    let query: Vec<String> = query.collect();
+    format!("{path}?{}", query.join("&"))
 }
 
 fn words(body: &Map<String, Value>) -> String {
@@ -201,12 +210,7 @@ impl Client {
 
     /// Records that fit the query: its parameters and their values.
     pub async fn call_records(&self, query: &[(&str, String)]) -> Result<CallRecords, ClientError> {
-        let query = query
-            .iter()
-            .map(|(name, value)| format!("{name}={}", escaped(value)));
-        let query: Vec<String> = query.collect();
-        self.get(&format!("{CALL_RECORDS}?{}", query.join("&")))
-            .await
+        self.get(&asked(CALL_RECORDS, query)).await
     }
 
     pub async fn call_record(&self, id: &str) -> Result<WholeCallRecord, ClientError> {
@@ -216,6 +220,11 @@ impl Client {
     /// Arguments or a result, by its content identifier.
     pub async fn object(&self, cid: &str) -> Result<Raw, ClientError> {
         self.get(&OBJECT.replace("{cid}", &escaped(cid))).await
+    }
+
+    /// Calls of each tool that fit the query: its parameters and their values.
+    pub async fn statistics(&self, query: &[(&str, String)]) -> Result<Statistics, ClientError> {
+        self.get(&asked(STATISTICS, query)).await
     }
 
     /// What is switched off for whom.

@@ -42,7 +42,7 @@ impl Call {
         let pairs = pairs::split(&self.pairs)?;
         let answer = self
             .daemon
-            .with(async |client| {
+            .recorded(async |client| {
                 let arguments = match given {
                     Some(arguments) => Some(arguments),
                     None if pairs.is_empty() => None,

@@ -11,14 +11,14 @@ use clap::Args;
 use mainstay_core::config::Secret;
 use tokio::net::TcpListener;
 
-use super::{CommandError, serve, signals::Signals};
+use super::{CommandError, instance::Kept, serve, signals::Signals};
 use crate::{
     api::{Client, ClientError},
     daemon::Daemon,
     lineage::Lineage,
     setting::Setting,
     state::{self, StateDir},
-    surroundings::{self, Origin, Process},
+    surroundings::{self, Loaded, Origin, Process},
 };
 
 #[derive(Debug, Args)]
@@ -54,8 +54,19 @@ impl DaemonArgs {
         work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
     ) -> Result<T, CommandError> {
         match &self.config {
-            Some(config) => for_the_occasion(config, work).await,
+            Some(config) => for_the_occasion(config, |_, _| Ok(Kept::default()), work).await,
             None => work(&running(self.url.clone())?).await,
+        }
+    }
+
+    /// The same for work that calls servers, and is recorded (L1).
+    pub async fn recorded<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        match &self.config {
+            Some(config) => for_the_occasion(config, Kept::open, work).await,
+            None => self.with(work).await,
         }
     }
 
@@ -103,9 +114,10 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
 }
 
 /// Starts a daemon on a port of its own, with a token that nobody else learns, and stops it in the
-/// end. The state directory is not touched.
+/// end. Of the state directory nothing is touched but what `keep` opens.
 async fn for_the_occasion<T>(
     config: &Path,
+    keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,
     work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
     let loaded = surroundings::load(Some(config))?;
@@ -121,10 +133,12 @@ async fn for_the_occasion<T>(
     let address = listener.local_addr().map_err(unbound)?;
     let token = state::random_token()?;
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;
+    let kept = keep(&loaded, &lineage)?;
 
     let daemon = Daemon::start(
         &loaded.config,
         Setting {
+            journal: kept.journal.clone(),
             lineage,
             ..Setting::default()
         },

@@ -33,6 +33,9 @@ pub enum CommandError {
     State(#[from] StateError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// `journal.durability` is `strict`, and there is no place for a journal.
+    #[error("calls cannot be put on record, and no call is to go unrecorded")]
+    NotRecorded(#[source] StateError),
     #[error(transparent)]
     Lineage(#[from] LineageError),
     #[error(transparent)]
@@ -87,6 +90,7 @@ impl CommandError {
             Self::Interrupted { exit, .. } => Exit(*exit),
             Self::State(_)
             | Self::Journal(_)
+            | Self::NotRecorded(_)
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_)
@@ -100,7 +104,7 @@ impl CommandError {
             Self::Load(_) => "invalid_config",
             Self::Lineage(_) => "loop",
             Self::State(StateError::Taken { .. }) => "already_running",
-            Self::State(_) | Self::Journal(_) => "state_unusable",
+            Self::State(_) | Self::Journal(_) | Self::NotRecorded(_) => "state_unusable",
             Self::Client(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Failed(failure) => failure.kind.code(),
@@ -122,6 +126,9 @@ impl CommandError {
             Self::State(StateError::BadToken(path)) => {
                 Some(format!("remove {}; the next `mainstay serve` makes a new one", path.display()))
             }
+            Self::NotRecorded(_) => Some(
+                "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
+            ),
             Self::Lineage(LineageError::LaunchesItself { server, .. }) => Some(format!(
                 "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
             )),

@@ -1,20 +1,12 @@
 //! `mainstay mcp`: the aggregate for one client on stdin and stdout, without a daemon.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use clap::Args;
-use mainstay_core::config::{self, Durability};
 use mainstay_core::ids::ProfileName;
 
-use super::{CommandError, Exit, clients::ClientsArgs, serve, signals::Signals};
-use crate::{
-    daemon::Daemon,
-    journal::{Journal, JournalError},
-    lineage::Lineage,
-    setting::Setting,
-    state::{Instance, StateDir},
-    surroundings::{Loaded, Process},
-};
+use super::{CommandError, Exit, clients::ClientsArgs, instance::Kept, serve, signals::Signals};
+use crate::{daemon::Daemon, lineage::Lineage, setting::Setting, state::StateDir};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,11 +50,11 @@ impl Mcp {
         }
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let (state, instance) = keep(&loaded, &lineage);
-        let journal = match &instance {
-            Some(instance) => record(instance, &loaded.config.journal)?,
-            None => None,
-        };
+        let Kept {
+            state,
+            instance,
+            journal,
+        } = Kept::open(&loaded, &lineage)?;
         let daemon = Daemon::start(
             &loaded.config,
             Setting {
@@ -83,33 +75,4 @@ impl Mcp {
         }
         serve::stop(daemon, None, &mut signals).await
     }
-}
-
-/// Where calls are recorded. A client's servers run without, unless every call is to be on record.
-fn record(
-    instance: &Instance,
-    settings: &config::Journal,
-) -> Result<Option<Arc<Journal>>, JournalError> {
-    match Journal::wanted(instance.path(), settings) {
-        Err(error) if settings.durability == Durability::Relaxed => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "no call is recorded"
-            );
-            Ok(None)
-        }
-        wanted => wanted,
-    }
-}
-
-/// Where something can be kept. A client's servers run without, if it must be.
-fn keep(loaded: &Loaded, lineage: &Lineage) -> (Option<StateDir>, Option<Instance>) {
-    let told = |error| tracing::warn!(error = &error as &dyn std::error::Error, "nothing is kept");
-    let state = StateDir::locate(&Process).map_err(told).ok();
-    // Without a file the id is another one each time.
-    let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
-    let instance = state
-        .as_ref()
-        .and_then(|state| state.own_instance(name).map_err(told).ok());
-    (state, instance)
 }

@@ -1,8 +1,10 @@
 //! The command line: one file per command. All but `serve`, `mcp`, `validate` and `resolve` are
-//! clients of the REST API; `add`, `remove`, `enable` and `disable` do without a daemon.
+//! clients of the REST API; `add`, `remove`, `enable`, `disable`, `logs`, `records` and `object` do
+//! without a daemon.
 
 mod add;
 mod approve;
+mod archive;
 mod call;
 mod clients;
 mod connect;
@@ -11,6 +13,7 @@ mod error;
 mod events;
 mod get;
 mod health;
+mod instance;
 mod list;
 mod logs;
 mod mcp;
@@ -28,6 +31,7 @@ mod resolve;
 mod resources;
 mod serve;
 mod signals;
+mod stats;
 mod status;
 pub mod stderr;
 mod switch;
@@ -116,6 +120,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Show which calls there were, or what is known of one
     Records(records::Records),
+    /// Show how many calls each tool had, how many failed, and how long they took
+    Stats(stats::Stats),
     /// Print arguments or a result by its content identifier
     Object(object::Object),
     /// Show what servers ask and no client could be asked, and answer it
@@ -191,6 +197,7 @@ impl Command {
             Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
             Self::Records(command) => Some(&command.daemon),
+            Self::Stats(command) => Some(&command.daemon),
             Self::Object(command) => Some(&command.daemon),
             Self::Requests(command) => Some(&command.daemon),
             Self::Switches(command) => Some(&command.daemon),
@@ -239,6 +246,7 @@ impl Command {
             Self::Reconnect(command) => command.run().await,
             Self::Reload(command) => command.run().await,
             Self::Records(command) => command.run().await,
+            Self::Stats(command) => command.run().await,
             Self::Object(command) => command.run().await,
             Self::Requests(command) => command.run().await,
             Self::Switches(command) => command.run().await,

@@ -2,12 +2,16 @@
 
 use clap::Args;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output};
+use super::{CommandError, Exit, archive::Archive, connect::DaemonArgs, output};
+use crate::api::{Client, ClientError};
 
 #[derive(Debug, Args)]
 pub struct Object {
     /// As records name it: `arguments_cid`, `result_cid`
     cid: String,
+    /// Look into the journal of this instance, which needs no daemon
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "config"])]
+    instance: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
 }
@@ -15,11 +19,22 @@ pub struct Object {
 impl Object {
     /// Prints it as it is stored.
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let object = self
-            .daemon
-            .with(async |client| Ok(client.object(&self.cid).await?))
-            .await?;
-        output::line(object.get())?;
+        let mut archive = match &self.instance {
+            Some(instance) => Archive::of(instance)?,
+            None => match self.ask().await {
+                Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                    Archive::all(&dir)?.ok_or(ClientError::NotRunning { dir })?
+                }
+                asked => return asked.map(|()| Exit::DONE),
+            },
+        };
+        let bytes = archive.object(&self.cid)?;
+        output::line(&String::from_utf8_lossy(&bytes))?;
         Ok(Exit::DONE)
+    }
+
+    async fn ask(&self) -> Result<(), CommandError> {
+        let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
+        output::line(self.daemon.with(ask).await?.get())
     }
 }

@@ -77,7 +77,7 @@ impl Prompts {
         };
         let answer = self
             .daemon
-            .with(async |client| Ok(client.get_prompt(&get).await?))
+            .recorded(async |client| Ok(client.get_prompt(&get).await?))
             .await?;
         if self.daemon.json {
             return output::json(&answer.result);

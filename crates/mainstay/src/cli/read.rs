@@ -30,7 +30,7 @@ impl Read {
         };
         let read = self
             .daemon
-            .with(async |client| Ok(client.read(&request).await?))
+            .recorded(async |client| Ok(client.read(&request).await?))
             .await?;
         if self.daemon.json {
             output::json(&read.result)?;

@@ -5,9 +5,18 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
 use clap::Args;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use mainstay_core::record::{Door, RecordId, Status};
+
+use super::{
+    CommandError, Exit,
+    archive::{self, Archive},
+    connect::DaemonArgs,
+    output,
+    stderr::complain,
+};
 use crate::{
-    api::{CallRecord, Raw, WholeCallRecord},
+    api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord},
+    journal::Filter,
     utc,
 };
 
@@ -15,13 +24,18 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay records --since 14:03 --until 14:04
   mainstay records --server files --status unknown
+  mainstay records --text write --limit 20 --before 4711
   mainstay records 4711
-  mainstay records --since 1h --json";
+  mainstay records --since 1h --json
+
+Without a daemon, what it left is read, and what `mainstay mcp` and commands with --config recorded:
+their records are named INSTANCE/ID.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Records {
     /// One record, with its arguments and its result
+    #[arg(value_name = "[INSTANCE/]ID")]
     id: Option<String>,
     /// Calls of this server
     #[arg(long, value_name = "NAME")]
@@ -38,6 +52,12 @@ pub struct Records {
     /// Calls of the client of this name
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
+    /// Calls of this session, by the name that records give it
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Calls with this in SERVER/TOOL
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// Calls since then: 14:03, 10m (ago), or 2026-11-25T14:03:00Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     since: Option<SystemTime>,
@@ -47,16 +67,22 @@ pub struct Records {
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
+    /// Only what is older than this record: the next page
+    #[arg(long, value_name = "ID")]
+    before: Option<String>,
+    /// Read the journal of this instance, which needs no daemon
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["url", "config"])]
+    instance: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a time such as 14:03, 10m or 2026-11-25T14:03:00Z")]
-struct BadTime;
+pub struct BadTime;
 
 /// A time of today, so long ago, or a point in time.
-fn when(text: &str) -> Result<SystemTime, BadTime> {
+pub fn when(text: &str) -> Result<SystemTime, BadTime> {
     read_time(text, Local::now())
 }
 
@@ -98,10 +124,10 @@ impl Records {
     }
 
     async fn show(&self, id: &str) -> Result<Exit, CommandError> {
-        let record = self
-            .daemon
-            .with(async |client| Ok(client.call_record(id).await?))
-            .await?;
+        let (instance, number) = archive::split(id);
+        let ask = async |client: &Client| Ok(client.call_record(number).await?);
+        let read = |archive: &mut Archive| archive.record(number);
+        let record = self.look_up(instance, ask, read).await?;
         if self.daemon.json {
             output::json(&record)?;
         } else {
@@ -110,27 +136,31 @@ impl Records {
         Ok(Exit::DONE)
     }
 
+    /// Asks the daemon, or reads what is there without one; a journal that is named is read.
+    async fn look_up<T>(
+        &self,
+        instance: Option<&str>,
+        ask: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
+        read: impl FnOnce(&mut Archive) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        if let Some(instance) = instance.or(self.instance.as_deref()) {
+            return read(&mut Archive::of(instance)?);
+        }
+        match self.daemon.with(ask).await {
+            Err(CommandError::Client(ClientError::NotRunning { dir })) => {
+                let archive = Archive::all(&dir)?;
+                read(&mut archive.ok_or(ClientError::NotRunning { dir })?)
+            }
+            asked => asked,
+        }
+    }
+
     async fn list(&self) -> Result<Exit, CommandError> {
-        let words = [
-            ("server", &self.server),
-            ("tool", &self.tool),
-            ("status", &self.status),
-            ("door", &self.door),
-            ("client", &self.client),
-        ];
-        let words = words
-            .into_iter()
-            .filter_map(|(name, word)| Some((name, word.clone()?)));
-        let times = [("since", self.since), ("until", self.until)];
-        let times = times
-            .into_iter()
-            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
-        let limit = [("limit", self.limit.to_string())];
-        let query: Vec<_> = words.chain(times).chain(limit).collect();
-        let found = self
-            .daemon
-            .with(async |client| Ok(client.call_records(&query).await?))
-            .await?;
+        let (instance, before) = self.before.as_deref().map(archive::split).unzip();
+        let query = self.query(before);
+        let ask = async |client: &Client| Ok(client.call_records(&query).await?);
+        let read = |archive: &mut Archive| archive.records(&self.filter(before)?, self.limit);
+        let found = self.look_up(instance.flatten(), ask, read).await?;
         if self.daemon.json {
             output::json(&found)?;
             return Ok(Exit::DONE);
@@ -147,10 +177,70 @@ impl Records {
             rows,
         )?;
         if found.truncated {
-            let (shown, all) = (found.calls.len(), found.total_count);
-            complain(&format!("the newest {shown} of {all}; --limit shows more"));
+            complain(&left_out(&found));
         }
         Ok(Exit::DONE)
+    }
+
+    /// In the words of the REST API.
+    fn query(&self, before: Option<&str>) -> Vec<(&'static str, String)> {
+        let words = [
+            ("server", self.server.as_deref()),
+            ("tool", self.tool.as_deref()),
+            ("status", self.status.as_deref()),
+            ("door", self.door.as_deref()),
+            ("client", self.client.as_deref()),
+            ("session", self.session.as_deref()),
+            ("text", self.text.as_deref()),
+            ("before", before),
+        ];
+        let words = words
+            .into_iter()
+            .filter_map(|(name, word)| Some((name, word?.to_owned())));
+        let times = [("since", self.since), ("until", self.until)];
+        let times = times
+            .into_iter()
+            .filter_map(|(name, time)| Some((name, utc::rfc3339(time?))));
+        let limit = [("limit", self.limit.to_string())];
+        words.chain(times).chain(limit).collect()
+    }
+
+    /// The same for a journal.
+    fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
+        Ok(Filter {
+            server: self.server.clone(),
+            tool: self.tool.clone(),
+            status: known("status", self.status.as_deref(), Status::parse)?,
+            door: known("door", self.door.as_deref(), Door::parse)?,
+            client: self.client.clone(),
+            session: self.session.clone(),
+            since: self.since,
+            until: self.until,
+            text: self.text.clone(),
+            before: known("record", before, |id| id.parse::<RecordId>().ok())?,
+        })
+    }
+}
+
+fn known<T>(
+    what: &str,
+    word: Option<&str>,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, CommandError> {
+    word.map(|word| {
+        parse(word).ok_or_else(|| CommandError::Usage {
+            message: format!("there is no {what} {word:?}"),
+            hint: None,
+        })
+    })
+    .transpose()
+}
+
+fn left_out(found: &CallRecords) -> String {
+    let (shown, all) = (found.calls.len(), found.total_count);
+    match &found.next {
+        Some(next) => format!("{shown} of {all}; the next page: --before {next}"),
+        None => format!("the newest {shown} of {all}; --limit and --until show more"),
     }
 }
 
@@ -179,7 +269,7 @@ fn by(record: &CallRecord) -> String {
     }
 }
 
-fn took(milliseconds: Option<f64>) -> String {
+pub fn took(milliseconds: Option<f64>) -> String {
     match milliseconds {
         None => "-".to_owned(),
         Some(short) if short < 10.0 => format!("{short:.1} ms"),

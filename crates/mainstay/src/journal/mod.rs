@@ -48,7 +48,7 @@ use mainstay_core::{
 pub use self::{
     counters::Counters,
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
-    read::{Filter, Page},
+    read::{Filter, Page, Reader},
     statistics::{Bucket, Range, Series},
 };
 use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};

@@ -13,10 +13,10 @@ use rusqlite::{Connection, Row, types::Value};
 
 use super::{
     JournalError,
-    facets::{self, Chunk, Facet},
+    facets::{self, Chunk, Facet, Facets},
     files::Files,
     intern::{origin, target},
-    objects::{self, Place},
+    objects::{self, Objects, Place},
     packs::{self, Head, Pack},
     retention::first_call,
     schema,
@@ -135,6 +135,36 @@ const RECORDS: &str = "
     WHERE c.id = ?";
 
 impl Reader {
+    /// The journal in a state directory as it is now, whoever writes it meanwhile; `None` if there is
+    /// none. What its writer holds beside the database is made anew.
+    pub fn open(state: &Path) -> Result<Option<Self>, JournalError> {
+        let folder = state.join(super::FOLDER);
+        let path = schema::path(&folder);
+        let is_there = path.try_exists();
+        if !is_there.map_err(|source| JournalError::Io {
+            path: path.clone(),
+            source,
+        })? {
+            return Ok(None);
+        }
+        let connection = schema::open_to_read(&folder)?;
+        connection.execute_batch("BEGIN")?;
+        if schema::version(&connection, &path)? == 0 {
+            return Ok(None);
+        }
+        let newest = "SELECT coalesce(max(id), 0) FROM calls";
+        let newest: i64 = connection.query_row(newest, [], |row| row.get(0))?;
+        let recent = objects::Shared::default();
+        Objects::load(&connection, 1, u64::MAX, &recent)?;
+        Ok(Some(Self {
+            last: Facets::load(&connection, newest + 1)?.last,
+            files: Files::new(&folder),
+            connection,
+            recent,
+            pack: None,
+        }))
+    }
+
     /// The newest records that the filter lets through.
     pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
         let targets = self.targets(filter)?;

@@ -112,7 +112,8 @@ pub fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+/// The version of the tables, 0 where there are none yet; one that we do not know is an error.
+pub fn version(connection: &Connection, path: &Path) -> Result<i64, JournalError> {
     let known = integer(MIGRATIONS.len());
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
@@ -122,6 +123,11 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError>
             known,
         });
     }
+    Ok(found)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    let found = version(connection, path)?;
     for (version, step) in (1..)
         .zip(MIGRATIONS)
         .filter(|(version, _)| *version > found)

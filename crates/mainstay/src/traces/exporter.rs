@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use backon::{ExponentialBuilder, Retryable as _};
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Tracer, otlp::Resource, span::Ended};
 use crate::transport::{NotTaken, Webhook};
 
-/// Calls of one POST; more wait for the next. Half a megabyte at most, for names are short.
+/// Calls of one POST; more wait for the next. A quarter of a megabyte, and two at most.
 const MAX_BATCH: usize = 256;
 /// How long spans gather before they are sent.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -19,6 +19,8 @@ const POST_LIMIT: Duration = Duration::from_secs(10);
 /// meanwhile waits.
 const RETRIES: usize = 3;
 const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// A collector may ask to be left alone for longer, but not for so long that everything is lost.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// What the last spans may take when Mainstay ends.
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
@@ -80,14 +82,44 @@ impl Exporter {
         }
     }
 
+    /// Posts until it is taken, or has been refused too often. Once Mainstay ends nothing is waited
+    /// for any more: what was refused is tried once more, at once.
     async fn post(&self, request: &str) -> Result<(), NotTaken> {
-        let delays = ExponentialBuilder::default()
+        let mut delays = ExponentialBuilder::default()
             .with_min_delay(FIRST_DELAY)
             .with_max_times(RETRIES)
-            .with_jitter();
-        (|| self.collector.post(request, POST_LIMIT))
-            .retry(delays)
-            .when(|error| error.is_passing() && !self.stop.is_cancelled())
-            .await
+            .with_jitter()
+            .build();
+        loop {
+            let is_last = self.stop.is_cancelled();
+            let Err(error) = self.collector.post(request, POST_LIMIT).await else {
+                return Ok(());
+            };
+            let Some(delay) = delays.next().filter(|_| error.is_passing() && !is_last) else {
+                return Err(error);
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait(delay, error.retry_after())) => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+    }
+}
+
+/// How long a collector is left alone: as it asks, within bounds.
+fn wait(delay: Duration, asked: Option<Duration>) -> Duration {
+    asked.map_or(delay, |asked| asked.clamp(delay, LONGEST_DELAY.max(delay)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_is_left_alone_as_it_asks() {
+        for (asked, expected) in [(None, 2), (Some(0), 2), (Some(7), 7), (Some(86_400), 60)] {
+            let waited = wait(Duration::from_secs(2), asked.map(Duration::from_secs));
+            assert_eq!(waited, Duration::from_secs(expected), "{asked:?}");
+        }
     }
 }

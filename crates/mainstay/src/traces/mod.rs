@@ -26,7 +26,8 @@ pub use self::span::{Hop, Span, Subject, Trouble};
 use self::{exporter::Exporter, span::Ended};
 use crate::transport::Webhook;
 
-/// Calls that may wait to be sent: seconds of them at saturation, about 2 MB.
+/// Calls that may wait to be sent: seconds of them at saturation, about 2 MB; at most 10 MB, for what
+/// others choose the length of is cut (see [`span`]).
 const MAX_WAITING: usize = 4096;
 
 /// What becomes of spans, since the start.
@@ -99,6 +100,12 @@ impl Traces {
                 |error| tracing::error!(%error, "no traces: the URL of `telemetry` cannot be used"),
             )
             .ok()?;
+        if let Some(other) = &settings.other_protocol {
+            tracing::warn!(
+                "spans are sent as http/json, though OTEL_EXPORTER_OTLP_PROTOCOL asks for {other:?}: \
+                 the endpoint must be one for OTLP over HTTP"
+            );
+        }
         let seed = getrandom::u64()
             .inspect_err(|error| tracing::error!(%error, "no traces: there are no random numbers"))
             .ok()?;
@@ -113,7 +120,7 @@ impl Traces {
         let exporter = Exporter {
             inbox,
             collector,
-            resource: otlp::Resource::new(&settings.service_name, seed),
+            resource: otlp::Resource::new(settings, seed),
             tracer: Arc::clone(&tracer),
             stop: stop.clone(),
         };

@@ -7,6 +7,7 @@ use std::{
 };
 
 use mainstay_core::{
+    config::Telemetry,
     message::{self, Method},
     trace::SpanId,
 };
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::span::{Ended, Hop, Times};
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `SPAN_KIND_SERVER`, `SPAN_KIND_CLIENT`
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
@@ -27,34 +29,41 @@ const IS_REMOTE: u32 = 0x200;
 /// Who tells.
 #[derive(Debug)]
 pub struct Resource {
-    service: String,
-    instance: String,
+    /// Those of the environment first: they count more than what we say of ourselves.
+    attributes: Vec<(String, String)>,
 }
 
 impl Resource {
-    pub fn new(service: &str, seed: u64) -> Self {
-        Self {
-            service: service.to_owned(),
-            instance: format!("{seed:016x}"),
+    pub fn new(settings: &Telemetry, seed: u64) -> Self {
+        let mut attributes = settings.attributes.clone();
+        let ours = [
+            ("service.name", settings.service_name.clone()),
+            ("service.version", VERSION.to_owned()),
+            ("service.instance.id", format!("{seed:016x}")),
+        ];
+        for (key, value) in ours {
+            if attributes.iter().all(|(known, _)| known != key) {
+                attributes.push((key.to_owned(), value));
+            }
         }
+        Self { attributes }
     }
 
     /// The body of a POST to `/v1/traces`.
     pub fn request(&self, calls: &[Ended]) -> String {
-        let version = env!("CARGO_PKG_VERSION");
         let request = Request {
             resource_spans: [ResourceSpans {
                 resource: Attributes {
-                    attributes: vec![
-                        text("service.name", self.service.as_str()),
-                        text("service.version", version),
-                        text("service.instance.id", self.instance.as_str()),
-                    ],
+                    attributes: self
+                        .attributes
+                        .iter()
+                        .map(|(key, value)| text(key, value))
+                        .collect(),
                 },
                 scope_spans: [ScopeSpans {
                     scope: Scope {
                         name: "mainstay",
-                        version,
+                        version: VERSION,
                     },
                     spans: calls.iter().flat_map(spans).collect(),
                 }],
@@ -124,7 +133,7 @@ struct Status<'a> {
 
 #[derive(Serialize)]
 struct Attribute<'a> {
-    key: &'static str,
+    key: &'a str,
     value: Value<'a>,
 }
 
@@ -134,7 +143,7 @@ enum Value<'a> {
     StringValue(Cow<'a, str>),
 }
 
-fn text<'a>(key: &'static str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
+fn text<'a>(key: &'a str, value: impl Into<Cow<'a, str>>) -> Attribute<'a> {
     Attribute {
         key,
         value: Value::StringValue(value.into()),

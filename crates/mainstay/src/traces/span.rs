@@ -1,4 +1,7 @@
 //! A call's span, from its coming to its end, and the spans of the requests to its server below it.
+//!
+//! Clients and servers choose how long names, ids and errors are. What waits for the collector is
+//! bounded in calls, so that each is cut to a length that tells it from others.
 
 use std::{
     borrow::Cow,
@@ -9,12 +12,17 @@ use std::{
 use mainstay_core::{
     era::Revision,
     ids::ServerName,
-    message::Method,
+    message::{self, Method},
     record::{Origin, TraceId},
     trace::{SpanId, TraceContext},
 };
 
 use super::Tracer;
+
+/// Of a URI, a name or a request's id.
+const MAX_NAME: usize = 256;
+/// Of what went wrong, in the server's words.
+const MAX_MESSAGE: usize = 1024;
 
 /// What a span is about.
 #[derive(Debug)]
@@ -30,6 +38,21 @@ pub struct Subject {
     pub request_id: Box<str>,
     /// Whether the server is a process.
     pub is_piped: bool,
+}
+
+impl Subject {
+    fn bounded(mut self) -> Self {
+        if self.name.len() > MAX_NAME {
+            self.name = Arc::from(start(&self.name, MAX_NAME));
+        }
+        if self.request_id.len() > MAX_NAME {
+            // A text that is cut is no JSON text any more.
+            let text = message::text(&self.request_id).map(String::from);
+            let text = text.as_deref().unwrap_or(&self.request_id);
+            self.request_id = Box::from(start(text, MAX_NAME));
+        }
+        self
+    }
 }
 
 /// Why a call failed.
@@ -48,6 +71,32 @@ impl Trouble {
         message: None,
         is_rpc: false,
     };
+
+    fn bounded(self) -> Self {
+        let Self {
+            kind,
+            message,
+            is_rpc,
+        } = self;
+        Self {
+            kind: match kind {
+                Cow::Owned(code) if code.len() > MAX_NAME => {
+                    start(&code, MAX_NAME).to_owned().into()
+                }
+                kind => kind,
+            },
+            message: message.map(|message| match start(&message, MAX_MESSAGE) {
+                whole if whole.len() == message.len() => message,
+                start => start.to_owned(),
+            }),
+            is_rpc,
+        }
+    }
+}
+
+/// At most so many bytes of a text.
+fn start(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// From when to when something lasted.
@@ -110,7 +159,7 @@ impl Span {
         let (trace, parent) = tracer.place(parent)?;
         let now = SystemTime::now();
         let call = Ended {
-            subject: subject(),
+            subject: subject().bounded(),
             trace,
             parent,
             state: state.flatten(),
@@ -135,16 +184,16 @@ impl Span {
         self.call.as_ref().map(|call| call.trace)
     }
 
-    fn now(&self) -> SystemTime {
-        let started = self.call.as_ref().map(|call| call.times.started);
-        started.map_or_else(SystemTime::now, |started| started + self.since.elapsed())
+    fn now(&self) -> Option<SystemTime> {
+        let call = self.call.as_ref()?;
+        Some(call.times.started + self.since.elapsed())
     }
 
     /// The server is about to be asked; returns the context of that request.
     pub fn ask(&mut self, revision: Revision) -> Option<TraceContext> {
         self.answered(Some("cancelled"));
-        let now = self.now();
-        let trace = self.call.as_ref()?.trace;
+        let now = self.now()?;
+        let trace = self.trace()?;
         let id = self.tracer.span_id();
         self.hop = Some(Hop {
             id,
@@ -164,8 +213,12 @@ impl Span {
 
     /// The server has answered, or the request failed.
     pub fn answered(&mut self, failed: Option<&'static str>) {
+        // A clock is read only where there is something to be told of it.
+        let Some(mut hop) = self.hop.take() else {
+            return;
+        };
         let now = self.now();
-        if let (Some(mut hop), Some(call)) = (self.hop.take(), &mut self.call) {
+        if let Some((call, now)) = self.call.as_mut().zip(now) {
             hop.times.ended = now;
             hop.failed = failed;
             call.hops.push(hop);
@@ -179,9 +232,9 @@ impl Span {
     fn close(&mut self, trouble: Option<Trouble>) {
         self.answered(Some("cancelled"));
         let now = self.now();
-        if let Some(mut call) = self.call.take() {
+        if let Some((mut call, now)) = self.call.take().zip(now) {
             call.times.ended = now;
-            call.trouble = trouble;
+            call.trouble = trouble.map(Trouble::bounded);
             self.tracer.take(call);
         }
     }
@@ -190,5 +243,66 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         self.close(Some(Trouble::CANCELLED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use mainstay_core::{
+        config::{Secret, Telemetry, Webhook},
+        record::Door,
+    };
+    use tokio::sync::mpsc;
+
+    use super::{
+        super::{Tally, otlp::Resource},
+        *,
+    };
+
+    #[test]
+    fn what_others_choose_the_length_of_is_cut() {
+        let (queue, mut inbox) = mpsc::channel(1);
+        let tracer = Arc::new(Tracer {
+            sample_ratio: 1.0,
+            next: AtomicU64::new(1),
+            queue,
+            tally: Tally::default(),
+        });
+        let subject = || Subject {
+            server: ServerName::new("x").expect("a name"),
+            method: Method::ResourcesRead,
+            name: format!("file:///{}", "ü".repeat(100_000)).into(),
+            origin: Arc::new(Origin::of(Door::Rest)),
+            revision: Revision::LATEST,
+            request_id: format!("\"{}\"", "i".repeat(100_000)).into(),
+            is_piped: false,
+        };
+        let span = Span::begin(&tracer, None, subject).expect("it is recorded");
+        span.end(Some(Trouble {
+            kind: "-3".repeat(100_000).into(),
+            message: Some("m".repeat(100_000)),
+            is_rpc: true,
+        }));
+        let ended = inbox.try_recv().expect("it has ended");
+        assert_eq!(*ended.subject.name, *format!("file:///{}", "ü".repeat(124)));
+        assert_eq!(*ended.subject.request_id, *"i".repeat(256));
+        let trouble = ended.trouble.as_ref().expect("it failed");
+        assert_eq!(trouble.kind.len(), 256);
+        assert_eq!(trouble.message.as_ref().map(String::len), Some(1024));
+        let settings = Telemetry {
+            collector: Webhook {
+                url: Secret::new("http://c"),
+                headers: Vec::new(),
+            },
+            service_name: "gate".to_owned(),
+            sample_ratio: 1.0,
+            attributes: vec![("service.version".to_owned(), "mine".to_owned())],
+            other_protocol: None,
+        };
+        let told = Resource::new(&settings, 1).request(&[ended]);
+        assert!(told.len() < 8 * 1024, "{} bytes", told.len());
+        assert_eq!(told.matches("service.version").count(), 1, "{told}");
     }
 }

@@ -12,6 +12,7 @@ mod killed;
 mod logs;
 mod occasion;
 mod operate;
+mod records;
 mod reload;
 mod serve;
 mod shutdown;

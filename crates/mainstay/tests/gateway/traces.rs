@@ -1,7 +1,15 @@
 //! Traces over OTLP: a span for each call and one below it for its server, as part of the client's
 //! trace.
 
-use std::{net::SocketAddr, time::Instant};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -11,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use mainstay_core::trace::TraceContext;
 use serde_json::{Value, json};
 use tokio::{
+    io::AsyncReadExt as _,
     net::TcpListener,
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -25,7 +34,7 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// A collector that takes everything, or refuses it; it goes with the test.
+/// A collector that answers each request as it is told; it goes with the test.
 struct Collector {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<(HeaderMap, Value)>,
@@ -40,6 +49,13 @@ impl Drop for Collector {
 
 impl Collector {
     async fn start(status: StatusCode) -> Self {
+        Self::answering(&[status]).await
+    }
+
+    /// The last answer is that of all further requests, too. Who is refused for now is to come back in
+    /// an hour.
+    async fn answering(statuses: &[StatusCode]) -> Self {
+        let (statuses, answered) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("a bound socket");
         let (told, requests) = mpsc::unbounded_channel();
@@ -47,9 +63,12 @@ impl Collector {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
-                let told = told.clone();
+                let (told, statuses, answered) =
+                    (told.clone(), statuses.clone(), Arc::clone(&answered));
                 let service = service_fn(move |request: Request<Incoming>| {
                     let told = told.clone();
+                    let number = answered.fetch_add(1, Relaxed).min(statuses.len() - 1);
+                    let status = statuses[number];
                     async move {
                         assert_eq!(request.uri().path(), "/v1/traces");
                         let (head, body) = request.into_parts();
@@ -59,6 +78,10 @@ impl Collector {
                         told.send((head.headers, body)).ok();
                         let mut response = Response::new(Full::new(Bytes::from("{}")));
                         *response.status_mut() = status;
+                        if status == StatusCode::SERVICE_UNAVAILABLE {
+                            let hour = HeaderValue::from_static("3600");
+                            response.headers_mut().insert("retry-after", hour);
+                        }
                         Ok::<_, hyper::Error>(response)
                     }
                 });
@@ -338,4 +361,55 @@ async fn a_bad_collector_costs_no_call() {
         gateway.stop().await;
         assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
     }
+}
+
+/// A collector that takes a request and never answers: calls end while it does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_collector_that_hangs_costs_no_call() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let backend = Backend::http().await;
+    let settings = json!({"telemetry": {"endpoint": endpoint}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    let (mut collector, _) = soon("a connection", listener.accept()).await.expect("one");
+    let mut request = vec![0; 64 * 1024];
+    let mut filled = 0;
+    // `resourceSpans` is an object of arrays: its end is the end of the request.
+    while !request[..filled].ends_with(b"]}]}]}") {
+        let read = soon("spans", collector.read(&mut request[filled..]))
+            .await
+            .expect("some");
+        assert_ne!(read, 0, "the connection was closed");
+        filled += read;
+    }
+    let since = Instant::now();
+    for _ in 0..20 {
+        client.hears("x__echo").await;
+    }
+    // It may take ten seconds to answer, and has taken less until now.
+    let took = since.elapsed();
+    assert!(took.as_secs() < 5, "{took:?}");
+    let still_waited_for = collector.try_read(&mut request);
+    let still_waited_for = still_waited_for.expect_err("nothing was said, and it is open");
+    assert_eq!(still_waited_for.kind(), io::ErrorKind::WouldBlock);
+    let since = Instant::now();
+    gateway.stop().await;
+    assert!(since.elapsed().as_secs() < 10, "{:?}", since.elapsed());
+}
+
+/// What a collector has refused for now is not lost with the end: it is tried once more, and waits for
+/// nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_its_collector_is_tried_once_more_at_the_end() {
+    let answers = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK];
+    let mut collector = Collector::answering(&answers).await;
+    let backend = Backend::http().await;
+    let gateway = Gateway::with(&[("x", &backend)], collector.settings(&json!({}))).await;
+    gateway.client().await.hears("x__echo").await;
+    let (_, refused) = collector.request().await;
+    gateway.stop().await;
+    let (_, again) = collector.requests.try_recv().expect("it was told again");
+    assert_eq!(again, refused);
 }

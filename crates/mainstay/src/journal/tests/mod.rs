@@ -4,6 +4,7 @@ mod calls;
 mod files;
 mod objects;
 mod questions;
+mod readers;
 
 use std::{
     fs,
@@ -25,7 +26,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{
-    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Journal, JournalError, Outcome, Range,
+    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Journal, JournalError, Outcome, Page,
+    Range, Reader,
     batch::Batch,
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},

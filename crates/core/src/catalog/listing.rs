@@ -1,0 +1,127 @@
+//! A list as clients see it: items under their exposed keys, as a profile has them.
+
+use std::borrow::Cow;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Item, ListKind, Part, Target};
+use crate::{
+    config::{Naming, Profile, ToolEdit},
+    ids::ServerName,
+    message::Object,
+    names::{NameTable, Origin},
+};
+
+/// One list as clients see it.
+#[derive(Debug, Default)]
+pub struct Listing {
+    pub targets: Vec<Target>,
+    /// The items under their exposed keys, parallel to `targets`.
+    pub items: Vec<Box<str>>,
+    /// Changes exactly when the list does.
+    pub digest: [u8; 32],
+}
+
+impl Listing {
+    pub fn push(&mut self, server: &ServerName, item: &Item, exposed: &str) {
+        self.add(server, item, item.under(exposed));
+    }
+
+    fn add(&mut self, server: &ServerName, item: &Item, text: Box<str>) {
+        self.targets.push(Target {
+            server: server.clone(),
+            original: (*item.key).into(),
+        });
+        self.items.push(text);
+    }
+
+    pub fn seal(mut self) -> Self {
+        let mut hash = Sha256::new();
+        for item in &self.items {
+            hash.update(item.as_bytes());
+            hash.update([0]);
+        }
+        self.digest = hash.finalize().into();
+        self
+    }
+}
+
+pub fn tools(
+    parts: &[Part],
+    profile: &Profile,
+    naming: Naming,
+    max_length: usize,
+) -> (Listing, NameTable) {
+    let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
+        .iter()
+        .flat_map(|part| part.shown(ListKind::Tools).map(move |item| (part, item)))
+        .filter(|(part, item)| profile.has_tool(&part.server, &item.key))
+        .map(|(part, item)| (part, item, profile.edit(&part.server, &item.key)))
+        .collect();
+    let origins: Vec<Origin<'_>> = shown
+        .iter()
+        .map(|(part, item, edit)| Origin {
+            server: &part.server,
+            original: &item.key,
+            renamed: edit.and_then(|edit| edit.name.as_deref()),
+        })
+        .collect();
+    let reserved = |name: &str| profile.is_reserved(name);
+    let table = NameTable::build(&origins, naming, max_length, reserved);
+    let mut listing = Listing::default();
+    for (index, (part, item, edit)) in shown.into_iter().enumerate() {
+        let text = item.under(table.exposed(index));
+        let text = if part.cuts_results {
+            without_output_schema(&text).into()
+        } else {
+            text
+        };
+        let text = match edit.and_then(|edit| edit.description.as_deref()) {
+            Some(description) => described(&text, description),
+            None => text,
+        };
+        listing.add(&part.server, item, text);
+    }
+    (listing.seal(), table)
+}
+
+/// A tool (JSON text) that promises nothing of its results.
+pub fn without_output_schema(tool: &str) -> Cow<'_, str> {
+    let mut changed = Object::read(tool).unwrap_or_default();
+    if changed.remove("outputSchema") {
+        Cow::Owned(changed.to_string())
+    } else {
+        Cow::Borrowed(tool)
+    }
+}
+
+/// An item with this description; nothing else of it changes.
+fn described(item: &str, description: &str) -> Box<str> {
+    let mut object = Object::read(item).unwrap_or_default();
+    object.set_text("description", description);
+    object.to_string().into()
+}
+
+pub fn prompts(parts: &[Part], naming: Naming, max_length: usize) -> (Listing, NameTable) {
+    let shown: Vec<(&ServerName, &Item)> = parts
+        .iter()
+        .flat_map(|part| {
+            let prompts = part.catalog.prompts.iter();
+            prompts.map(move |item| (&part.server, item))
+        })
+        .collect();
+    let origins: Vec<Origin<'_>> = shown
+        .iter()
+        .map(|(server, item)| Origin {
+            server,
+            original: &item.key,
+            renamed: None,
+        })
+        .collect();
+    let table = NameTable::build(&origins, naming, max_length, |_| false);
+    let mut listing = Listing::default();
+    for (index, (server, item)) in shown.into_iter().enumerate() {
+        listing.push(server, item, table.exposed(index));
+    }
+    (listing.seal(), table)
+}

@@ -1,0 +1,81 @@
+//! What a Mainstay without a daemon keeps: in an instance of the state directory, of which many stand
+//! beside each other.
+
+use std::{error::Error, sync::Arc};
+
+use mainstay_core::config::{self, Durability};
+
+use super::CommandError;
+use crate::{
+    journal::{Journal, JournalError},
+    lineage::Lineage,
+    state::{Instance, StateDir, StateError},
+    surroundings::{Loaded, Process},
+};
+
+/// Where something can be kept. Servers run without, if they must, unless every call is to be on
+/// record.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub state: Option<StateDir>,
+    /// Ours while this lives.
+    pub instance: Option<Instance>,
+    /// Ends with the daemon that has it.
+    pub journal: Option<Arc<Journal>>,
+}
+
+impl Kept {
+    pub fn open(loaded: &Loaded, lineage: &Lineage) -> Result<Self, CommandError> {
+        let settings = &loaded.config.journal;
+        let state = or_without(StateDir::locate(&Process), settings)?;
+        // Without a file the id is another one each time.
+        let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
+        let instance = match &state {
+            Some(state) => or_without(state.own_instance(name), settings)?,
+            None => None,
+        };
+        let journal = match &instance {
+            Some(instance) => record(instance, settings)?,
+            None => None,
+        };
+        Ok(Self {
+            state,
+            instance,
+            journal,
+        })
+    }
+}
+
+/// `None` where it must be done without.
+fn or_without<T>(
+    found: Result<T, StateError>,
+    settings: &config::Journal,
+) -> Result<Option<T>, CommandError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if settings.enabled && settings.durability == Durability::Strict => {
+            Err(CommandError::NotRecorded(error))
+        }
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn Error, "nothing is kept");
+            Ok(None)
+        }
+    }
+}
+
+/// Where calls are recorded. A newer Mainstay's journal is nobody's to do without.
+fn record(
+    instance: &Instance,
+    settings: &config::Journal,
+) -> Result<Option<Arc<Journal>>, JournalError> {
+    match Journal::wanted(instance.path(), settings) {
+        Err(error)
+            if settings.durability == Durability::Relaxed
+                && !matches!(error, JournalError::Newer { .. }) =>
+        {
+            tracing::warn!(error = &error as &dyn Error, "no call is recorded");
+            Ok(None)
+        }
+        wanted => wanted,
+    }
+}

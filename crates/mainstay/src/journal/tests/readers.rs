@@ -1,0 +1,69 @@
+//! Reading a journal that somebody else writes.
+
+use super::*;
+
+/// What is read beside the writer is what the writer's own readers say, wherever the runs and chunks
+/// end that only it holds.
+#[tokio::test]
+async fn a_journal_can_be_read_beside_its_writer() {
+    let room = Room::new();
+    assert!(Reader::open(room.folder.path()).expect("read").is_none());
+    let journal = room.open();
+    assert_eq!(
+        seen(&room),
+        Page {
+            calls: Vec::new(),
+            total_count: 0,
+            truncated: false,
+            next: None
+        }
+    );
+    // Up to the end of a chunk, and beyond.
+    for calls in [1, CHUNK - 2, 1, 1, 3] {
+        for number in 0..calls {
+            call(&journal, begun(&number.to_string()), answered("{}"));
+        }
+        journal.flush().await.expect("written");
+        let page = journal.records(Filter::default(), 5).await.expect("read");
+        assert_eq!(seen(&room), page, "{calls}");
+    }
+    let large = format!("{:?}", "x".repeat(INLINE_BYTES));
+    call(&journal, begun("\"small\""), answered(large.clone()));
+    journal.flush().await.expect("written");
+    let mut reader = Reader::open(room.folder.path())
+        .expect("read")
+        .expect("a journal");
+    let page = reader.records(&Filter::default(), 1).expect("read");
+    for (payload, expected) in [
+        (page.calls[0].arguments, "\"small\""),
+        (page.calls[0].result, &*large),
+    ] {
+        let cid = payload.and_then(|payload| payload.cid).expect("kept");
+        assert_eq!(reader.object(cid).expect("an object"), expected.as_bytes());
+    }
+    journal.close().await;
+    let left = Reader::open(room.folder.path())
+        .expect("read")
+        .expect("a journal");
+    drop((reader, left));
+}
+
+fn seen(room: &Room) -> Page {
+    let reader = Reader::open(room.folder.path()).expect("read");
+    let mut reader = reader.expect("a journal");
+    reader.records(&Filter::default(), 5).expect("read")
+}
+
+#[tokio::test]
+async fn a_journal_that_a_newer_mainstay_wrote_is_not_read() {
+    let room = Room::new();
+    room.open().close().await;
+    room.database()
+        .pragma_update(None, "user_version", 99)
+        .expect("set");
+    let error = Reader::open(room.folder.path()).expect_err("refused");
+    assert!(
+        matches!(error, JournalError::Newer { found: 99, .. }),
+        "{error}"
+    );
+}

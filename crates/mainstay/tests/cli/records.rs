@@ -1,0 +1,233 @@
+//! Calls on record, as they are looked up: beside a daemon, and without one (L1, L7).
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::world::{Home, Run, within};
+
+const TEXT: &str = "looked up";
+
+/// What is asked for, once so many calls are on record.
+async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
+    let all = [&["records", "--json"], arguments].concat();
+    within(async {
+        loop {
+            let found = home.run(&all).await.json();
+            if found["total_count"] == calls {
+                return found;
+            }
+        }
+    })
+    .await
+}
+
+fn text<'v>(value: &'v Value, member: &str) -> &'v str {
+    let text = value[member].as_str();
+    text.unwrap_or_else(|| panic!("no {member} in {value}"))
+}
+
+/// Shows a call by its id, and its arguments by their identifier.
+async fn looks_up(home: &Home, call: &Value, more: &[&str]) {
+    let run = async |arguments: &[&str]| home.run(&[arguments, more].concat()).await;
+    let shown = run(&["records", text(call, "id")]).await;
+    for part in [
+        "tools/call fake/echo",
+        "status     ok",
+        "state      answered",
+        TEXT,
+    ] {
+        assert!(shown.stdout.contains(part), "{part}: {shown}");
+    }
+    let object = run(&["object", text(call, "arguments_cid")]).await;
+    assert_eq!(object.json(), json!({"text": TEXT}), "{object}");
+    let absent = run(&["records", "4711", "--json"]).await;
+    assert_eq!(absent.code, Some(4), "{absent}");
+    let absent = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
+    let absent = run(&["object", absent, "--json"]).await;
+    assert_eq!(absent.code, Some(4), "{absent}");
+}
+
+#[tokio::test]
+async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    let said = format!("text={TEXT}");
+    for arguments in [
+        ["fake/echo", &*said],
+        ["fake/add", "a=2"],
+        ["fake/error", "b=1"],
+    ] {
+        home.run(&[&["call"], &arguments[..]].concat()).await;
+    }
+    let found = recorded(&home, 3, &[]).await;
+    let calls = found["calls"].as_array().expect("calls");
+    assert_eq!(calls[2]["door"], "cli", "{found}");
+    looks_up(&home, &calls[2], &[]).await;
+
+    // Page by page, as it says itself.
+    let page = home.run(&["records", "--limit", "1"]).await;
+    assert_eq!(page.stdout.lines().count(), 2, "{page}");
+    let (rest, before) = page.stderr.trim_end().rsplit_once(' ').expect("words");
+    assert_eq!(rest, "1 of 3; the next page: --before", "{page}");
+    let page = recorded(&home, 3, &["--limit", "1", "--before", before]).await;
+    assert_eq!(page["calls"][0]["id"], calls[1]["id"], "{page}");
+    recorded(&home, 1, &["--text", "KE/ECH"]).await;
+    recorded(&home, 0, &["--session", "nobody"]).await;
+    recorded(&home, 1, &["--status", "error", "--tool", "error"]).await;
+
+    let stats = ["stats", "--since", "1h", "--server", "fake"];
+    let whole = [&stats[..], &["--json"]].concat();
+    // They are added up every second.
+    within(async {
+        loop {
+            let found = home.run(&whole).await.json();
+            let tools = found["tools"].as_array().expect("tools");
+            if tools.len() == 3 {
+                assert!(
+                    tools.iter().all(|tool| tool["total"]["calls"] == 1),
+                    "{found}"
+                );
+                return;
+            }
+        }
+    })
+    .await;
+    let shown = home.run(&stats).await;
+    let rows: Vec<Vec<&str>> = shown
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        [
+            "CALL", "CALLS", "ERRORS", "P50", "P95", "P99", "SENT", "GOT"
+        ]
+    );
+    for (name, errors) in [("fake/add", "0"), ("fake/echo", "0"), ("fake/error", "1")] {
+        let row = rows.iter().find(|row| row[0] == name);
+        assert_eq!(
+            row.map(|row| &row[1..3]),
+            Some(&["1", errors][..]),
+            "{shown}"
+        );
+    }
+    let none = home
+        .run(&["stats", "--until", "2020-01-01T00:00:00Z"])
+        .await;
+    assert_eq!(none.stderr, "no calls on record that fit\n", "{none}");
+    let whole = home.run(&["records", "--json"]).await.json();
+    daemon.stop().await;
+    // What it left says the same.
+    assert_eq!(recorded(&home, 3, &[]).await, whole);
+    looks_up(&home, &calls[2], &[]).await;
+}
+
+/// One record for each call, from every door: without a daemon, too.
+#[tokio::test]
+async fn a_call_is_looked_up_where_there_is_no_daemon() {
+    let home = Home::new();
+    let none = home.run(&["records", "--json"]).await;
+    assert_eq!(none.code, Some(3), "{none}");
+    let config = home.fakes(&[("fake", &[])]);
+    let said = format!("text={TEXT}");
+    let call = ["call", "fake/echo", &said, "--config", &config];
+    for calls in 1..=2 {
+        assert_eq!(home.run(&call).await.code, Some(0));
+        let found = home.run(&["records", "--json"]).await.json();
+        assert_eq!(found["total_count"], calls, "{found}");
+    }
+    let found = home
+        .run(&["records", "--json", "--limit", "1"])
+        .await
+        .json();
+    let newest = &found["calls"][0];
+    let (instance, number) = text(newest, "id").split_once('/').expect("an instance");
+    assert_eq!(number, "2", "{found}");
+    assert_eq!(found["next"], newest["id"], "{found}");
+    looks_up(&home, newest, &[]).await;
+    let older = ["records", "--json", "--before", text(&found, "next")];
+    let older = home.run(&older).await.json();
+    assert_eq!(older["calls"][0]["id"], format!("{instance}/1"), "{older}");
+    for (word, code) in [
+        ("--status", 2),
+        ("--door", 2),
+        ("--before", 2),
+        ("--instance", 4),
+    ] {
+        let refused = home.run(&["records", word, "x!"]).await;
+        assert_eq!(refused.code, Some(code), "{refused}");
+    }
+
+    // A daemon says what is its own; an instance can be named.
+    let daemon = home.serve(&["--config", &config]).await;
+    recorded(&home, 0, &[]).await;
+    recorded(&home, 2, &["--instance", instance]).await;
+    looks_up(&home, newest, &["--instance", instance]).await;
+    home.run(&["call", "fake/add", "a=1", "b=2"]).await;
+    recorded(&home, 1, &[]).await;
+    daemon.stop().await;
+    // The newest first, of all of them.
+    let found = recorded(&home, 3, &["--limit", "2"]).await;
+    assert_eq!(found["calls"][0]["id"], "1", "{found}");
+    assert_eq!(found["calls"][1]["id"], newest["id"], "{found}");
+    assert_eq!(found["next"], Value::Null, "{found}");
+}
+
+/// Strict is no call without a record, whoever makes it (L2).
+#[tokio::test]
+async fn strict_is_never_silently_no_journal() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = |durability: &str| {
+        let config = json!({
+            "mcpServers": {"fake": {"command": program}},
+            "journal": {"durability": durability},
+        });
+        home.file(&format!("{durability}.json"), &config.to_string())
+    };
+    let (strict, relaxed) = (config("strict"), config("relaxed"));
+    let run = async |command: &[&str], config: &str| -> Run {
+        home.run(&[command, &["--config", config]].concat()).await
+    };
+    let call: &[&str] = &["call", "fake/echo", "text=x"];
+
+    // No folder can be made below a file.
+    fs::write(home.state(), "").expect("written");
+    for command in [call, &["mcp"]] {
+        let refused = run(command, &strict).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        let why =
+            "error: calls cannot be put on record, and no call is to go unrecorded: cannot use ";
+        assert!(refused.stderr.contains(why), "{refused}");
+        let without = run(command, &relaxed).await;
+        assert_eq!(without.code, Some(0), "{without}");
+    }
+    fs::remove_file(home.state()).expect("removed");
+
+    for config in [&strict, &relaxed] {
+        assert_eq!(run(call, config).await.code, Some(0));
+    }
+    for instance in fs::read_dir(home.state().join("instances")).expect("a folder") {
+        let journal = instance
+            .expect("an entry")
+            .path()
+            .join("journal/journal.db");
+        let journal = rusqlite::Connection::open(journal).expect("a database");
+        journal
+            .pragma_update(None, "user_version", 99)
+            .expect("set");
+    }
+    for config in [&strict, &relaxed] {
+        for command in [call, &["mcp"]] {
+            let refused = run(command, config).await;
+            assert_eq!(refused.code, Some(1), "{refused}");
+            assert!(
+                refused.stderr.contains("journal.db is of version 99"),
+                "{refused}"
+            );
+        }
+    }
+}
