@@ -37,6 +37,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use bytestring::ByteString;
@@ -57,6 +58,9 @@ use crate::state::create_private_dir;
 /// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
 /// would be told of every page that is written.
 const FOLDER: &str = "journal";
+
+/// How long whoever asks for records waits for the latest.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the journal cannot be opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -166,8 +170,10 @@ impl Journal {
         self.writer.join().await;
     }
 
-    /// The newest records that the filter lets through.
+    /// The newest records that the filter lets through, those among them that have just come.
     pub async fn records(&self, filter: Filter, limit: usize) -> Result<Page, JournalError> {
+        // A disk that hangs hides these, and no others.
+        let _ = tokio::time::timeout(WRITTEN_WITHIN, self.flush()).await;
         self.read(move |reader| reader.records(&filter, limit))
             .await
     }

@@ -183,7 +183,6 @@ async fn rest_tells_of_calls() {
     let call = json!({"tool": "x/echo", "arguments": {"text": "hé"}});
     let (status, _) = rest.post("/api/mcp-tools/call", call).await;
     assert_eq!(status, StatusCode::OK);
-    recorded.journal.flush().await.expect("it writes");
     let page = rest.get("/api/call-records?server=x&tool=echo").await;
     assert_eq!(
         (&page["total_count"], &page["truncated"]),
