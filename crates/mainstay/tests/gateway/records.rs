@@ -9,7 +9,7 @@ use mainstay::{
     setting::Setting,
 };
 use mainstay_core::{
-    config::{self, Durability},
+    config::{self, Durability, Secret},
     record::{Cid, Door, Record, State, Status},
 };
 use serde_json::{Value, json};
@@ -443,4 +443,34 @@ async fn strictly_before_the_answer() {
         5,
         "what cannot be recorded is not sent"
     );
+}
+
+/// L7: a session that outlives a restart of ours is still its client's.
+#[tokio::test]
+async fn a_session_that_goes_on_says_whose_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let backend = Backend::http().await;
+    let settings = config::Journal::default();
+    let journal = Arc::new(Journal::open(folder.path(), &settings).expect("a journal"));
+    let run = async |journal: Option<&Arc<Journal>>| {
+        let setting = Setting {
+            journal: journal.cloned(),
+            session_key: Some(Secret::new("a key that is kept")),
+            ..Setting::default()
+        };
+        Gateway::set(&config(&[("x", &backend)], json!({})), setting).await
+    };
+    // A journal goes with its gateway.
+    let gateway = run(None).await;
+    let client = gateway.client().await;
+    gateway.stop().await;
+    let gateway = run(Some(&journal)).await;
+    let mut revived = gateway.stranger("/mcp");
+    revived.session.clone_from(&client.session);
+    revived.hears("x__echo").await;
+    journal.flush().await.expect("it writes");
+    let page = journal.records(Filter::default(), 1).await;
+    let record = page.expect("readable").calls.remove(0);
+    let client = record.origin.client.expect("it said who it is");
+    assert_eq!((&*client.name, &*client.version), ("tests", "1"));
 }

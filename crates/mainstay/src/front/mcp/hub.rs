@@ -327,6 +327,7 @@ impl Hub {
         let ears = Ears::default();
         let caller = Caller {
             capabilities: Arc::new(unsealed.capabilities),
+            client_info: unsealed.client_info,
             ..Caller::at(unsealed.revision)
         };
         let backend = match scope {

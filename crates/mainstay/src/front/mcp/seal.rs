@@ -1,19 +1,25 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions (design section 12; mcphub#405).
 //!
-//! `RUN (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [- ENDPOINT]`, hexadecimal but for the
-//! endpoint: visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
+//! `RUN (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`,
+//! hexadecimal but for the endpoint; NAME and VERSION are what the client called itself, for records (L7): visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
 //! together are 128 bits that nobody can guess.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use mainstay_core::{
     config::Secret,
     era::{Caller, ClientCapabilities, Revision},
+    message,
     principal::Principal,
     switches::ClientKey,
 };
+use serde_json::json;
 use sha2::Sha256;
 
 use super::tasks::TaskIds;
@@ -29,6 +35,9 @@ const RANDOM_DIGITS: usize = 16;
 const HEAD_DIGITS: usize =
     RUN_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
+/// Bytes of a client's name, and of its version, that an id carries: an id is a header of every request.
+const MAX_WORD: usize = 64;
+
 /// What an id of an earlier run says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsealed<'i> {
@@ -38,6 +47,8 @@ pub struct Unsealed<'i> {
     /// What its client can be asked.
     pub capabilities: ClientCapabilities,
     pub client: ClientKey,
+    /// What the client said of itself, as far as an id carries it; JSON text.
+    pub client_info: Option<Arc<str>>,
 }
 
 /// Makes ids, and knows those of earlier runs with the same key.
@@ -82,15 +93,18 @@ impl Seal {
             caller.capabilities.bits(),
             client.bits(),
         );
+        let declared = declared(caller);
         let seal = match &self.key {
-            Some(key) => mac(key, &head, endpoint, principal).finalize().into_bytes()[..SEAL]
+            Some(key) => mac(key, &head, &declared, endpoint, principal)
+                .finalize()
+                .into_bytes()[..SEAL]
                 .iter()
                 .fold(0, |seal, byte| seal << 8 | u64::from(*byte)),
             None => random()?,
         };
         Ok(match endpoint {
-            "" => format!("{head}{seal:016x}"),
-            _ => format!("{head}{seal:016x}-{endpoint}"),
+            "" => format!("{head}{seal:016x}{declared}"),
+            _ => format!("{head}{seal:016x}{declared}-{endpoint}"),
         }
         .into())
     }
@@ -99,13 +113,14 @@ impl Seal {
     pub fn open<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
-        let endpoint = match rest {
-            "" => "",
-            rest => rest.strip_prefix('-').filter(|name| !name.is_empty())?,
+        let (declared, endpoint) = match rest.split_once('-') {
+            None => (rest, ""),
+            Some((declared, endpoint)) if !endpoint.is_empty() => (declared, endpoint),
+            Some(_) => return None,
         };
         let seal = u64::from_str_radix(seal, 16).ok()?.to_be_bytes();
         let key = self.key.as_ref()?;
-        mac(key, head, endpoint, principal)
+        mac(key, head, declared, endpoint, principal)
             .verify_truncated_left(&seal)
             .ok()?;
         let (run, rest) = head.split_at(RUN_DIGITS);
@@ -122,14 +137,53 @@ impl Seal {
             revision: *Revision::ALL.get(index)?,
             capabilities: ClientCapabilities::of_bits(bits),
             client: ClientKey::of_bits(client),
+            client_info: client_info(declared),
         })
     }
 }
 
-fn mac(key: &Secret, head: &str, endpoint: &str, principal: &Principal) -> Hmac<Sha256> {
+/// The beginning of what a client calls itself, in hexadecimal.
+fn declared(caller: &Caller) -> String {
+    let info = caller.client_info.as_deref().unwrap_or("{}");
+    let word = |member| {
+        let word = message::text_member(info, member)?;
+        let word: String = word.chars().filter(|c| *c != '\0').collect();
+        Some(word[..word.floor_char_boundary(MAX_WORD)].to_owned())
+    };
+    let words = match (word("name"), word("version")) {
+        (None, _) => String::new(),
+        (Some(name), None) => name,
+        (Some(name), Some(version)) => format!("{name}\0{version}"),
+    };
+    words.bytes().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn client_info(declared: &str) -> Option<Arc<str>> {
+    let digits = declared.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    let words = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+    let info = match words.split_once('\0') {
+        _ if words.is_empty() => return None,
+        Some((name, version)) => json!({"name": name, "version": version}),
+        None => json!({"name": words}),
+    };
+    Some(info.to_string().into())
+}
+
+fn mac(
+    key: &Secret,
+    head: &str,
+    declared: &str,
+    endpoint: &str,
+    principal: &Principal,
+) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
         .expect("a key of any length will do");
     mac.update(head.as_bytes());
+    mac.update(declared.as_bytes());
     mac.update(b"-");
     mac.update(endpoint.as_bytes());
     // No name has a space in it.
@@ -146,8 +200,6 @@ fn random() -> Result<u64, getrandom::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use mainstay_core::principal::ClientName;
 
     use super::*;
@@ -165,8 +217,10 @@ mod tests {
             for endpoint in ["", "files", "mcp/files"] {
                 let capabilities = ClientCapabilities::all();
                 let client = ClientKey::of("tests");
+                let info = r#"{"name":"tests","version":"1.0"}"#;
                 let caller = Caller {
                     capabilities: Arc::new(capabilities.clone()),
+                    client_info: Some(info.into()),
                     ..Caller::at(revision)
                 };
                 let id = run(1, 1_795_000_000_000)
@@ -177,6 +231,7 @@ mod tests {
                     revision,
                     capabilities,
                     client,
+                    client_info: Some(info.into()),
                 };
                 let known = run(1, 1_795_000_000_001);
                 assert_eq!(
@@ -185,6 +240,51 @@ mod tests {
                     "{id}"
                 );
             }
+        }
+    }
+
+    /// L7: records of a session that goes on say whose it is, within bounds.
+    #[test]
+    fn a_later_run_knows_what_a_client_called_itself() {
+        let long = "é".repeat(MAX_WORD);
+        let cut = "é".repeat(MAX_WORD / 2);
+        for (info, expected) in [
+            (
+                json!({"name": "c-1 ü", "title": "C"}),
+                Some(json!({"name": "c-1 ü"})),
+            ),
+            (
+                json!({"name": "c", "version": ""}),
+                Some(json!({"name": "c", "version": ""})),
+            ),
+            (
+                json!({"name": long, "version": long}),
+                Some(json!({"name": cut, "version": cut})),
+            ),
+            (
+                json!({"name": "a\0b", "version": "1"}),
+                Some(json!({"name": "ab", "version": "1"})),
+            ),
+            (json!({"version": "1"}), None),
+            (json!("c"), None),
+        ] {
+            let caller = Caller {
+                client_info: Some(info.to_string().into()),
+                ..Caller::default()
+            };
+            let key = ClientKey::of("");
+            let id = run(1, 1).id("a-b", key, &caller, &Principal::Anonymous);
+            let id = id.expect("random");
+            assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
+            let known = run(1, 2)
+                .open(&id, &Principal::Anonymous)
+                .map(|it| it.client_info);
+            let known = known.expect("an earlier run's");
+            assert_eq!(
+                known.as_deref(),
+                expected.map(|it| it.to_string()).as_deref(),
+                "{info}"
+            );
         }
     }
 
