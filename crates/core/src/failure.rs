@@ -41,6 +41,8 @@ pub enum FailureKind {
     DuplicateName,
     /// A server that waits for nobody is approved.
     NotPending,
+    /// A server is not, or no longer, what its approval was given for.
+    NotAsShown,
     /// A configuration, or an entry of one, that is refused (A24).
     InvalidConfig,
     /// A file cannot be written.
@@ -67,7 +69,7 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
@@ -91,6 +93,7 @@ impl FailureKind {
         Self::InvalidRequest,
         Self::DuplicateName,
         Self::NotPending,
+        Self::NotAsShown,
         Self::InvalidConfig,
         Self::NotSaved,
         Self::NotConfigured,
@@ -121,6 +124,7 @@ impl FailureKind {
             Self::InvalidRequest => ("invalid_request", 400, 2, INVALID_PARAMS),
             Self::DuplicateName => ("duplicate_name", 409, 1, INVALID_PARAMS),
             Self::NotPending => ("not_pending", 409, 1, INVALID_PARAMS),
+            Self::NotAsShown => ("not_as_shown", 409, 1, INVALID_PARAMS),
             Self::InvalidConfig => ("invalid_config", 400, 2, INVALID_PARAMS),
             Self::NotSaved => ("not_saved", 500, 1, INTERNAL_ERROR),
             Self::NotConfigured => ("mcp_client_not_configured", 503, 1, INTERNAL_ERROR),

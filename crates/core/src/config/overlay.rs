@@ -2,9 +2,10 @@
 //!
 //! Such a word holds until Mainstay ends, or until the file says something else of that server.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::{ConfigError, Launch, ServerConfig};
 use crate::ids::ServerName;
@@ -150,6 +151,19 @@ impl Runtime {
         entry.shift_remove("disabled");
         entry.insert("enabled".to_owned(), enabled.into());
         runtime
+    }
+
+    /// Names what was given, all of it: who approves a server says by this what was seen (SHA-256 in
+    /// hexadecimal).
+    pub fn digest(&self) -> String {
+        let (name, entry) = (&self.config.name, &*self.entry);
+        // An entry has text keys, so that it is always JSON; a name has no line break.
+        let text = serde_json::to_string(entry).unwrap_or_default();
+        let digest = Sha256::digest(format!("{name}\n{text}"));
+        digest.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// The same, approved.

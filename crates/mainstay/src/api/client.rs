@@ -20,13 +20,13 @@ use serde_json::{Map, Value};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    AddToken, AddedToken, Answer, CALL, CALL_RECORD, CALL_RECORDS, Call, CallRecords, Cleared,
-    ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS, Logs, OBJECT,
-    OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES, ROTATE, Raw, Read,
-    Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources, RotatedToken, SERVER,
-    SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES, ServerDetails, ServerRequests, Servers,
-    SetSwitch, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS, TOOLS, Templates, Tools,
-    USER_AGENT, WholeCallRecord, WholeRead,
+    APPROVE, AddToken, AddedToken, Answer, Approval, CALL, CALL_RECORD, CALL_RECORDS, Call,
+    CallRecords, Cleared, ClientTokens, GET_PROMPT, GetPrompt, HEALTH, HealthReport, Keeping, LOGS,
+    Logs, OBJECT, OPERATE, Operated, PROMPTS, Prompts, READ_WHOLE, RELOAD, REPLY, RESOURCES,
+    ROTATE, Raw, Read, Reload, Reloaded, Removed, RemovedToken, Replied, Reply, Resources,
+    RotatedToken, SERVER, SERVER_REQUESTS, SERVERS, STATISTICS, SWITCH, SWITCHES, ServerDetails,
+    ServerRequests, Servers, SetSwitch, Statistics, Switched, Switches, TEMPLATES, TOKEN, TOKENS,
+    TOOLS, Templates, Tools, USER_AGENT, WholeCallRecord, WholeRead,
 };
 
 pub(super) type Sender = http1::SendRequest<Full<Bytes>>;
@@ -184,7 +184,7 @@ impl Client {
         self.ask(Method::DELETE, &path, Bytes::new()).await
     }
 
-    /// `enable`, `disable` or `approve`.
+    /// `enable` or `disable`.
     pub async fn switch(
         &self,
         server: &str,
@@ -195,6 +195,16 @@ impl Client {
             .replace("{name}", &escaped(server))
             .replace("{operation}", switch);
         self.post(&path, &keeping).await
+    }
+
+    /// Approves what was shown of a pending server.
+    pub async fn approve(
+        &self,
+        server: &str,
+        approval: &Approval,
+    ) -> Result<Operated, ClientError> {
+        let path = APPROVE.replace("{name}", &escaped(server));
+        self.post(&path, approval).await
     }
 
     /// The last lines of a server's log.

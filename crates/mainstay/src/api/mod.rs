@@ -217,19 +217,28 @@ pub struct Server {
     pub stderr: Vec<String>,
 }
 
-/// What a person approves, or does not: the command to the letter, references unexpanded.
+/// What a person approves, or does not: to the letter, references unexpanded. Whoever cannot approve it is
+/// told the program alone: what stands behind it may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pending {
+    /// Of all of it: what is approved is what was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The program and its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The names of the variables that are set.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<String>,
+    /// The variables that are set, which may change what runs.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub env: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// All that was given, these and everything else (`inheritEnv`, `headers`, …).
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Object)]
+    pub entry: Map<String, Value>,
 }
 
 /// `GET /api/servers/{name}`
@@ -243,7 +252,7 @@ pub struct ServerDetails {
 }
 
 /// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
-/// M6; of `enable`, `disable` and `approve` it is the whole body.
+/// M6; of `enable` and `disable` it is the whole body.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Keeping {
     /// Whether it is written into the file, and outlives a restart (Y10).
@@ -252,6 +261,18 @@ pub struct Keeping {
     /// Whether a server of that name gets this entry (Y18).
     #[serde(default)]
     pub replace: bool,
+}
+
+/// The body of `POST /api/servers/{name}/approve`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Approval {
+    /// [`Pending::digest`], as it was shown; without it nothing is approved.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub digest: Option<String>,
+    /// Whether it is written into the file, and outlives a restart (Y10).
+    #[serde(default)]
+    pub persist: bool,
 }
 
 /// `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and

@@ -68,6 +68,8 @@ pub enum CommandError {
     Interrupted { name: &'static str, exit: u8 },
     #[error("not stopped within {seconds} s")]
     StillRunning { seconds: u64 },
+    #[error("{0} is not approved")]
+    NotApproved(String),
 }
 
 impl CommandError {
@@ -94,6 +96,7 @@ impl CommandError {
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_)
+            | Self::NotApproved(_)
             | Self::StillRunning { .. } => Exit::FAILED,
         }
     }
@@ -115,6 +118,7 @@ impl CommandError {
             Self::Signals(_) | Self::Output(_) => "internal_error",
             Self::Interrupted { .. } => "interrupted",
             Self::StillRunning { .. } => "stop_timeout",
+            Self::NotApproved(_) => "not_approved",
         }
     }
 

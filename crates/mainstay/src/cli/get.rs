@@ -40,8 +40,13 @@ fn told(details: &api::ServerDetails) -> String {
     if let Some(hidden) = hidden(server) {
         lines.push(format!("  {hidden}"));
     }
-    if server.pending.is_some() {
-        lines.push(format!("  waits for approval: {}", approve::wanted(server)));
+    if let Some(pending) = &server.pending {
+        lines.push("  waits for approval:".to_owned());
+        lines.extend(
+            approve::whole(pending)
+                .iter()
+                .map(|line| format!("  {line}")),
+        );
     }
     if let Some(error) = &server.last_error {
         lines.push(format!("  {}", output::one_line(error)));

@@ -41,7 +41,10 @@ fn row(server: &api::Server) -> [String; 6] {
     };
     let pid = server.pid.map(|pid| pid.to_string()).unwrap_or_default();
     let detail = match (&server.last_error, server.uptime_ms) {
-        _ if server.pending.is_some() => super::approve::wanted(server),
+        _ if server.pending.is_some() => {
+            let pending = server.pending.as_ref();
+            pending.map(super::approve::wanted).unwrap_or_default()
+        }
         (None, Some(uptime)) => format!("up {}", output::span(Duration::from_millis(uptime))),
         (None, None) => String::new(),
         (reason, _) => output::trouble(

@@ -207,28 +207,40 @@ impl Registry {
         .await
     }
 
-    /// Lets a pending server be started; one that starts by itself is being started then.
-    pub async fn approve(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
+    /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
+    /// itself is being started then. Returns what was approved, too.
+    pub async fn approve(
+        self: &Arc<Self>,
+        name: &str,
+        digest: Option<String>,
+    ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
         self.to_the_end(async move {
             let mut roster = this.open_roster().await?;
-            let pending = match roster.overlay.word(&server.name) {
+            let name = &server.name;
+            let refused = |kind, message: String| Failure::new(kind, message).of_server(name);
+            let approved = match roster.overlay.word(name) {
                 Some(Word::Entry(entry)) if entry.approval == Approval::Pending => {
+                    // A client may have put another in its place since somebody looked.
+                    if digest != Some(entry.digest()) {
+                        let message = match digest {
+                            None => format!(
+                                "Server '{name}' is approved with the digest of what is shown of it"
+                            ),
+                            Some(_) => format!("Server '{name}' is not what was shown; look again"),
+                        };
+                        return Err(refused(FailureKind::NotAsShown, message));
+                    }
                     Arc::new(entry.approved())
                 }
                 _ => {
-                    let message = format!("Server '{}' waits for no approval", server.name);
-                    let failure = Failure::new(FailureKind::NotPending, message);
-                    return Err(failure.of_server(&server.name));
+                    let message = format!("Server '{name}' waits for no approval");
+                    return Err(refused(FailureKind::NotPending, message));
                 }
             };
-            this.say(
-                &mut roster,
-                &server.name,
-                Word::Entry(pending),
-                Known::Replaced,
-            )
-            .await
+            let word = Word::Entry(Arc::clone(&approved));
+            let server = this.say(&mut roster, name, word, Known::Replaced).await?;
+            Ok((server, approved))
         })
         .await
     }

@@ -5,8 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
-use crate::world::Home;
+use crate::world::{Home, Serving, within};
 
 /// The servers' names and how they are.
 async fn servers(home: &Home) -> Vec<(String, String)> {
@@ -212,5 +216,70 @@ async fn a_flag_of_002_is_a_configuration() {
     );
     let text = std::fs::read_to_string(folder.join("mcp_clients.json")).expect("there");
     assert!(text.contains("\"transport\": \"stdio\""), "{text}");
+    daemon.stop().await;
+}
+
+/// Adds a server from inside an MCP client that bears the control token (group `control`).
+async fn add_from_inside(home: &Home, daemon: &Serving, entry: &Value) {
+    let token = std::fs::read_to_string(home.state().join("token")).expect("there");
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "add_server", "arguments": entry, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let body = body.to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+        accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n\
+        mcp-method: tools/call\r\nmcp-name: add_server\r\nauthorization: Bearer {}\r\n\
+        content-length: {}\r\n\r\n{body}",
+        token.trim(),
+        body.len()
+    );
+    let mut answer = String::new();
+    within(async {
+        let address = daemon.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        stream.read_to_string(&mut answer).await.expect("answered");
+    })
+    .await;
+    assert!(answer.contains("pending"), "{answer}");
+}
+
+/// What runs is shown whole, and approved by who has seen it: here nobody can be asked.
+#[tokio::test]
+async fn what_is_shown_is_approved() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = home.file(
+        "servers.json",
+        r#"{"mcpServers": {}, "ownTools": ["control"]}"#,
+    );
+    let daemon = home.serve(&["--config", &config]).await;
+    let entry = json!({
+        "name": "y", "command": program, "args": ["stdio"],
+        "env": {"NODE_OPTIONS": "--require x"}, "inheritEnv": "none",
+    });
+    add_from_inside(&home, &daemon, &entry).await;
+    let refused = home.run(&["approve", "y"]).await;
+    for words in [
+        program.to_str().expect("UTF-8"),
+        r#"env NODE_OPTIONS="--require x""#,
+        "inheritEnv none",
+        "stdin is no terminal",
+        "--yes",
+    ] {
+        assert!(refused.stderr.contains(words), "{words}: {refused}");
+    }
+    assert_eq!(
+        servers(&home).await,
+        [("y".to_owned(), "pending".to_owned())]
+    );
+    let approved = home.run(&["approve", "y", "--yes"]).await;
+    assert!(approved.stdout.starts_with("y is connected"), "{approved}");
+    let again = home.run(&["approve", "y", "--yes"]).await;
+    assert!(again.stderr.contains("waits for no approval"), "{again}");
     daemon.stop().await;
 }

@@ -430,7 +430,9 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
         command[1..],
         *backend.entry["args"].as_array().expect("a list")
     );
-    assert_eq!(server["pending"]["env"], json!(["KEY"]));
+    // Variables may change what runs, and so does whatever else was given: the operator sees it all.
+    assert_eq!(server["pending"]["env"], json!({"KEY": SECRET}));
+    assert_eq!(server["pending"]["entry"]["env"], json!({"KEY": SECRET}));
     for operation in ["start", "restart", "reconnect", "enable"] {
         rest.operate("p", operation).await;
     }
@@ -442,14 +444,25 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     client.request("tools/call", params).await;
     assert_eq!(backend.received(), Vec::<Value>::new(), "never started");
     let shown = rest.get("/api/servers/p").await;
-    assert!(!shown.to_string().contains(SECRET), "{shown}");
+    assert!(!shown["entry"].to_string().contains(SECRET), "{shown}");
 
-    let answer = ok(rest
-        .post("/api/servers/p/approve", json!({"persist": true}))
-        .await);
+    // The other operations have switched it meanwhile: what was shown first is not what is there.
+    let digest = &server["pending"]["digest"];
+    for body in [
+        json!({}),
+        json!({"digest": null}),
+        json!({"digest": digest}),
+    ] {
+        let answer = rest.post("/api/servers/p/approve", body).await;
+        refused(StatusCode::CONFLICT, "not_as_shown", answer);
+    }
+    assert_eq!(backend.received(), Vec::<Value>::new(), "never started");
+    let digest = &rest.server("p").await["pending"]["digest"];
+    let approval = json!({"digest": digest, "persist": true});
+    let answer = ok(rest.post("/api/servers/p/approve", approval.clone()).await);
     assert_eq!(answer["status"], "connected", "{answer}");
     assert_eq!(world.value()["mcpServers"]["p"]["env"]["KEY"], SECRET);
-    let answer = rest.post("/api/servers/p/approve", json!({})).await;
+    let answer = rest.post("/api/servers/p/approve", approval).await;
     refused(StatusCode::CONFLICT, "not_pending", answer);
 }
 

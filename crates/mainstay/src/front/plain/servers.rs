@@ -7,11 +7,11 @@ use std::{
 
 use mainstay_core::{
     catalog::ListKind,
-    config::{Launch, Runtime, Standing},
+    config::{Launch, Runtime, Standing, edit::Entry},
     event::told_names,
     lifecycle::State,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::{api, registry::Registry, supervisor::Server, utc};
@@ -19,8 +19,16 @@ use crate::{api, registry::Registry, supervisor::Server, utc};
 /// The status of a server that nobody has approved yet.
 pub const PENDING: &str = "pending";
 
+/// Who is told. What somebody wants started may hold secrets in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// The bearer of the control token, who may approve it.
+    Operator,
+    Client,
+}
+
 /// How a server is (O5, O6). What is pending is shown as it will be.
-pub fn details(registry: &Registry, server: &Server) -> api::Server {
+pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Server {
     let view = server.view();
     let standing = registry.standing(&server.name);
     let pending = match &standing {
@@ -31,10 +39,15 @@ pub fn details(registry: &Registry, server: &Server) -> api::Server {
     let config = pending
         .as_ref()
         .map_or(&**stored, |runtime| &runtime.config);
-    let (command, url) = match &config.launch {
-        Launch::Stdio(launch) => (Some(launch.command.clone()), None),
-        Launch::Http(launch) => (None, Some(shown_url(&launch.url))),
-        Launch::Broken(_) => (None, None),
+    let (command, url) = match (&pending, &config.launch) {
+        // Nobody has agreed yet to what its references bring to light.
+        (Some(runtime), _) => (
+            text(&runtime.entry, "command"),
+            text(&runtime.entry, "url").as_deref().map(shown_url),
+        ),
+        (None, Launch::Stdio(launch)) => (Some(launch.command.clone()), None),
+        (None, Launch::Http(launch)) => (None, Some(shown_url(&launch.url))),
+        (None, Launch::Broken(_)) => (None, None),
     };
     let status = &view.status;
     let connected = status.state == State::Connected;
@@ -57,7 +70,7 @@ pub fn details(registry: &Registry, server: &Server) -> api::Server {
         enabled: config.enabled,
         auto_start: config.auto_start,
         ephemeral: standing != Standing::Configured,
-        pending: pending.as_deref().map(wanted),
+        pending: pending.as_deref().map(|runtime| wanted(runtime, sight)),
         wanted: view.wanted,
         status: if pending.is_some() {
             PENDING
@@ -106,33 +119,38 @@ pub fn details(registry: &Registry, server: &Server) -> api::Server {
     }
 }
 
-/// What a person approves.
-fn wanted(runtime: &Runtime) -> api::Pending {
-    let text = |key: &str| {
-        runtime
-            .entry
-            .get(key)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let args = runtime.entry.get("args").and_then(Value::as_array);
-    let args = args.into_iter().flatten();
-    let env = runtime.entry.get("env").and_then(Value::as_object);
-    let (command, url) = match &runtime.config.launch {
-        Launch::Http(launch) => (None, Some(shown_url(&launch.url))),
-        Launch::Stdio(_) | Launch::Broken(_) => (text("command"), None),
-    };
-    api::Pending {
-        command: command
-            .into_iter()
-            .chain(args.filter_map(Value::as_str).map(str::to_owned))
-            .collect(),
-        cwd: text("cwd"),
-        env: env
-            .map(|env| env.keys().cloned().collect())
-            .unwrap_or_default(),
-        url,
+/// What a person approves, to the letter: what references stand for is shown to nobody.
+fn wanted(runtime: &Runtime, sight: Sight) -> api::Pending {
+    let entry = &*runtime.entry;
+    let command = text(entry, "command").into_iter();
+    let url = text(entry, "url");
+    match sight {
+        Sight::Client => api::Pending {
+            digest: None,
+            command: command.collect(),
+            cwd: None,
+            env: Map::new(),
+            url: url.as_deref().map(shown_url),
+            entry: Map::new(),
+        },
+        Sight::Operator => {
+            let args = entry.get("args").and_then(Value::as_array);
+            let arg = |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), str::to_owned);
+            let env = entry.get("env").and_then(Value::as_object);
+            api::Pending {
+                digest: Some(runtime.digest()),
+                command: command.chain(args.into_iter().flatten().map(arg)).collect(),
+                cwd: text(entry, "cwd"),
+                env: env.cloned().unwrap_or_default(),
+                url,
+                entry: entry.clone(),
+            }
+        }
     }
+}
+
+fn text(entry: &Entry, key: &str) -> Option<String> {
+    entry.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Without the part in which people put keys.

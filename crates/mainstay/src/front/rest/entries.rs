@@ -160,19 +160,18 @@ pub async fn disable(
     switch(&door, &name, false, persists(body)).await
 }
 
-/// What was added from inside an MCP client may be started now.
+/// What was added from inside an MCP client may be started now: that which the digest was shown for.
 pub async fn approve(
     State(door): State<Door>,
     Path(name): Path<String>,
-    body: Option<Body<Keeping>>,
+    body: Option<Body<api::Approval>>,
 ) -> Result<Json<api::Operated>, Refusal> {
-    let server = door.hub.registry.approve(&name).await?;
-    if persists(body)
-        && let Standing::Ephemeral(runtime) = door.hub.registry.standing(&server.name)
-    {
+    let api::Approval { digest, persist } = body.map(|Body(given)| given).unwrap_or_default();
+    let (server, approved) = door.hub.registry.approve(&name, digest).await?;
+    if persist {
         let change = Change::Put {
             name: server.name.clone(),
-            entry: (*runtime.entry).clone(),
+            entry: (*approved.entry).clone(),
             known: Known::Replaced,
         };
         write(&door, change).await?;

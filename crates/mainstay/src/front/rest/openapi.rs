@@ -152,11 +152,15 @@ fn operations() -> Vec<Operation> {
             .fails(&OF_THE_FILE),
         post(
             api::APPROVE,
-            "Let a server be started that was added from inside a client",
+            "Let a server be started that was added from inside a client, if it is what was shown",
         )
-        .may_take::<api::Keeping>()
+        .takes::<api::Approval>()
         .answers::<api::Operated>()
-        .fails(&[SERVER_NOT_FOUND, Failed(FailureKind::NotPending)])
+        .fails(&[
+            SERVER_NOT_FOUND,
+            Failed(FailureKind::NotPending),
+            Failed(FailureKind::NotAsShown),
+        ])
         .fails(&OF_THE_FILE),
         post(
             api::EXECUTE,

@@ -14,7 +14,10 @@ use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
 pub use crate::front::plain::servers::millis;
 use crate::{
     api,
-    front::plain::{self, servers::PENDING},
+    front::plain::{
+        self,
+        servers::{PENDING, Sight},
+    },
     supervisor::{Operation, Server},
 };
 
@@ -68,7 +71,7 @@ pub fn all(door: &Door) -> api::Servers {
 }
 
 pub fn details(door: &Door, server: &Server) -> api::Server {
-    plain::servers::details(&door.hub.registry, server)
+    plain::servers::details(&door.hub.registry, server, Sight::Operator)
 }
 
 /// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect` (M12): answers when it is done.

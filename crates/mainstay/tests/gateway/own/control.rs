@@ -120,10 +120,79 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     assert_eq!(sent["status"], "pending", "{sent}");
     assert!(remote.received().is_empty());
 
-    let (status, approved) = gateway
-        .rest()
-        .post("/api/servers/y/approve", json!({}))
-        .await;
+    let digest = &added["pending"]["digest"];
+    let approve = async |body: Value| gateway.rest().post("/api/servers/y/approve", body).await;
+    let (status, approved) = approve(json!({})).await;
+    assert_eq!(
+        (status.as_u16(), &approved["error"]),
+        (409, &json!("not_as_shown"))
+    );
+    // One that is put in its place, since somebody looked, is not what was approved.
+    says(&client, "remove_server", json!({"name": "y"})).await;
+    let mut entry = named(&backend.entry, "y");
+    entry["env"] = json!({"NODE_OPTIONS": "--require /tmp/x.js"});
+    let other = says(&client, "add_server", entry.clone()).await;
+    assert_eq!(other["pending"]["env"], entry["env"], "{other}");
+    let (status, approved) = approve(json!({"digest": digest})).await;
+    assert_eq!(
+        (status.as_u16(), &approved["error"]),
+        (409, &json!("not_as_shown"))
+    );
+    assert!(backend.received().is_empty(), "it was never started");
+    says(&client, "remove_server", json!({"name": "y"})).await;
+    says(&client, "add_server", named(&backend.entry, "y")).await;
+    let (status, approved) = approve(json!({"digest": digest})).await;
     assert_eq!(status, 200, "{approved}");
     client.hears("y__echo").await;
+}
+
+/// Only who may approve a command sees all of it: its arguments may be secret, and what its references
+/// stand for is told to nobody.
+#[tokio::test]
+async fn others_see_the_program_alone() {
+    let gateway = gateway(&[], &["control", "meta"]).await;
+    let (operator, client) = (operator(&gateway).await, gateway.client().await);
+    let command = json!({"name": "y", "command": "npx", "args": ["s3cret"], "env": {"A": "s3cret"}, "cwd": "/s3cret"});
+    // This variable is set wherever tests run.
+    let home = std::env::var("PATH").expect("it is set");
+    let remote = json!({"name": "z", "url": "http://127.0.0.1:1/${PATH}?key=s3cret"});
+    for entry in [command, remote] {
+        let added = says(&operator, "add_server", entry).await;
+        assert_eq!(added["status"], "pending", "{added}");
+        assert!(added.to_string().contains("s3cret"), "{added}");
+        assert!(!added.to_string().contains(&home), "{added}");
+    }
+    let seen = says(&client, "list_servers", json!({})).await;
+    assert_eq!(seen[0]["pending"], json!({"command": ["npx"]}), "{seen}");
+    assert_eq!(
+        seen[1]["pending"],
+        json!({"url": "http://127.0.0.1:1/${PATH}"}),
+        "{seen}"
+    );
+    for hidden in ["s3cret", &home] {
+        assert!(!seen.to_string().contains(hidden), "{seen}");
+    }
+    let seen = says(&operator, "list_servers", json!({})).await;
+    assert_eq!(
+        seen[0]["pending"]["entry"]["args"],
+        json!(["s3cret"]),
+        "{seen}"
+    );
+}
+
+/// A mistyped key is told, whether the server waits or is there at once.
+#[tokio::test]
+async fn what_is_odd_about_an_entry_is_told() {
+    let (command, remote) = (Backend::stdio().await, Backend::http().await);
+    let gateway = gateway(&[], &["control"]).await;
+    let client = operator(&gateway).await;
+    for (name, backend) in [("y", &command), ("z", &remote)] {
+        let mut entry = named(&backend.entry, name);
+        entry["timeuot"] = 5000.into();
+        let added = says(&client, "add_server", entry).await;
+        assert!(
+            added["warnings"][0].to_string().contains("timeuot"),
+            "{added}"
+        );
+    }
 }

@@ -25,6 +25,7 @@ use crate::{
         plain::{
             self,
             lists::{NotFound, not_found},
+            servers::Sight,
         },
     },
     registry::unknown_server,
@@ -178,6 +179,15 @@ impl<'a> Context<'a> {
     /// Whether the client bears the control token.
     pub fn is_operator(&self) -> bool {
         self.client.principal == Principal::Operator
+    }
+
+    /// How much it is told of what waits for approval.
+    pub fn sight(&self) -> Sight {
+        if self.is_operator() {
+            Sight::Operator
+        } else {
+            Sight::Client
+        }
     }
 
     /// What a server answers to `resources/read`.

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Asked, Outcome, Refusal, Said, context::Context, here};
 use crate::{
-    front::plain::servers::details,
+    front::plain::servers::{Sight, details},
+    registry::NewServer,
     supervisor::{Operation, Server},
 };
 
@@ -42,23 +43,32 @@ async fn add(context: &Context<'_>) -> Outcome {
     };
     let registry = &context.hub.registry;
     let has_references = Value::Object(entry.clone()).to_string().contains("${");
-    let mut new = registry.read_entry(&name, entry, Approval::Given)?.runtime;
+    let NewServer {
+        runtime: mut new,
+        warnings,
+    } = registry.read_entry(&name, entry, Approval::Given)?;
     if has_references || matches!(new.config.launch, Launch::Stdio(_)) {
         new.approval = Approval::Pending;
     }
     let is_pending = new.approval == Approval::Pending;
     let server = registry.add(new).await?;
-    if !is_pending {
-        return Ok(started(&server).await);
+    let mut said = if is_pending {
+        let shown = details(registry, &server, Sight::Operator);
+        json!({
+            "success": true,
+            "name": name,
+            "status": shown.status,
+            "pending": shown.pending,
+            "next": format!("a person approves it with: mainstay approve {name}"),
+        })
+    } else {
+        started(&server).await
+    };
+    // A mistyped key has no other trace.
+    if !warnings.is_empty() {
+        said["warnings"] = warnings.into();
     }
-    let shown = details(registry, &server);
-    Ok(Said::json(&json!({
-        "success": true,
-        "name": name,
-        "status": shown.status,
-        "pending": shown.pending,
-        "next": format!("a person approves it with: mainstay approve {name}"),
-    })))
+    Ok(Said::json(&said))
 }
 
 #[derive(Deserialize)]
@@ -76,25 +86,25 @@ async fn remove(context: &Context<'_>) -> Outcome {
 async fn enable(context: &Context<'_>) -> Outcome {
     let Named { name } = context.arguments()?;
     let server = context.hub.registry.enable(&name).await?;
-    Ok(started(&server).await)
+    Ok(Said::json(&started(&server).await))
 }
 
 async fn disable(context: &Context<'_>) -> Outcome {
     let Named { name } = context.arguments()?;
     let server = context.hub.registry.disable(&name).await?;
     server.operate(Operation::Stop).await?;
-    Ok(done(&server))
+    Ok(Said::json(&done(&server)))
 }
 
 /// Waits for a server that starts by itself, whatever comes of it: its status says.
-async fn started(server: &Server) -> Said {
+async fn started(server: &Server) -> Value {
     if server.config().connects_at_start() {
         server.operate(Operation::Start).await.ok();
     }
     done(server)
 }
 
-fn done(server: &Server) -> Said {
+fn done(server: &Server) -> Value {
     let view = server.view();
     let mut said = json!({
         "success": true,
@@ -104,5 +114,5 @@ fn done(server: &Server) -> Said {
     if let Some(reason) = &view.status.reason {
         said["lastError"] = reason.as_str().into();
     }
-    Said::json(&said)
+    said
 }

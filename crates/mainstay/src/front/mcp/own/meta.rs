@@ -159,7 +159,7 @@ async fn execute(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
 /// O5, O6: as [001] has it, a list. What a server that is well has on its stderr interests nobody.
 fn list_servers(context: &Context<'_>) -> Said {
     let shown = |server: &Arc<Server>| {
-        let mut shown = details(&context.hub.registry, server);
+        let mut shown = details(&context.hub.registry, server, context.sight());
         if shown.pending.is_none() {
             let words = server.view().status.state.words();
             words.tools.clone_into(&mut shown.status);
