@@ -64,7 +64,8 @@ words! {
         Rest = "rest",
         Cli = "cli",
         Bridge = "bridge",
-        /// One of Mainstay's own tools called it.
+        /// One of Mainstay's own tools called it, in records of earlier versions: now it is the door by
+        /// which its client came.
         Own = "own",
     }
 }

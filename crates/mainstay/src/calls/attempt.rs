@@ -231,7 +231,8 @@ impl Call<'_> {
         if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
-            self.upstream.server().queue(question);
+            let principal = &self.outlet.client.principal;
+            self.upstream.server().queue(principal, question);
         }
     }
 

@@ -40,6 +40,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
     lifecycle::State,
+    principal::Principal,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -391,9 +392,9 @@ impl Server {
         Private::new(Arc::clone(self), id, initialize, listener)
     }
 
-    /// Keeps a request of this server until someone answers it by hand.
-    pub fn queue(&self, question: Question) {
-        self.queue.enter(&self.name, question);
+    /// Keeps a request of this server to a client of this principal until someone answers it by hand.
+    pub fn queue(&self, principal: &Principal, question: Question) {
+        self.queue.enter(&self.name, Some(principal), question);
     }
 
     /// Has the server asked at once whether it is well.

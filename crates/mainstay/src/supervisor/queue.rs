@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use mainstay_core::ids::ServerName;
+use mainstay_core::{ids::ServerName, principal::Principal};
 use tokio::{sync::watch, time::Instant};
 
 use crate::transport::Question;
@@ -37,6 +37,7 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     server: ServerName,
+    principal: Option<Principal>,
     question: Question,
     asked_at: SystemTime,
     until: Instant,
@@ -47,6 +48,8 @@ struct Waiting {
 pub struct Queued {
     pub id: u64,
     pub server: ServerName,
+    /// Whose call or session it belongs to, where that is known.
+    pub principal: Option<Principal>,
     pub method: String,
     /// JSON text.
     pub params: String,
@@ -59,8 +62,9 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request of this server; one too many is refused: it is dropped.
-    pub fn enter(&self, server: &ServerName, question: Question) {
+    /// A request of this server, to this principal where it is to anybody; one too many is refused: it is
+    /// dropped.
+    pub fn enter(&self, server: &ServerName, principal: Option<&Principal>, question: Question) {
         self.expire();
         let mut state = self.state();
         if state.waiting.len() >= MAX_WAITING {
@@ -71,6 +75,7 @@ impl Queue {
         let id = state.last_id;
         let waiting = Waiting {
             server: server.clone(),
+            principal: principal.cloned(),
             question,
             asked_at: SystemTime::now(),
             until: Instant::now() + PATIENCE,
@@ -93,6 +98,7 @@ impl Queue {
             Queued {
                 id: *id,
                 server: waiting.server.clone(),
+                principal: waiting.principal.clone(),
                 method: frame.method_name(),
                 params: frame.params().unwrap_or("{}").to_owned(),
                 asked_at: waiting.asked_at,

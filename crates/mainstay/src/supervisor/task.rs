@@ -223,7 +223,7 @@ impl Task {
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {
             question.result(&questions::roots(&self.config.roots));
         } else if self.config.server_requests == Some(ServerRequests::Queue) {
-            self.fleet.queue.enter(&self.config.name, question);
+            self.fleet.queue.enter(&self.config.name, None, question);
         } else if is_forwarded(&self.config) {
             tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
             let reason = format!(

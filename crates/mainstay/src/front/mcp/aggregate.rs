@@ -85,7 +85,8 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
         Method::ResourcesRead => {
             let uri = asked.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
-                return objects::read(&asked.hub.calls, id, &uri.value, asked.era()).await;
+                let (hub, era) = (asked.hub, asked.era());
+                return objects::read(hub, id, &uri.value, era, asked.cancelled).await;
             }
             asked.resource().await.map(|(_, answer)| answer)
         }

@@ -97,7 +97,7 @@ async fn forward(
         }
         Backend::Transparent(private) => {
             let upstream = Upstream::Private(Arc::clone(private));
-            transparent::answer(&hub.calls, upstream, frame, id, &address, cancelled, outlet).await
+            transparent::answer(hub, upstream, frame, id, &address, cancelled, outlet).await
         }
     }
 }

@@ -6,6 +6,7 @@ use mainstay_core::{
     config::ServerRequests,
     era::{Caller, questions},
     message::Method,
+    principal::Principal,
 };
 
 use super::outbox::Outbox;
@@ -24,11 +25,17 @@ pub struct Ears {
 
 impl Ears {
     /// For an isolated session of this server.
-    pub fn of(&self, server: &Arc<Server>, caller: &Caller) -> Arc<dyn Listener> {
+    pub fn of(
+        &self,
+        server: &Arc<Server>,
+        caller: &Caller,
+        principal: &Principal,
+    ) -> Arc<dyn Listener> {
         Arc::new(Isolated {
             ears: self.clone(),
             server: Arc::clone(server),
             caller: caller.clone(),
+            principal: principal.clone(),
         })
     }
 }
@@ -38,6 +45,7 @@ struct Isolated {
     ears: Ears,
     server: Arc<Server>,
     caller: Caller,
+    principal: Principal,
 }
 
 impl Listener for Isolated {
@@ -67,7 +75,7 @@ impl Listener for Isolated {
         } else if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
-            self.server.queue(question);
+            self.server.queue(&self.principal, question);
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use super::{
     ears::Ears,
     listens::Listens,
-    own::Indexes,
+    own::{Indexes, Objects},
     parking::Parking,
     pool::Pool,
     reply::Reply,
@@ -74,6 +74,8 @@ pub struct Hub {
     pub tasks: TaskIds,
     /// By which tools are found.
     pub indexes: Indexes,
+    /// By which parts of kept results are read.
+    pub objects: Objects,
     /// What is switched off for which client.
     pub switches: SwitchBoard,
     seal: Seal,
@@ -144,6 +146,7 @@ impl Hub {
             pool: Pool::default(),
             parking: Arc::default(),
             indexes: Indexes::default(),
+            objects: Objects::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
             sessions: RwLock::default(),
@@ -178,8 +181,8 @@ impl Hub {
                 (Backend::Aggregate(Arc::clone(profile)), greeting)
             }
             Scope::One(server) => {
-                let (backend, upstream) =
-                    self.open_upstream(server, params, &ears, &caller).await?;
+                let listener = || ears.of(server, &caller, &principal);
+                let (backend, upstream) = self.open_upstream(server, params, listener).await?;
                 let result = upstream.initialize_answer.result().unwrap_or("{}");
                 let result = match upstream.greeting.revision.era() {
                     Era::Legacy => {
@@ -216,12 +219,10 @@ impl Hub {
         &self,
         server: &Arc<Server>,
         params: &str,
-        ears: &Ears,
-        caller: &Caller,
+        listener: impl FnOnce() -> Arc<dyn Listener>,
     ) -> Result<(Backend, Arc<Session>), Failure> {
         if !server.opens_no_sessions() {
-            let listener = ears.of(server, caller);
-            match self.open_private(server, params, listener).await {
+            match self.open_private(server, params, listener()).await {
                 Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
                 // It may have told so just now.
                 Err(_) if server.opens_no_sessions() => {}
@@ -343,7 +344,7 @@ impl Hub {
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
-                let listener = ears.of(server, &caller);
+                let listener = ears.of(server, &caller, principal);
                 Backend::Transparent(Arc::new(server.private(initialize, listener)))
             }
         };
@@ -409,6 +410,7 @@ impl Hub {
     fn sweep(&self) {
         self.registry.queue().expire();
         self.pool.sweep(UPSTREAM_IDLE);
+        self.objects.expire();
         for session in self.all() {
             session.questions.expire();
             session.replay.expire();

@@ -15,7 +15,7 @@ use super::{
     hub::Hub, own::objects, reply::Reply, session::ClientSession, subscriptions::Resource,
 };
 use crate::{
-    calls::{Calls, Outlet, Refused, Request, Upstream},
+    calls::{Outlet, Refused, Request, Upstream},
     front::plain::lists::unknown_tool,
     supervisor::{Private, Server},
     transport::Frame,
@@ -42,7 +42,7 @@ pub fn unasked(params: &str) -> String {
 
 /// Forwards a request as it is, under our id.
 pub async fn answer(
-    calls: &Calls,
+    hub: &Hub,
     upstream: Upstream,
     frame: &Frame,
     id: &str,
@@ -64,7 +64,7 @@ pub async fn answer(
         && let Some(name) = name.filter(|name| withheld.has(name))
     {
         let refused = Refused::request(&outlet.client, frame, name);
-        let failure = calls.refuse(refused, unknown_tool(&server, name)).await;
+        let failure = hub.calls.refuse(refused, unknown_tool(&server, name)).await;
         return Reply::failure(id, &failure);
     }
     if let Some(uri) = address.uri.as_ref()
@@ -72,10 +72,10 @@ pub async fn answer(
         && frame.method() == Some(Method::ResourcesRead)
         && objects::is_one(&uri.value)
     {
-        return objects::read(calls, id, &uri.value, era).await;
+        return objects::read(hub, id, &uri.value, era, cancelled).await;
     }
     let is_edited = !withheld.is_nothing() || cuts_results;
-    match calls.call(upstream, request, outlet, cancelled).await {
+    match hub.calls.call(upstream, request, outlet, cancelled).await {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
             let text = edited(&answer.frame, id, &withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
@@ -153,7 +153,7 @@ pub async fn translate(
             let mut reply = Reply::result(id, "{}");
             let ask = async || {
                 let upstream = Upstream::Shared(Arc::clone(server));
-                reply = answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await;
+                reply = answer(hub, upstream, frame, id, address, cancelled, outlet).await;
                 reply.error.is_none()
             };
             hub.subscriptions
@@ -168,7 +168,7 @@ pub async fn translate(
         _ => {}
     }
     let upstream = Upstream::Shared(Arc::clone(server));
-    answer(&hub.calls, upstream, frame, id, address, cancelled, outlet).await
+    answer(hub, upstream, frame, id, address, cancelled, outlet).await
 }
 
 /// Forwards a notification, if the upstream session is open: a new one would know nothing of what it

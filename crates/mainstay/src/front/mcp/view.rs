@@ -55,6 +55,19 @@ impl View {
         })
     }
 
+    /// Whether a server's tool is part of it, listed at present or not.
+    pub fn has_tool(&self, server: &ServerName, tool: &str) -> bool {
+        let config = &self.shown().config;
+        config.has_server(server)
+            && config.has_tool(server, tool)
+            && !self.is_off(|off| off.has_tool(server, tool))
+    }
+
+    /// Whether no tool of its servers can be hidden.
+    pub fn has_all_tools(&self) -> bool {
+        self.shown().config.tools.is_everything() && self.off.is_none()
+    }
+
     pub fn tool(&self, name: &str) -> Result<Target, Unseen> {
         self.named(ListKind::Tools, self.shown().tool(name))
     }

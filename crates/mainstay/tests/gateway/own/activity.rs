@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use mainstay::{setting::Setting, tokens::Tokens};
+use mainstay_core::config::Secret;
 use serde_json::{Value, json};
 
 use super::{fails, gateway, says};
 use crate::{
     backend::{Backend, Kind},
-    client::{Http, value},
-    gateway::soon,
+    client::{Http, LATEST, value},
+    gateway::{Gateway, config, soon},
+    rest::TOKEN,
 };
 
 const SAMPLING: &str = "sampling/createMessage";
@@ -163,6 +166,55 @@ async fn servers_are_answered_by_tools() {
         });
         assert!(answer.contains("not today"), "{answer}");
     }
+}
+
+/// What a server asks because of one token's call is not another's to see, and not to answer (Q7).
+#[tokio::test]
+async fn questions_of_another_token_are_nobodys_here() {
+    let backend = Backend::start(Kind::Http, &[])
+        .await
+        .option("serverRequests", "queue");
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let all = config(&[("x", &backend)], json!({"ownTools": ["activity"]}));
+    let gateway = Gateway::guarded(&all, Setting::default(), tokens.clone(), |it| it).await;
+    let bearing = async |token: &str| {
+        let mut client = gateway.stranger("/mcp");
+        client.token = Some(token.to_owned());
+        client.initialize(LATEST).await;
+        client
+    };
+    let token = |name: &str| tokens.add(name, None).expect("added").0.expose().to_owned();
+    let (one, two) = (token("ada"), token("alan"));
+    let (ada, second, alan) = (
+        bearing(&one).await,
+        bearing(&one).await,
+        bearing(&two).await,
+    );
+    let operator = bearing(TOKEN).await;
+    let ask = json!({"method": SAMPLING, "params": {}});
+    let (answer, ()) = tokio::join!(ada.say("x__ask", ask), async {
+        // Whoever bears the same token is asked, in whatever session.
+        let request = asked(&second, "get_sampling_requests").await;
+        let seen = says(&operator, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"][0]["request_id"], request["request_id"]);
+        let seen = says(&alan, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"], json!([]), "another's");
+        let heard = says(&alan, "await_activity", json!({"timeout_ms": 100})).await;
+        assert_eq!(heard["pending_client"]["sampling"], 0, "{heard}");
+        let mut reply =
+            json!({"request_id": request["request_id"], "content": "hers", "model": "m"});
+        for tool in ["respond_to_sampling", "cancel_sampling_request"] {
+            let arguments = match tool {
+                "respond_to_sampling" => reply.clone(),
+                _ => json!({"request_id": request["request_id"]}),
+            };
+            let said = fails(&alan, tool, arguments).await;
+            assert_eq!(said["error"], "request_not_found", "{tool}: {said}");
+        }
+        reply["content"] = "by tool".into();
+        says(&second, "respond_to_sampling", reply).await;
+    });
+    assert!(answer.contains("by tool"), "{answer}");
 }
 
 /// Z2: what servers offer, for clients that know tools only.

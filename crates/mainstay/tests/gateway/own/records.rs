@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use mainstay::{journal::Journal, setting::Setting};
-use mainstay_core::config::Journal as Settings;
+use mainstay::{journal::Journal, setting::Setting, tokens::Tokens};
+use mainstay_core::config::{Journal as Settings, Secret};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{fails, says};
 use crate::{
     backend::Backend,
+    client::LATEST,
     gateway::{Gateway, config},
+    rest::TOKEN,
 };
 
 struct Recorded {
@@ -22,6 +24,14 @@ struct Recorded {
 
 impl Recorded {
     async fn of(servers: &[(&str, &Backend)], settings: Value) -> Self {
+        Self::guarded(servers, settings, Secret::new(TOKEN)).await
+    }
+
+    async fn guarded(
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = Journal::open(folder.path(), &Settings::default()).expect("a journal");
         let journal = Arc::new(journal);
@@ -30,7 +40,7 @@ impl Recorded {
             ..Setting::default()
         };
         Self {
-            gateway: Gateway::set(&config(servers, settings), setting).await,
+            gateway: Gateway::guarded(&config(servers, settings), setting, tokens, |it| it).await,
             journal,
             _folder: folder,
         }
@@ -111,6 +121,7 @@ async fn calls_are_looked_up() {
             object["attributes"],
             json!(["content", "structuredContent"])
         );
+        assert_eq!(object["truncated"], false);
         let nowhere = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
         for cid in [nowhere, "nonsense"] {
             let said = fails(&client, tool, json!({"cid": cid})).await;
@@ -119,6 +130,83 @@ async fn calls_are_looked_up() {
                 (&json!("cid_not_found"), &json!(cid))
             );
         }
+    }
+}
+
+/// What a profile's rules or a client's switches hide is not told by the records of its calls.
+#[tokio::test]
+async fn records_of_hidden_tools_are_hidden() {
+    let backend = Backend::http().await;
+    let settings = json!({
+        "ownTools": ["records"],
+        "profiles": {"few": {"tools": {"deny": ["x/error"]}, "ownTools": ["records"]}},
+    });
+    let recorded = Recorded::of(&[("x", &backend)], settings).await;
+    let client = recorded.gateway.client().await;
+    for tool in ["x__error", "x__echo", "x__error", "x__echo"] {
+        client.call(tool, json!({"text": "x"})).await;
+    }
+    recorded.written().await;
+    let all = says(&client, "get_call_records", json!({})).await;
+    assert_eq!(all["total_count"], 4, "{all}");
+    let few = recorded.gateway.client_at("/mcp/few").await;
+    for (filter, expected, truncated) in [
+        (json!({}), vec!["x/echo"; 2], false),
+        (json!({"server": "x"}), vec!["x/echo"; 2], false),
+        (json!({"tool": "error"}), vec![], false),
+        (json!({"limit": 1}), vec!["x/echo"], true),
+    ] {
+        let said = says(&few, "get_call_records", filter.clone()).await;
+        assert_eq!(names(&said), expected, "{filter}");
+        assert_eq!(said["truncated"], truncated, "{filter}: {said}");
+    }
+    // All clients of the tests call themselves so.
+    let name = all["calls"][0]["client"]["name"].as_str().expect("a name");
+    let off = json!({"server": "x", "tool": "echo", "enabled": false});
+    let path = format!("/api/switches/{name}");
+    let (status, answer) = recorded.gateway.rest().put(&path, off).await;
+    assert_eq!(status, 200, "{answer}");
+    let said = says(&client, "get_call_records", json!({})).await;
+    assert_eq!(names(&said), ["x/error"; 2], "{said}");
+    let said = says(&few, "get_call_records", json!({})).await;
+    assert_eq!(names(&said), Vec::<&str>::new(), "{said}");
+}
+
+/// The bearer of a token sees the calls of that token; the operator sees everybody's (Q7).
+#[tokio::test]
+async fn a_token_sees_its_own_records() {
+    let backend = Backend::http().await;
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let settings = json!({"ownTools": ["records", "activity"]});
+    let recorded = Recorded::guarded(&[("x", &backend)], settings, tokens.clone()).await;
+    let bearing = async |token: String| {
+        let mut client = recorded.gateway.stranger("/mcp");
+        client.token = Some(token);
+        client.initialize(LATEST).await;
+        client
+    };
+    let token = |name: &str| tokens.add(name, None).expect("added").0.expose().to_owned();
+    let ada = bearing(token("ada")).await;
+    let alan = bearing(token("alan")).await;
+    let operator = bearing(TOKEN.to_owned()).await;
+    ada.hears("x__echo").await;
+    let uri = json!({"server": "x", "uri": "no:such"});
+    alan.call("read_resource", uri).await;
+    operator.call("x__error", json!({})).await;
+    recorded.written().await;
+    for (client, expected) in [
+        (&ada, vec!["x/echo"]),
+        (&alan, vec!["x/no:such"]),
+        (&operator, vec!["x/error", "x/no:such", "x/echo"]),
+    ] {
+        let said = says(client, "get_call_records", json!({})).await;
+        assert_eq!(names(&said), expected, "{said}");
+        // The door by which its client came, whichever tool asked (L1).
+        let doors = said["calls"].as_array().expect("a list").iter();
+        assert!(
+            doors.clone().all(|call| call["door"] == "mcp_http"),
+            "{said}"
+        );
     }
 }
 
@@ -161,6 +249,19 @@ async fn a_large_result_is_read_in_parts() {
         let said = says(&client, "read_object", arguments).await;
         assert_eq!(said["text"], expected, "{part}");
     }
+    let seen = says(&client, "inspect_object", json!({"cid": big})).await;
+    assert_eq!(seen["repr"].as_str().map(str::len), Some(16_000));
+    assert_eq!(seen["truncated"], true);
+    assert!(
+        seen["size"].as_u64().is_some_and(|size| size > 100_000),
+        "{}",
+        seen["size"]
+    );
+    assert!(
+        seen["next"].to_string().contains("read_object"),
+        "{}",
+        seen["next"]
+    );
     let said = fails(&client, "read_object", json!({"cid": poem, "pattern": "("})).await;
     assert_eq!(said["error"], "invalid_request", "{said}");
     let said = fails(&client, "read_object", json!({"cid": "nonsense"})).await;

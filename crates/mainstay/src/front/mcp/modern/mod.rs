@@ -202,7 +202,7 @@ impl Request {
                     Err(reply) => return reply,
                 };
                 transparent::answer(
-                    &self.hub.calls,
+                    &self.hub,
                     upstream,
                     &self.frame,
                     id,

@@ -202,12 +202,17 @@ fn gather(
     missed
 }
 
-/// Requests of this method that the profile's servers have made and that wait.
+/// Requests of this method that the profile's servers have made, because of calls that are not those of
+/// another bearer of a token, and that wait.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting = context.hub.registry.queue().list();
-    waiting
-        .into_iter()
-        .filter(move |queued| queued.method == method.name() && context.has_server(&queued.server))
+    let is_own = |queued: &Queued| {
+        let principal = queued.principal.as_ref().map(ToString::to_string);
+        context.is_own(principal.as_deref())
+    };
+    waiting.into_iter().filter(move |queued| {
+        queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
+    })
 }
 
 fn requests(context: &Context<'_>, method: Method) -> Said {

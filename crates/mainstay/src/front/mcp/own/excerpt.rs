@@ -17,6 +17,22 @@ const MAX_LENGTH: usize = 16_000;
 /// Bytes of a compiled expression: one that a model writes needs less.
 const MAX_PATTERN: usize = 1 << 20;
 
+/// Bytes of a text in which a JSON path is looked for: as values it takes many times as much.
+const MAX_DOCUMENT: usize = 8 << 20;
+
+/// Characters of a path, and selectors side by side in it: each may double what is found.
+const MAX_PATH: usize = 500;
+const MAX_BESIDE: usize = 3;
+
+/// What is kept, as it is read.
+#[derive(Debug)]
+pub struct Object {
+    /// As it is kept.
+    pub raw: String,
+    /// The texts of a tool's result, where it is one.
+    text: Option<String>,
+}
+
 /// Which part is wanted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,24 +68,41 @@ pub enum Unreadable {
     Pattern(#[from] regex::Error),
     #[error("\"path\" cannot be read: {0}")]
     Path(#[from] serde_json_path::ParseError),
+    #[error("\"path\" is too much work: {0}")]
+    Laborious(&'static str),
+    #[error("\"path\" is for texts of up to {MAX_DOCUMENT} bytes: read \"lines\" or a \"pattern\"")]
+    TooLarge,
     #[error("the object is not JSON: {0}")]
     NotJson(serde_json::Error),
 }
 
+impl Object {
+    /// One of many megabytes takes a while.
+    pub fn new(content: Vec<u8>) -> Self {
+        let raw = String::from_utf8(content)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let text = text_of(&raw);
+        Self { raw, text }
+    }
+
+    /// In bytes.
+    pub fn weight(&self) -> usize {
+        self.raw.len() + self.text.as_ref().map_or(0, String::len)
+    }
+}
+
 impl Wanted {
     /// Reads an object; one of many megabytes takes a while.
-    pub fn of(&self, object: &[u8]) -> Result<Excerpt, Unreadable> {
-        let object = String::from_utf8_lossy(object);
-        let whole = if self.raw {
-            Cow::Borrowed(&*object)
-        } else {
-            text_of(&object)
+    pub fn of(&self, object: &Object) -> Result<Excerpt, Unreadable> {
+        let whole = match &object.text {
+            Some(text) if !self.raw => text,
+            _ => &object.raw,
         };
         let selected: Cow<'_, str> = match (&self.lines, &self.pattern, &self.path) {
-            (None, None, None) => whole,
-            (Some(lines), None, None) => select_lines(&whole, lines)?.into(),
-            (None, Some(pattern), None) => matching(&whole, pattern)?.into(),
-            (None, None, Some(path)) => at(&whole, path)?.into(),
+            (None, None, None) => whole.into(),
+            (Some(lines), None, None) => select_lines(whole, lines)?.into(),
+            (None, Some(pattern), None) => matching(whole, pattern)?.into(),
+            (None, None, Some(path)) => at(whole, path)?.into(),
             _ => return Err(Unreadable::Several),
         };
         let length = self.length.unwrap_or(DEFAULT_LENGTH).clamp(1, MAX_LENGTH);
@@ -86,8 +119,8 @@ impl Wanted {
     }
 }
 
-/// The texts of a tool's result, one below the other; anything else as it is.
-fn text_of(object: &str) -> Cow<'_, str> {
+/// The texts of a tool's result, one below the other.
+fn text_of(object: &str) -> Option<String> {
     let content = member(object, "content")
         .and_then(items)
         .unwrap_or_default();
@@ -95,11 +128,7 @@ fn text_of(object: &str) -> Cow<'_, str> {
         .into_iter()
         .filter_map(|block| text_member(block, "text"))
         .collect();
-    if texts.is_empty() {
-        Cow::Borrowed(object)
-    } else {
-        Cow::Owned(texts.join("\n"))
-    }
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// `10-40`, `10-` and `10`, counted from 1.
@@ -132,6 +161,10 @@ fn matching(text: &str, pattern: &str) -> Result<String, Unreadable> {
 
 /// What a JSON path leads to: the text that stands there, one value, or the list of several.
 fn at(text: &str, path: &str) -> Result<String, Unreadable> {
+    is_bounded(path)?;
+    if text.len() > MAX_DOCUMENT {
+        return Err(Unreadable::TooLarge);
+    }
     let path = JsonPath::parse(path)?;
     let document: Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
     Ok(match path.query(&document).all().as_slice() {
@@ -139,6 +172,40 @@ fn at(text: &str, path: &str) -> Result<String, Unreadable> {
         [value] => value.to_string(),
         several => serde_json::to_string(several).unwrap_or_default(),
     })
+}
+
+/// A path costs at most a small multiple of the document, and not its square or worse: nothing ends one
+/// that is being followed.
+fn is_bounded(path: &str) -> Result<(), Unreadable> {
+    let mut quote = None;
+    let mut bare = String::new();
+    let mut characters = path.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (None, '\'' | '"') => quote = Some(character),
+            (None, _) if !character.is_whitespace() => bare.push(character),
+            (Some(_), '\\') => drop(characters.next()),
+            (Some(open), _) if open == character => quote = None,
+            _ => {}
+        }
+    }
+    let most = |count: usize, of: &str| bare.matches(of).count() <= count;
+    for (is_bounded, reason) in [
+        (path.len() <= MAX_PATH, "it is too long"),
+        (most(1, ".."), "\"..\" stands in it more than once"),
+        (most(1, "$"), "\"$\" stands elsewhere than at its beginning"),
+        (most(MAX_BESIDE, ","), "more than three commas stand in it"),
+        // They are compiled anew for each value.
+        (
+            most(0, "match(") && most(0, "search("),
+            "regular expressions are for \"pattern\"",
+        ),
+    ] {
+        if !is_bounded {
+            return Err(Unreadable::Laborious(reason));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -151,7 +218,7 @@ mod tests {
         let mut wanted = wanted;
         wanted["cid"] = "x".into();
         let wanted: Wanted = serde_json::from_value(wanted).expect("arguments");
-        wanted.of(object.to_string().as_bytes())
+        wanted.of(&Object::new(object.to_string().into_bytes()))
     }
 
     fn result(text: &str) -> Value {
@@ -194,6 +261,39 @@ mod tests {
             let excerpt = read(object, wanted.clone()).expect("readable");
             assert_eq!(excerpt.text, expected, "{wanted}");
         }
+    }
+
+    /// What a path may cost is known before it is followed.
+    #[test]
+    fn paths_are_bounded() {
+        let data = result(r#"{"a": {"b": [1, 2, 3], "c.., , , ,": 4}}"#);
+        for path in [
+            "$..b[*]",
+            "$.a['c.., , , ,']",
+            "$.a.b[0,1,2]",
+            "$.a.b[?@ > 1]",
+            r#"$.a["$"]"#,
+        ] {
+            read(&data, json!({"path": path})).expect(path);
+        }
+        for path in [
+            "$..*..*",
+            "$.. *.. *",
+            "$.a[?count($.a.b) > 1]",
+            "$[*,*][*,*][*,*][*,*]",
+            "$.a[?match(@, '(a{1000}){1000}')]",
+            "$.a[?search(@, 'x')]",
+            &format!("$.{}", "x".repeat(MAX_PATH)),
+        ] {
+            let refused = read(&data, json!({"path": path}));
+            assert!(
+                matches!(refused, Err(Unreadable::Laborious(_))),
+                "{path}: {refused:?}"
+            );
+        }
+        let large = result(&format!("[{}1]", "1,".repeat(MAX_DOCUMENT / 2)));
+        let refused = read(&large, json!({"path": "$[0]"}));
+        assert!(matches!(refused, Err(Unreadable::TooLarge)), "{refused:?}");
     }
 
     #[test]

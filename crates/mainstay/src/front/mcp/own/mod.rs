@@ -48,7 +48,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use self::refusal::Refusal;
-pub use self::search::Indexes;
+pub use self::{objects::Objects, search::Indexes};
 use super::{aggregate::Asked, reply::Reply};
 
 /// One of our own tools.
@@ -137,10 +137,10 @@ pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
 }
 
 /// What is done here, unless the client cancels it; calls of servers hear of that themselves.
-async fn here(
+async fn here<T>(
     cancelled: oneshot::Receiver<String>,
-    answer: impl Future<Output = Outcome>,
-) -> Outcome {
+    answer: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Refusal> {
     let cancelled = async {
         match cancelled.await {
             Ok(reason) => reason,

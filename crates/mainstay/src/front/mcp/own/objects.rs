@@ -1,5 +1,13 @@
 //! Arguments and results that the journal keeps: read in parts by a tool (`read_object`) and as
 //! resources (`mainstay://objects/CID`), whose queries say the same as the tool's arguments.
+//!
+//! Whoever reads a result of twenty megabytes reads it in thousands of parts. The object that was read
+//! last is at hand, so that it is loaded and checked once, and few are read at a time.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::{extract::Query, http::Uri};
 use mainstay_core::{
@@ -9,32 +17,153 @@ use mainstay_core::{
     record::{Cid, OBJECTS},
 };
 use serde_json::json;
-use tokio::task::spawn_blocking;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, oneshot},
+    task::spawn_blocking,
+    time::Instant,
+};
 
 use super::{
     Outcome, Refusal, Said,
     context::Context,
-    excerpt::{Excerpt, Wanted},
+    excerpt::{Excerpt, Object, Wanted},
+    here,
 };
 use crate::{
     calls::Calls,
     front::{
-        mcp::reply::Reply,
+        mcp::{hub::Hub, reply::Reply},
         plain::records::{failure, journal},
     },
     journal::JournalError,
 };
 
 /// What clients are told of these resources.
-pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path.","mimeType":"text/plain"}"#;
+pub const TEMPLATE: &str = r#"{"uriTemplate":"mainstay://objects/{cid}{?offset,length,lines,pattern,path,raw}","name":"objects","title":"Whole results","description":"Results of which only the beginning was given, read in parts: offset and length in characters, lines as 10-40, pattern as a regular expression, path as a JSON path, raw=true for JSON as it is kept.","mimeType":"text/plain"}"#;
 
 pub fn is_one(uri: &str) -> bool {
     uri.starts_with(OBJECTS)
 }
 
+/// Objects that are read at once: each may take a processor for a while, and a hundred megabytes.
+const MAX_READERS: usize = 4;
+
+/// Bytes of the object that is kept at hand, with its text; one that is larger is loaded for each part.
+const MAX_HELD: usize = 64 << 20;
+
+/// How long it is kept after it was read last: models take their time between two parts.
+const HELD_FOR: Duration = Duration::from_mins(1);
+
+/// By which objects are read.
+#[derive(Debug)]
+pub struct Objects {
+    turns: Arc<Semaphore>,
+    last: Arc<Last>,
+}
+
+/// The object that was read last.
+#[derive(Debug, Default)]
+struct Last(Mutex<Option<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    cid: Cid,
+    object: Arc<Object>,
+    read: Instant,
+}
+
+impl Default for Objects {
+    fn default() -> Self {
+        Self {
+            turns: Arc::new(Semaphore::new(MAX_READERS)),
+            last: Arc::default(),
+        }
+    }
+}
+
+impl Objects {
+    /// Lets go of what nobody reads any more.
+    pub fn expire(&self) {
+        let mut last = self.last.get();
+        if last
+            .as_ref()
+            .is_some_and(|held| held.read.elapsed() >= HELD_FOR)
+        {
+            *last = None;
+        }
+    }
+
+    /// Reads an object in its turn, on a thread where that may take a while.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        calls: &Calls,
+        cid: &str,
+        read: impl FnOnce(&Object) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let unknown = Refusal::CidNotFound(bare(cid).to_owned());
+        let Ok(known) = bare(cid).parse::<Cid>() else {
+            return Err(unknown);
+        };
+        let (journal, last) = (Arc::clone(journal(calls)?), Arc::clone(&self.last));
+        let stopped = |error: &dyn std::error::Error| {
+            Failure::new(FailureKind::JournalUnreadable, error.to_string())
+        };
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|error| stopped(&error))?;
+        let runtime = Handle::current();
+        let reading = spawn_blocking(move || {
+            // Until the end, even of a reading that nobody waits for any more.
+            let _turn = turn;
+            let object = match last.find(known) {
+                Some(object) => object,
+                None => last.keep(known, Object::new(runtime.block_on(journal.object(known))?)),
+            };
+            Ok(read(&object))
+        });
+        match reading.await.map_err(|error| stopped(&error))? {
+            Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown),
+            read => Ok(read.map_err(failure)?),
+        }
+    }
+}
+
+impl Last {
+    fn get(&self) -> MutexGuard<'_, Option<Held>> {
+        // Held to look and to replace, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, cid: Cid) -> Option<Arc<Object>> {
+        let mut last = self.get();
+        let held = last.as_mut().filter(|held| held.cid == cid)?;
+        held.read = Instant::now();
+        Some(Arc::clone(&held.object))
+    }
+
+    fn keep(&self, cid: Cid, object: Object) -> Arc<Object> {
+        let object = Arc::new(object);
+        if object.weight() <= MAX_HELD {
+            let held = Held {
+                cid,
+                object: Arc::clone(&object),
+                read: Instant::now(),
+            };
+            *self.get() = Some(held);
+        }
+        object
+    }
+}
+
 /// Answers `resources/read`.
-pub async fn read(calls: &Calls, id: &str, uri: &str, client: Era) -> Reply {
-    let part = match part(calls, uri).await {
+pub async fn read(
+    hub: &Hub,
+    id: &str,
+    uri: &str,
+    client: Era,
+    cancelled: oneshot::Receiver<String>,
+) -> Reply {
+    let part = match here(cancelled, part(hub, uri)).await {
         Ok(part) => part,
         Err(refusal) => return Reply::failure(id, &failed(refusal, uri)),
     };
@@ -51,7 +180,7 @@ pub async fn read(calls: &Calls, id: &str, uri: &str, client: Era) -> Reply {
     }
 }
 
-async fn part(calls: &Calls, uri: &str) -> Result<Excerpt, Refusal> {
+async fn part(hub: &Hub, uri: &str) -> Result<Excerpt, Refusal> {
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
     let unclear = |why: &dyn std::fmt::Display| Refusal::Arguments(format!("{uri}: {why}"));
     // Anything but letters and digits would say something else in the query.
@@ -62,7 +191,7 @@ async fn part(calls: &Calls, uri: &str) -> Result<Excerpt, Refusal> {
         .parse()
         .map_err(|why| unclear(&why))?;
     let Query(wanted) = Query::<Wanted>::try_from_uri(&asked).map_err(|why| unclear(&why))?;
-    excerpt(calls, wanted).await
+    excerpt(hub, wanted).await
 }
 
 fn failed(refusal: Refusal, uri: &str) -> Failure {
@@ -84,7 +213,7 @@ pub(super) async fn read_part(context: &Context<'_>) -> Outcome {
         offset,
         total,
         next_offset,
-    } = excerpt(&context.hub.calls, wanted).await?;
+    } = excerpt(context.hub, wanted).await?;
     let mut said = json!({"cid": cid, "text": text, "offset": offset, "total": total});
     if let Some(next) = next_offset {
         said["next_offset"] = next.into();
@@ -92,13 +221,13 @@ pub(super) async fn read_part(context: &Context<'_>) -> Outcome {
     Ok(Said::json(&said))
 }
 
-async fn excerpt(calls: &Calls, wanted: Wanted) -> Result<Excerpt, Refusal> {
-    let object = whole(calls, &wanted.cid).await?;
-    // A large one takes a while.
-    let read = spawn_blocking(move || wanted.of(&object)).await;
-    let read =
-        read.map_err(|error| Failure::new(FailureKind::JournalUnreadable, error.to_string()))?;
-    read.map_err(|error| Refusal::Arguments(error.to_string()))
+async fn excerpt(hub: &Hub, wanted: Wanted) -> Result<Excerpt, Refusal> {
+    let cid = wanted.cid.clone();
+    let read = hub
+        .objects
+        .read(&hub.calls, &cid, move |object| wanted.of(object));
+    read.await?
+        .map_err(|error| Refusal::Arguments(error.to_string()))
 }
 
 /// The identifier, which may be given as the URI of the resource.
@@ -106,11 +235,40 @@ pub fn bare(cid: &str) -> &str {
     cid.strip_prefix(OBJECTS).unwrap_or(cid)
 }
 
-pub async fn whole(calls: &Calls, cid: &str) -> Result<Vec<u8>, Refusal> {
-    let unknown = || Refusal::CidNotFound(bare(cid).to_owned());
-    let known: Cid = bare(cid).parse().map_err(|_| unknown())?;
-    match journal(calls)?.object(known).await {
-        Err(JournalError::NoSuchObject(_) | JournalError::NotKept(_)) => Err(unknown()),
-        read => Ok(read.map_err(failure)?),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A large object is loaded once, however many parts are read of it; one that is too large is not
+    /// kept, and leaves the other.
+    #[test]
+    fn the_object_read_last_is_at_hand() {
+        let last = Last::default();
+        let (one, other) = (Cid::of(b"one"), Cid::of(b"other"));
+        let kept = last.keep(one, Object::new(b"one".to_vec()));
+        assert!(
+            last.find(one)
+                .is_some_and(|found| Arc::ptr_eq(&found, &kept))
+        );
+        assert!(last.find(other).is_none());
+        last.keep(other, Object::new(vec![b'x'; MAX_HELD + 1]));
+        assert!(last.find(other).is_none() && last.find(one).is_some());
+        last.keep(other, Object::new(b"other".to_vec()));
+        assert!(last.find(one).is_none() && last.find(other).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_reads_is_let_go() {
+        let objects = Objects::default();
+        let cid = Cid::of(b"x");
+        objects.last.keep(cid, Object::new(b"x".to_vec()));
+        tokio::time::advance(HELD_FOR / 2).await;
+        assert!(objects.last.find(cid).is_some());
+        tokio::time::advance(HELD_FOR / 2).await;
+        objects.expire();
+        assert!(objects.last.find(cid).is_some(), "it was read meanwhile");
+        tokio::time::advance(HELD_FOR).await;
+        objects.expire();
+        assert!(objects.last.find(cid).is_none());
     }
 }

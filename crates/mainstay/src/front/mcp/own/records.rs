@@ -2,9 +2,12 @@
 
 use std::cmp::Reverse;
 
-use mainstay_core::record::{Record, Status};
+use mainstay_core::{
+    message::Object,
+    record::{OBJECTS, Record, Status},
+};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{Asked, Outcome, Refusal, Said, context::Context, here, objects};
 use crate::{
@@ -22,6 +25,15 @@ tools! {
 /// Records that are shown, where nobody says how many, and at most (L7).
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
+
+/// Records that are looked through for a client that may not see all of them, at a time and at most: some
+/// seconds' work.
+const LOOKED_THROUGH: usize = 500;
+const MAX_LOOKED_THROUGH: usize = 10_000;
+
+/// Characters of an object that are shown, and of its members' names; and how many of those.
+const MAX_SHOWN: usize = 16_000;
+const MAX_ATTRIBUTES: usize = 1_000;
 
 pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
     let context = &Context::of(&asked);
@@ -70,38 +82,80 @@ async fn call_records(context: &Context<'_>) -> Outcome {
     })))
 }
 
-/// Records of the profile's servers: what it hides is not told by their calls either.
+/// Records of what the client sees, and of its own calls where it has a token of its own: what is hidden
+/// from it is not told by its calls either.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
     filter: Filter,
     limit: usize,
 ) -> Result<Page, Refusal> {
-    if let Some(server) = &filter.server {
-        context.server(server)?;
-    } else if !context.has_all_servers() {
-        let mut all = Page {
-            calls: Vec::new(),
-            total_count: 0,
-            truncated: false,
-            next: None,
-        };
-        for server in context.servers() {
-            let filter = Filter {
-                server: Some(server.name.to_string()),
-                ..filter.clone()
-            };
-            let page = journal.records(filter, limit).await.map_err(failure)?;
-            all.calls.extend(page.calls);
-            all.total_count += page.total_count;
-            all.truncated |= page.truncated;
+    let servers = match &filter.server {
+        Some(server) => vec![Some(context.server(server)?.name.to_string())],
+        None if context.has_all_servers() => vec![None],
+        None => {
+            let servers = context.servers();
+            servers.iter().map(|it| Some(it.name.to_string())).collect()
         }
-        all.calls.sort_by_key(|record: &Record| Reverse(record.id));
-        all.truncated |= all.calls.len() > limit;
-        all.calls.truncate(limit);
-        return Ok(all);
+    };
+    let most = (MAX_LOOKED_THROUGH / servers.len().max(1)).max(LOOKED_THROUGH);
+    let mut all = Page {
+        calls: Vec::new(),
+        total_count: 0,
+        truncated: false,
+        next: None,
+    };
+    for server in servers {
+        let filter = Filter {
+            server,
+            ..filter.clone()
+        };
+        let page = if context.shows_all_records() {
+            journal.records(filter, limit).await.map_err(failure)?
+        } else {
+            looked_through(context, journal, filter, limit, most).await?
+        };
+        all.calls.extend(page.calls);
+        all.total_count += page.total_count;
+        all.truncated |= page.truncated;
     }
-    Ok(journal.records(filter, limit).await.map_err(failure)?)
+    all.calls.sort_by_key(|record: &Record| Reverse(record.id));
+    all.truncated |= all.calls.len() > limit;
+    all.calls.truncate(limit);
+    Ok(all)
+}
+
+/// The newest records that the client may see, among `most`.
+async fn looked_through(
+    context: &Context<'_>,
+    journal: &Journal,
+    mut filter: Filter,
+    limit: usize,
+    most: usize,
+) -> Result<Page, Refusal> {
+    let (mut calls, mut total_count, mut looked) = (Vec::new(), 0, 0);
+    loop {
+        let page = journal.records(filter.clone(), LOOKED_THROUGH);
+        let page = page.await.map_err(failure)?;
+        looked += page.calls.len();
+        for record in page.calls {
+            if context.shows_record(&record) {
+                total_count += 1;
+                if calls.len() < limit {
+                    calls.push(record);
+                }
+            }
+        }
+        filter.before = page.next;
+        if page.next.is_none() || looked >= most {
+            return Ok(Page {
+                truncated: page.next.is_some() || total_count > calls.len() as u64,
+                calls,
+                total_count,
+                next: None,
+            });
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -113,22 +167,103 @@ struct Inspect {
 /// L7: what it is, and what it looks like.
 async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
-    let object = objects::whole(&context.hub.calls, &cid).await?;
-    let text = String::from_utf8_lossy(&object);
-    let value: Result<Value, _> = serde_json::from_str(&text);
-    let (kind, attributes) = match &value {
-        Ok(Value::Object(members)) => ("object", members.keys().cloned().collect()),
-        Ok(Value::Array(_)) => ("array", Vec::new()),
-        Ok(Value::String(_)) => ("string", Vec::new()),
-        Ok(Value::Number(_)) => ("number", Vec::new()),
-        Ok(Value::Bool(_)) => ("boolean", Vec::new()),
-        Ok(Value::Null) => ("null", Vec::new()),
-        Err(_) => ("bytes", Vec::new()),
+    let cid = objects::bare(&cid).to_owned();
+    let hub = context.hub;
+    let read = hub
+        .objects
+        .read(&hub.calls, &cid, |object| look(&object.raw));
+    let mut said = read.await?;
+    if said["truncated"] == true {
+        let uri = format!("{OBJECTS}{cid}");
+        said["next"] =
+            format!("read_object reads more of it, and so does the resource {uri}").into();
+    }
+    said["cid"] = cid.into();
+    Ok(Said::json(&said))
+}
+
+/// What an object looks like, as far as that is short.
+fn look(object: &str) -> Value {
+    let json: Option<&RawValue> = serde_json::from_str(object).ok();
+    let kind = match json.and_then(|json| json.get().bytes().next()) {
+        Some(b'{') => "object",
+        Some(b'[') => "array",
+        Some(b'"') => "string",
+        Some(b't' | b'f') => "boolean",
+        Some(b'n') => "null",
+        Some(_) => "number",
+        None => "bytes",
     };
-    Ok(Said::json(&json!({
-        "cid": objects::bare(&cid),
+    let members = Object::read(object).unwrap_or_default();
+    let mut room = MAX_SHOWN;
+    let fits = |name: &&str| {
+        let left = room.checked_sub(name.len());
+        room = left.unwrap_or_default();
+        left.is_some()
+    };
+    let names = members.iter().map(|(name, _)| name);
+    let attributes: Vec<&str> = names.take(MAX_ATTRIBUTES).take_while(fits).collect();
+    let repr: String = object.chars().take(MAX_SHOWN).collect();
+    json!({
         "type": kind,
-        "repr": text,
+        "size": object.len(),
+        "truncated": repr.len() < object.len() || attributes.len() < members.iter().count(),
+        "repr": repr,
         "attributes": attributes,
-    })))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_looked_at_within_bounds() {
+        for (object, kind) in [
+            (r#"{"b": 1, "a": [2]}"#, "object"),
+            ("[1]", "array"),
+            (r#" "x""#, "string"),
+            ("-1.5e3", "number"),
+            ("true", "boolean"),
+            ("null", "null"),
+            ("{", "bytes"),
+            ("", "bytes"),
+        ] {
+            let seen = look(object);
+            assert_eq!(
+                (&seen["type"], &seen["repr"]),
+                (&json!(kind), &json!(object))
+            );
+            assert_eq!(
+                (&seen["size"], &seen["truncated"]),
+                (&json!(object.len()), &json!(false))
+            );
+            let names = if kind == "object" {
+                json!(["b", "a"])
+            } else {
+                json!([])
+            };
+            assert_eq!(seen["attributes"], names);
+        }
+        let long = look(&format!(r#"{{"é": "{}"}}"#, "é".repeat(MAX_SHOWN)));
+        assert_eq!(
+            long["repr"].as_str().map(|it| it.chars().count()),
+            Some(MAX_SHOWN)
+        );
+        assert_eq!(
+            (&long["truncated"], &long["attributes"]),
+            (&json!(true), &json!(["é"]))
+        );
+        let many: Vec<String> = (0..=MAX_ATTRIBUTES)
+            .map(|n| format!(r#""{n}":0"#))
+            .collect();
+        let many = look(&format!("{{{}}}", many.join(",")));
+        assert_eq!(many["truncated"], true);
+        assert_eq!(
+            many["attributes"].as_array().map(Vec::len),
+            Some(MAX_ATTRIBUTES)
+        );
+        let wide = look(&format!(r#"{{"{}": 0}}"#, "x".repeat(MAX_SHOWN + 1)));
+        assert_eq!(wide["attributes"], json!([]));
+    }
 }
