@@ -73,7 +73,7 @@ impl Calls {
         });
         // It has not run, whether or not that is on record.
         if let Err(error) = on_record.await {
-            tracing::warn!(%error, "a refused call");
+            tracing::warn!(%error, "a call that no server was asked for is not on record");
         }
         failure
     }

@@ -44,11 +44,7 @@ async fn the_list_says_how_the_servers_are() {
     assert_eq!(reason, "process exited unexpectedly (code 7)");
 
     let list = home.run(&["list"]).await;
-    let rows: Vec<Vec<&str>> = list
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let rows = list.rows();
     assert_eq!(
         rows[0],
         ["NAME", "STATUS", "TRANSPORT", "TOOLS", "PID", "DETAIL"]

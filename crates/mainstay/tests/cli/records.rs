@@ -95,11 +95,7 @@ async fn a_call_is_looked_up_where_the_daemon_recorded_it() {
     })
     .await;
     let shown = home.run(&stats).await;
-    let rows: Vec<Vec<&str>> = shown
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let rows = shown.rows();
     assert_eq!(
         rows[0],
         [

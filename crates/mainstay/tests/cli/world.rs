@@ -208,6 +208,14 @@ impl Run {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
     }
+
+    /// The words of a table, its head first.
+    pub fn rows(&self) -> Vec<Vec<&str>> {
+        let lines = self.stdout.lines();
+        lines
+            .map(|line| line.split_whitespace().collect())
+            .collect()
+    }
 }
 
 impl std::fmt::Display for Run {
