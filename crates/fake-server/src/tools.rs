@@ -85,7 +85,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
     }
     let actions = match name {
         "echo" => vec![answer(&echo(raw)?)],
-        "add" => say(&sum(&arguments["a"], &arguments["b"]).to_string()),
+        "add" => say(&sum(&arguments["a"], &arguments["b"])?.to_string()),
         "sleep" => {
             let ms = number("ms");
             vec![
@@ -313,11 +313,15 @@ fn echo(raw: &str) -> Result<String, RpcError> {
 }
 
 /// Integers stay integers.
-fn sum(a: &Value, b: &Value) -> Value {
-    match (a.as_i64(), b.as_i64()) {
+/// The sum of two numbers, where a missing one is zero. Anything else is an invalid argument.
+fn sum(a: &Value, b: &Value) -> Result<Value, RpcError> {
+    if [a, b].iter().any(|it| !it.is_number() && !it.is_null()) {
+        return Err(RpcError::invalid_params("a and b must be numbers"));
+    }
+    Ok(match (a.as_i64(), b.as_i64()) {
         (Some(a), Some(b)) => json!(a.saturating_add(b)),
         _ => json!(a.as_f64().unwrap_or_default() + b.as_f64().unwrap_or_default()),
-    }
+    })
 }
 
 fn progress(request: &Request, token: &str, step: u64, steps: u64) -> String {

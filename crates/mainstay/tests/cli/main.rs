@@ -8,6 +8,7 @@ mod control;
 mod events;
 mod failures;
 mod health;
+mod inline;
 mod killed;
 mod logs;
 mod occasion;

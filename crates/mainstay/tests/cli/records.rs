@@ -172,6 +172,31 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     assert_eq!(found["next"], Value::Null, "{found}");
 }
 
+/// A daemon without any setting of its own has call records and an object store. One that can have
+/// neither does not start.
+#[tokio::test]
+async fn a_daemon_always_has_records_and_objects() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let daemon = home.serve(&["--config", &config]).await;
+    home.run(&["call", "fake/echo", "text=kept"]).await;
+    let found = recorded(&home, 1, &[]).await;
+    looks_up(&home, &found["calls"][0], &[]).await;
+    daemon.stop().await;
+
+    let journal = home.state().join("journal");
+    fs::remove_dir_all(&journal).expect("it was there");
+    fs::write(&journal, "").expect("written");
+    let refused = home
+        .run(&["serve", "--listen", "127.0.0.1:0", "--config", &config])
+        .await;
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert!(
+        refused.stderr.contains(journal.to_str().expect("UTF-8")),
+        "{refused}"
+    );
+}
+
 /// Strict is no call without a record, whoever makes it (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {

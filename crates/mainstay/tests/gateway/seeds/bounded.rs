@@ -83,6 +83,41 @@ over_every_transport! {
         hears(&rest, "x").await;
     }
 
+    /// Clients that connect and disconnect one server at the same time are each answered, with the state
+    /// that came of it or with the reason. Afterwards one session is left, and it works.
+    async fn connects_and_disconnects_at_once_end_well(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = under(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        hears(&rest, "x").await;
+        let entry = json!({"name": "x", "replace": true});
+        let mut connect = backend.entry.clone();
+        connect.as_object_mut().expect("an object").extend(entry.as_object().expect("an object").clone());
+        let all = (0..18).map(|turn| {
+            let (rest, connect) = (&rest, connect.clone());
+            async move {
+                match turn % 3 {
+                    0 => rest.post("/api/mcp-clients/x/disconnect", json!({})).await,
+                    1 => rest.post("/api/mcp-clients/connect", connect).await,
+                    _ => rest.post("/api/mcp-clients/x/reconnect", json!({})).await,
+                }
+            }
+        });
+        for (status, answer) in futures_util::future::join_all(all).await {
+            let settled = status == StatusCode::OK && answer["status"] == "ok";
+            let overtaken = answer["error"] == "connect_failed";
+            assert!(settled || overtaken, "{status} {answer}");
+        }
+        let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
+        assert_eq!((status, &answer["status"]), (StatusCode::OK, &json!("ok")), "{answer}");
+        hears(&rest, "x").await;
+        match kind {
+            Kind::Stdio => assert!(rest.server("x").await["pid"].is_u64()),
+            Kind::Http => until("one session upstream", || backend.fake().sessions() == 1).await,
+            Kind::Sse => until("one stream upstream", || backend.fake().streams() == 1).await,
+        }
+    }
+
     /// K10: and so does the call that is under way.
     async fn a_disconnect_ends_the_call_in_flight(kind) {
         let backend = Backend::start(kind, &[]).await;

@@ -371,8 +371,7 @@ async fn calls_end_with_a_result_or_a_reason() {
         answer,
         json!({"result": {"content": [{"type": "text", "text": "42"}]}})
     );
-    // A server says itself what it thinks of its arguments.
-    let (status, answer) = call(&rest, "x/rpc_error", json!({"wrong": true})).await;
+    let (status, answer) = call(&rest, "x/rpc_error", json!({})).await;
     assert_eq!(
         (status, &answer["rpcCode"]),
         (StatusCode::BAD_GATEWAY, &json!(-32050)),
@@ -394,6 +393,35 @@ async fn calls_end_with_a_result_or_a_reason() {
         "{answer}"
     );
     hears(&rest, "x").await;
+}
+
+/// Arguments that the tool's schema forbids are an error, and so are those that are no object. The
+/// server judges the first by itself, and its words and code reach the caller; it works on.
+#[tokio::test]
+async fn invalid_arguments_are_an_error() {
+    let backend = Backend::stdio().await;
+    let gateway = under(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    let (status, answer) = call(&rest, "x/add", json!({"a": "two", "b": 40})).await;
+    assert_eq!(
+        (status, &answer["rpcCode"]),
+        (StatusCode::BAD_GATEWAY, &json!(-32602)),
+        "{answer}"
+    );
+    let message = answer["message"].as_str().expect("words");
+    assert!(message.contains("a and b must be numbers"), "{answer}");
+    let (status, answer) = call(&rest, "x/add", json!("two")).await;
+    assert_eq!(
+        (status, &answer["error"]),
+        (StatusCode::BAD_REQUEST, &json!("invalid_request")),
+        "{answer}"
+    );
+    let (status, answer) = call(&rest, "x/add", json!({"a": 2, "b": 40})).await;
+    assert_eq!(
+        (status, &answer["result"]["content"][0]["text"]),
+        (StatusCode::OK, &json!("42")),
+        "{answer}"
+    );
 }
 
 /// I8: who listens hears of it without asking.

@@ -1,5 +1,6 @@
 //! [001] under `persistent`: for ever, by itself and for every call, with early warnings only.
 
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{brief, kinds, told, until_told};
@@ -141,6 +142,32 @@ over_every_transport! {
         assert_eq!((last.as_str(), &data["wasIntentional"]), ("server_disconnected", &json!(true)), "{events:?}");
         let shown = rest.server("x").await;
         assert_eq!((&shown["status"], &shown["nextRetryMs"]), (&json!("disconnected"), &Value::Null), "{shown}");
+    }
+
+    /// A server that is removed while it is tried is not tried again, and one intended disconnect and
+    /// the removal are all that is told of it from then on.
+    async fn a_removal_while_it_is_tried_ends_it(kind) {
+        let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
+        let other = Backend::fickle(Kind::Http, &[]).await.option("reconnect", brief());
+        let gateway = under(&[("x", &backend), ("other", &other)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        for (name, backend) in [("x", &backend), ("other", &other)] {
+            backend.leave(&client).await;
+            client.call(&format!("{name}__echo"), json!({})).await;
+            rest.until(name, "tried again", |server| server["reconnectAttempt"].as_u64() >= Some(2)).await;
+        }
+        let (status, answer) = rest.delete("/api/mcp-clients/x").await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        backend.come_back().await;
+        other.come_back().await;
+        // Its schedule is the other's, which has been tried and is back.
+        rest.until_status("other", "connected").await;
+        assert_eq!(backend.count("initialize"), 1);
+        let events = until_told(&rest, "x", "server_removed").await;
+        let after = events.iter().skip_while(|(_, data)| data["wasIntentional"] != true);
+        let after: Vec<_> = after.map(|(kind, _)| kind.as_str()).collect();
+        assert_eq!(after, ["server_disconnected", "server_removed"], "{events:?}");
+        assert_eq!(rest.names().await, ["other"]);
     }
 }
 

@@ -1,0 +1,64 @@
+//! Servers that a command line or a file named by it gives to `serve`: what is there once it is up.
+
+use fake_server::{Fake, Script};
+use serde_json::json;
+
+use crate::world::Home;
+
+/// Asserts that exactly these servers are there, and that each of them answers a call.
+async fn assert_connected(home: &Home, expected: &[&str]) {
+    let listed = home.run(&["list", "--json"]).await.json();
+    let servers = listed["servers"].as_array().expect("a list").iter();
+    let (names, statuses): (Vec<_>, Vec<_>) = servers
+        .map(|server| (&server["name"], &server["status"]))
+        .unzip();
+    assert_eq!(names, expected);
+    assert!(statuses.iter().all(|it| *it == "connected"), "{listed}");
+    for name in expected {
+        let run = home
+            .run(&["call", &format!("{name}/echo"), "text=hello"])
+            .await;
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "hello"), "{run}");
+    }
+}
+
+/// `--mcp-client` alone, several times: each server is connected, a command and two URLs alike.
+#[tokio::test]
+async fn servers_of_the_command_line_alone_are_connected() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let sse = Fake::sse(Script::default()).await.expect("a free port");
+    let http = Fake::http(Script::default()).await.expect("a free port");
+    let flags = [
+        format!("process:{} stdio", program.display()),
+        format!("stream:{}", sse.url()),
+        format!("web:{}", http.url()),
+    ];
+    let arguments: Vec<&str> = flags
+        .iter()
+        .flat_map(|flag| ["--mcp-client", flag])
+        .collect();
+    let mut daemon = home.serve(&arguments).await;
+    daemon.says("ready: 3 of 3").await;
+    assert_connected(&home, &["process", "stream", "web"]).await;
+    daemon.stop().await;
+}
+
+/// `--mcp-clients-config`: the servers of that file are connected, and so are those beside it.
+#[tokio::test]
+async fn servers_of_a_named_file_are_connected() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let sse = Fake::sse(Script::default()).await.expect("a free port");
+    let config = json!({"servers": {
+        "process": {"transport": "stdio", "command": program, "args": ["stdio"]},
+        "stream": {"transport": "sse", "url": sse.url()},
+    }});
+    let config = home.file("clients.json", &config.to_string());
+    let beside = format!("beside:{}", program.display());
+    let arguments = ["--mcp-clients-config", &config, "--mcp-client", &beside];
+    let mut daemon = home.serve(&arguments).await;
+    daemon.says("ready: 3 of 3").await;
+    assert_connected(&home, &["process", "stream", "beside"]).await;
+    daemon.stop().await;
+}
