@@ -1,7 +1,13 @@
 //! Who may speak to the HTTP doors at all: `Host` and `Origin` are checked on every path, against
 //! web pages that reach for loopback (DNS rebinding).
+//!
+//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. Looking for a known
+//! name somewhere in them would let `localhost:80@evil.com` and `[::1].evil.com` in.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+    num::NonZeroU16,
+};
 
 use http::{HeaderMap, HeaderValue, Uri, header};
 
@@ -10,15 +16,29 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 pub struct Guard {
     /// What most clients say: the address as it stands in our URLs.
     authority: Option<String>,
-    /// Host names beside loopback ones, lower-case, without port.
-    hosts: Vec<String>,
-    /// Origins beside loopback ones, as browsers send them.
-    origins: Vec<String>,
+    hosts: Allowed<Host>,
+    origins: Allowed<String>,
 }
 
-/// Answered with 403.
+/// What the configuration adds to loopback names.
+#[derive(Clone, Debug)]
+enum Allowed<T> {
+    All,
+    These(Vec<T>),
+}
+
+impl<T> Default for Allowed<T> {
+    fn default() -> Self {
+        Self::These(Vec::new())
+    }
+}
+
+/// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
+    /// The request is not valid (RFC 9112, section 3.2): answered with 400, all others with 403.
+    #[error("a request needs one Host header, which is a host name or address and maybe a port")]
+    Malformed,
     #[error("Host is not one of this server's names")]
     Host,
     #[error("Origin is not allowed")]
@@ -28,74 +48,155 @@ pub enum Forbidden {
 impl Guard {
     /// A guard for a door at `address`; `*` allows everything.
     pub fn new(address: SocketAddr, hosts: &[String], origins: &[String]) -> Self {
-        let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let mut allowed = Allowed::of(hosts, Host::configured);
         let mut authority = None;
         if !address.ip().is_unspecified() {
-            hosts.push(address.ip().to_string());
+            if let Allowed::These(hosts) = &mut allowed {
+                hosts.push(Host::Address(address.ip()));
+            }
             authority = Some(address.to_string());
         }
         Self {
             authority,
-            hosts,
-            origins: origins.to_vec(),
+            hosts: allowed,
+            origins: Allowed::of(origins, |origin| Some(origin.to_owned())),
         }
     }
 
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
-        // HTTP/1.1 requires Host; a request line in absolute form goes before it.
-        let host = uri
-            .authority()
-            .map(http::uri::Authority::as_str)
-            .or_else(|| headers.get(header::HOST)?.to_str().ok());
-        if !host.is_some_and(|host| self.knows(host)) {
-            return Err(Forbidden::Host);
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (host, second) = (hosts.next(), hosts.next());
+        // A request line in absolute form says the host once more, and both must be ours.
+        let of_line = uri.authority().map(http::uri::Authority::as_str);
+        let of_header = host.map(|host| host.to_str().map_err(|_| Forbidden::Malformed));
+        if second.is_some() || of_header.is_none() && of_line.is_none() {
+            return Err(Forbidden::Malformed);
         }
-        match headers.get(header::ORIGIN).map(HeaderValue::to_str) {
-            None => Ok(()),
-            Some(Ok(origin)) if self.allows(origin) => Ok(()),
-            Some(_) => Err(Forbidden::Origin),
+        for host in of_line.map(Ok).into_iter().chain(of_header) {
+            self.check_host(host?)?;
+        }
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        match (origins.next().map(HeaderValue::to_str), origins.next()) {
+            (None, _) => Ok(()),
+            (Some(Ok(origin)), None) if self.allows(origin) => Ok(()),
+            (Some(_), _) => Err(Forbidden::Origin),
         }
     }
 
-    fn knows(&self, host: &str) -> bool {
+    fn check_host(&self, host: &str) -> Result<(), Forbidden> {
         if self.authority.as_deref() == Some(host) {
-            return true;
+            return Ok(());
         }
-        let name = without_port(host).to_ascii_lowercase();
-        is_loopback(&name)
-            || self
-                .hosts
-                .iter()
-                .any(|known| known == "*" || *known == name)
+        let (host, _) = authority(host).ok_or(Forbidden::Malformed)?;
+        if host.is_loopback() || self.hosts.any(|known| *known == host) {
+            Ok(())
+        } else {
+            Err(Forbidden::Host)
+        }
     }
 
     /// Whether pages of this origin may call us; programs send none.
     pub fn allows(&self, origin: &str) -> bool {
-        let loopback = origin
-            .strip_prefix("http://")
-            .or_else(|| origin.strip_prefix("https://"))
-            .is_some_and(|host| is_loopback(&without_port(host).to_ascii_lowercase()));
-        loopback
-            || self
-                .origins
-                .iter()
-                .any(|known| known == "*" || known == origin)
+        let parsed = web_origin(origin);
+        parsed.as_ref().is_some_and(|(_, host, _)| host.is_loopback())
+            // Origins of applications, such as `app://x`, have no grammar that we know.
+            || self.origins.any(|known| {
+                known == origin || parsed.is_some() && web_origin(known) == parsed
+            })
     }
 }
 
-/// `[::1]:80` → `::1`, `localhost:80` → `localhost`.
-fn without_port(host: &str) -> &str {
-    if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return address;
+impl<T> Allowed<T> {
+    /// Entries that nothing can match are left out.
+    fn of(configured: &[String], parse: impl Fn(&str) -> Option<T>) -> Self {
+        if configured.iter().any(|it| it == "*") {
+            return Self::All;
+        }
+        Self::These(configured.iter().filter_map(|it| parse(it)).collect())
     }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+
+    fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(these) => these.iter().any(is_it),
+        }
+    }
 }
 
-fn is_loopback(name: &str) -> bool {
-    name == "localhost"
-        || name
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+/// The host of an authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    /// In lower case, without the dot that may end a name.
+    Name(String),
+}
+
+impl Host {
+    /// From the configuration, where an IPv6 address may stand without its brackets.
+    fn configured(text: &str) -> Option<Self> {
+        match text.parse() {
+            Ok(address) => Some(Self::Address(address)),
+            Err(_) => Self::parse(text),
+        }
+    }
+
+    /// `None` if the text is no host. An IPv6 address has no zone here: zones are the sender's own
+    /// (RFC 6874, section 4).
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
+            return Some(Self::Address(address.into()));
+        }
+        if let Ok(address) = text.parse() {
+            return Some(Self::Address(IpAddr::V4(address)));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        let is_label = |label: &str| {
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            !label.is_empty() && label.bytes().all(known)
+        };
+        name.split('.')
+            .all(is_label)
+            .then(|| Self::Name(name.to_ascii_lowercase()))
+    }
+
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback(),
+            Self::Name(name) => name == "localhost",
+        }
+    }
+}
+
+/// Host and port (RFC 3986, section 3.2) without user information, which neither `Host` nor `Origin`
+/// can have. `None` if it is something else.
+fn authority(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
+    // The colons of an IPv6 address end with its bracket.
+    let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
+    let Some(colon) = text[after_brackets..].find(':') else {
+        return Some((Host::parse(text)?, None));
+    };
+    let (host, port) = text.split_at(after_brackets + colon);
+    let port = &port[1..];
+    let port = match port {
+        "" => None,
+        // `parse` alone would take a sign.
+        _ if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
+        _ => return None,
+    };
+    Some((Host::parse(host)?, port))
+}
+
+/// Scheme, host and port of an origin of the web.
+fn web_origin(origin: &str) -> Option<(bool, Host, u16)> {
+    let (scheme, rest) = origin.split_once("://")?;
+    let is_tls = scheme.eq_ignore_ascii_case("https");
+    if !is_tls && !scheme.eq_ignore_ascii_case("http") {
+        return None;
+    }
+    let (host, port) = authority(rest)?;
+    let default = if is_tls { 443 } else { 80 };
+    Some((is_tls, host, port.map_or(default, NonZeroU16::get)))
 }
 
 #[cfg(test)]
@@ -105,8 +206,8 @@ mod tests {
     fn check(host: &str, origin: Option<&str>) -> Result<(), Forbidden> {
         let guard = Guard::new(
             "192.0.2.1:7420".parse().expect("an address"),
-            &["gate.example".to_owned()],
-            &["https://app.example".to_owned()],
+            &["gate.example".to_owned(), "2001:db8::1".to_owned()],
+            &["https://app.example".to_owned(), "app://desktop".to_owned()],
         );
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().expect("a header"));
@@ -121,10 +222,17 @@ mod tests {
         for host in [
             "localhost",
             "LOCALHOST:7420",
+            "localhost.",
+            "localhost:",
             "127.0.0.1:7420",
+            "127.3.2.1",
             "[::1]:7420",
+            "[0:0::1]",
             "192.0.2.1",
+            "192.0.2.1:7420",
             "gate.example:443",
+            "Gate.Example.:65535",
+            "[2001:DB8::1]:1",
         ] {
             assert_eq!(check(host, None), Ok(()), "{host}");
         }
@@ -132,9 +240,49 @@ mod tests {
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "",
+            "evil-localhost",
+            "0.0.0.0",
+            "2130706433",
+            "0x7f.0.0.1",
+            "127.1",
+            "127.0.0.1.",
+            "[::]",
+            "[::2]:7420",
         ] {
             assert_eq!(check(host, None), Err(Forbidden::Host), "{host}");
+        }
+        for host in [
+            "",
+            ".",
+            ":80",
+            "localhost..",
+            ".localhost",
+            "localhost:80@evil.com",
+            "user@localhost",
+            "localhost:80:80",
+            "localhost:65536",
+            "localhost:0",
+            "localhost:+80",
+            "localhost:-1",
+            "localhost:8o",
+            "localhost/",
+            "localhost#",
+            "localhost, evil.com",
+            "localhost evil.com",
+            "local%68ost",
+            "[::1].evil.com",
+            "[::1]evil.com:80",
+            "evil.com[::1]",
+            "[::1]]",
+            "[[::1]]",
+            "[::1",
+            "::1",
+            "[::1%lo]",
+            "[::1%25lo]:80",
+            "[127.0.0.1]",
+            "http://localhost",
+        ] {
+            assert_eq!(check(host, None), Err(Forbidden::Malformed), "{host}");
         }
     }
 
@@ -144,15 +292,32 @@ mod tests {
             "http://localhost:6274",
             "https://127.0.0.1",
             "http://[::1]:1",
+            "HTTP://LOCALHOST",
             "https://app.example",
+            "https://APP.example:443",
+            "app://desktop",
         ] {
             assert_eq!(check("localhost", Some(origin)), Ok(()), "{origin}");
         }
         for origin in [
             "http://localhost.evil.example",
+            "http://localhost:80.evil.com",
+            "http://localhost:80@evil.com",
+            "http://localhost@evil.com",
+            "http://[::1].evil.com",
+            "http://localhost/",
+            "http://localhost:65536",
+            "http://",
+            "",
+            "localhost",
+            "ftp://localhost",
+            "app://desktop.evil",
+            "http://app.example",
+            "https://app.example:444",
             "null",
             "https://app.example.evil",
             "file://",
+            "http://localhost, http://evil.com",
         ] {
             assert_eq!(
                 check("localhost", Some(origin)),
@@ -160,5 +325,22 @@ mod tests {
                 "{origin}"
             );
         }
+    }
+
+    /// `*` allows every host and origin, but not two, nor what is none.
+    #[test]
+    fn a_star_allows_all_that_are_well_formed() {
+        let star = ["*".to_owned()];
+        let guard = Guard::new("0.0.0.0:1".parse().expect("an address"), &star, &star);
+        let mut headers = HeaderMap::new();
+        let check = |headers: &HeaderMap| guard.check(&Uri::from_static("/mcp"), headers);
+        assert_eq!(check(&headers), Err(Forbidden::Malformed));
+        headers.insert(header::HOST, "any.example".parse().expect("a header"));
+        headers.insert(header::ORIGIN, "null".parse().expect("a header"));
+        assert_eq!(check(&headers), Ok(()));
+        headers.append(header::HOST, "any.example".parse().expect("a header"));
+        assert_eq!(check(&headers), Err(Forbidden::Malformed));
+        headers.insert(header::HOST, "a@b".parse().expect("a header"));
+        assert_eq!(check(&headers), Err(Forbidden::Malformed));
     }
 }

@@ -24,7 +24,7 @@ use tower_service::Service as _;
 
 use super::{
     entrance::{Entrance, Unauthorized, Visit},
-    guard::Guard,
+    guard::{Forbidden, Guard},
     mcp::{self, Hub, ResponseBody, Scope, sse},
     rare::Rare,
     rest::Refusal,
@@ -184,8 +184,12 @@ impl Door {
     async fn serve(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
+            let status = match forbidden {
+                Forbidden::Malformed => StatusCode::BAD_REQUEST,
+                Forbidden::Host | Forbidden::Origin => StatusCode::FORBIDDEN,
+            };
             return match endpoint {
-                Some(_) => refuse(StatusCode::FORBIDDEN, &forbidden.to_string()),
+                Some(_) => refuse(status, &forbidden.to_string()),
                 None => refuse_plainly(forbidden.into()),
             };
         }

@@ -13,7 +13,7 @@ use tokio::{
 use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, initialize},
-    gateway::{Gateway, until},
+    gateway::{Gateway, soon, until},
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -206,6 +206,102 @@ async fn strangers_are_kept_out_of_every_path() {
                 is_plain(&body, "forbidden");
             }
         }
+    }
+}
+
+/// The status that a request with this request line and these header lines gets.
+async fn status_of(gateway: &Gateway, line: &str, headers: &[&str]) -> String {
+    let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
+    let headers = headers.join("\r\n");
+    let end = if headers.is_empty() { "" } else { "\r\n" };
+    let request = format!("{line}\r\n{headers}{end}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut answer = String::new();
+    soon("an answer", stream.read_to_string(&mut answer))
+        .await
+        .expect("closed, not reset");
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// `Host` and `Origin` are read by their grammar: a name of ours somewhere in them is not enough, and
+/// there is one `Host`, wherever it stands.
+#[tokio::test]
+async fn host_and_origin_are_parsed() {
+    let (gateway, _backend) = gateway().await;
+    for path in [
+        "/mcp",
+        "/mcp/default",
+        "/servers/x/mcp",
+        "/sse",
+        "/healthz",
+        "/metrics",
+        "/api/servers",
+        "/nowhere",
+    ] {
+        let get = format!("GET {path} HTTP/1.1");
+        let absolute = |authority: &str| format!("GET http://{authority}{path} HTTP/1.1");
+        let cases: &[(String, &[&str], &str)] = &[
+            (get.clone(), &["host: localhost:80@evil.com"], "400"),
+            (get.clone(), &["host: [::1].evil.com"], "400"),
+            (get.clone(), &["host: [::1]evil.com:80"], "400"),
+            (get.clone(), &["host: localhost:65536"], "400"),
+            (get.clone(), &["host: localhost:+80"], "400"),
+            (get.clone(), &["host: localhost:80:80"], "400"),
+            (get.clone(), &["host: "], "400"),
+            (get.clone(), &["host: localhost", "host: localhost"], "400"),
+            (get.clone(), &["host: localhost", "host: evil.com"], "400"),
+            (get.clone(), &[], "400"),
+            (get.clone(), &["host: localhost.evil.com"], "403"),
+            (absolute("evil.com"), &["host: localhost"], "403"),
+            (absolute("localhost"), &["host: evil.com"], "403"),
+            (absolute("localhost@evil.com"), &["host: localhost"], "400"),
+            (
+                get.clone(),
+                &["host: localhost", "origin: http://localhost:80.evil.com"],
+                "403",
+            ),
+            (
+                get.clone(),
+                &["host: localhost", "origin: http://[::1].evil.com"],
+                "403",
+            ),
+            (
+                get.clone(),
+                &["host: localhost", "origin: http://localhost:80@evil.com"],
+                "403",
+            ),
+            (get.clone(), &["host: localhost", "origin: null"], "403"),
+            (
+                get.clone(),
+                &[
+                    "host: localhost",
+                    "origin: http://localhost",
+                    "origin: http://evil.com",
+                ],
+                "403",
+            ),
+        ];
+        for (line, headers, expected) in cases {
+            let status = status_of(&gateway, line, headers).await;
+            assert_eq!(status, *expected, "{line} {headers:?}");
+        }
+    }
+    for (line, headers) in [
+        ("GET /healthz HTTP/1.1", &["host: LOCALHOST.:7420"][..]),
+        (
+            "GET http://[::1]:7420/healthz HTTP/1.1",
+            &["host: [::1]:7420"],
+        ),
+        (
+            "GET /healthz HTTP/1.1",
+            &["host: 127.0.0.1", "origin: http://LocalHost:3000"],
+        ),
+    ] {
+        assert_eq!(
+            status_of(&gateway, line, headers).await,
+            "200",
+            "{line} {headers:?}"
+        );
     }
 }
 

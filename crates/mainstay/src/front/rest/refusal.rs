@@ -71,6 +71,7 @@ impl Refusal {
     fn code(&self) -> Code {
         match self {
             Self::Unauthorized | Self::NotAdmitted(_) => Code::Unauthorized,
+            Self::KeptOut(Forbidden::Malformed) => INVALID_REQUEST,
             Self::NotForClients | Self::KeptOut(_) => Code::Forbidden,
             Self::UnknownRoute(_) => Code::UnknownRoute,
             Self::WrongMethod(_) => Code::WrongMethod,
