@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
 
-use super::http_client::{Target, Template};
+use super::http_client::{Target, Template, same_origin};
 
 /// How much of a health page is read, so that its connection can be used again.
 const READ_LIMIT: usize = 64 * 1024;
 
-/// Where a server says by HTTP whether it is well; asked with the server's own headers.
+/// Where a server says by HTTP whether it is well. The request has the server's configured headers if the
+/// URL is of the server's own origin, and none of them elsewhere.
 #[derive(Clone)]
 pub struct HealthUrl {
     target: Target,
@@ -26,6 +27,8 @@ impl std::fmt::Debug for HealthUrl {
 impl HealthUrl {
     /// `None` if the URL cannot be used; the configuration was checked, so that is an odd host.
     pub fn new(url: &Secret, server: Option<&HttpLaunch>) -> Option<Self> {
+        // The server's headers hold its secrets, and another origin is not the server.
+        let server = server.filter(|server| is_same_origin(url.expose(), &server.url));
         let launch = HttpLaunch {
             url: url.expose().to_owned(),
             headers: server
@@ -48,6 +51,13 @@ impl HealthUrl {
             .await
             .ok();
         Ok(status)
+    }
+}
+
+fn is_same_origin(url: &str, server: &str) -> bool {
+    match (url.parse(), server.parse()) {
+        (Ok(url), Ok(server)) => same_origin(&url, &server),
+        _ => false,
     }
 }
 

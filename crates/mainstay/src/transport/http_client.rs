@@ -195,7 +195,8 @@ pub fn same_origin(one: &Uri, other: &Uri) -> bool {
                 80
             })
     };
-    one.scheme() == other.scheme() && one.host() == other.host() && port(one) == port(other)
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    one.scheme() == other.scheme() && host(one) == host(other) && port(one) == port(other)
 }
 
 /// The body of an unsuccessful answer, as far as a person reads.
@@ -341,8 +342,14 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         let uri = |text: &str| text.parse::<Uri>().expect("a URI");
-        assert!(same_origin(&uri("http://a/x"), &uri("http://a:80/y")));
-        for other in ["https://a/x", "http://b/x", "http://a:81/x"] {
+        assert!(same_origin(&uri("http://a/x"), &uri("http://A:80/y")));
+        for other in [
+            "http://a@b/x",
+            "http://a.b/x",
+            "https://a/x",
+            "http://b/x",
+            "http://a:81/x",
+        ] {
             assert!(!same_origin(&uri("http://a/x"), &uri(other)), "{other}");
         }
     }

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::Gateway,
+    gateway::{Gateway, soon},
     rest::{asked, promptly},
 };
 
@@ -187,6 +188,47 @@ async fn a_wrong_health_url_is_not_a_death() {
             backend.until_count("initialize", 2).await;
         }
     }
+}
+
+/// The configured headers hold secrets of the server: only the server's own origin gets them.
+#[tokio::test]
+async fn a_health_url_elsewhere_gets_no_headers_of_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let elsewhere = listener.local_addr().expect("a bound socket");
+    let backend = Backend::start(Kind::Http, &[])
+        .await
+        .option("bearerToken", json!("topsecret"))
+        .option("headers", json!({"x-api-key": "topsecret"}))
+        .option(
+            "healthCheckUrl",
+            json!(format!("http://{elsewhere}/health")),
+        );
+    let mut health = asked(OFTEN, "verify");
+    health["method"] = json!("http");
+    let backend = backend.option("health", health);
+    let _gateway = Gateway::of(&[("x", &backend)]).await;
+    let (mut stream, _) = soon("a probe", listener.accept()).await.expect("accepted");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(soon("the head", stream.read_u8()).await.expect("a byte"));
+    }
+    let head = String::from_utf8(head).expect("UTF-8");
+    assert!(head.starts_with("GET /health HTTP/1.1\r\n"), "{head}");
+    assert!(!head.contains("topsecret"), "{head}");
+
+    // The server's own origin does.
+    let url = format!("http://{}/health", backend.fake().address());
+    let backend = backend.option("healthCheckUrl", url);
+    let _gateway = Gateway::of(&[("x", &backend)]).await;
+    crate::gateway::until("a probe with the headers", || {
+        let received = backend.fake().received();
+        received.iter().any(|it| {
+            it.path == "/health"
+                && it.headers["x-api-key"] == "topsecret"
+                && it.headers["authorization"] == "Bearer topsecret"
+        })
+    })
+    .await;
 }
 
 /// 1mcp#547: "healthy" with no tools at all.
