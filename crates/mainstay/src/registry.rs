@@ -283,8 +283,10 @@ impl Registry {
 
     /// Whether every server has had its first attempt, or its time for it.
     pub fn is_settled(&self) -> bool {
-        use futures_util::FutureExt as _;
-        self.settled().now_or_never().is_some()
+        let servers = self.servers();
+        servers
+            .iter()
+            .all(|server| server.is_settled(self.startup_wait))
     }
 
     pub fn listen(&self) -> broadcast::Receiver<Announcement> {

@@ -327,6 +327,13 @@ impl Server {
             .ok();
     }
 
+    /// Whether [`Server::settled`] would resolve at once.
+    pub fn is_settled(&self, wait: Duration) -> bool {
+        self.view.borrow().attempted
+            || self.started_at + wait <= Instant::now()
+            || self.view.has_changed().is_err()
+    }
+
     /// Resolves when it is known what the server offers, if it is up, or after `limit`.
     pub async fn listed(&self, limit: Duration) {
         let mut view = self.view.clone();

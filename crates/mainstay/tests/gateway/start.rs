@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, initialize},
-    gateway::{Gateway, soon},
+    gateway::{GLANCE, Gateway, soon},
+    rest::never,
 };
 
 /// Far below what any trouble here would cost if it were waited for.
@@ -225,4 +227,23 @@ async fn a_disabled_server_is_left_alone() {
         .await;
     assert!(own.json()["error"].is_object(), "{}", own.text);
     assert_eq!((disabled.received().len(), manual.received().len()), (0, 0));
+}
+
+/// Mainstay is ready once every server had its first attempt, however many there are.
+#[tokio::test]
+async fn readiness_holds_for_hundreds_of_servers() {
+    // Nothing listens there: the first attempt of each is over at once.
+    let entry = json!({"url": "http://127.0.0.1:1/mcp", "reconnect": never()});
+    let servers: serde_json::Map<String, Value> = (0..300)
+        .map(|number| (format!("s{number}"), entry.clone()))
+        .collect();
+    let config = json!({"mcpServers": servers, "startup": {"waitMs": 600_000}});
+    let gateway = Gateway::start(&config).await;
+    let asks = gateway.stranger("/readyz");
+    let ready = async {
+        while asks.send(Method::GET, asks.headers("*/*"), "").await.status != StatusCode::OK {
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    soon("readiness", ready).await;
 }
