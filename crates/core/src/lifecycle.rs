@@ -160,6 +160,14 @@ impl Default for Lifecycle {
 type Step = (Lifecycle, Option<Effect>);
 
 impl Lifecycle {
+    /// One whose epochs are all later than `past`.
+    pub fn after(past: Epoch) -> Self {
+        Self {
+            epoch: past,
+            ..Self::default()
+        }
+    }
+
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }

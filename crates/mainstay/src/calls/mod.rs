@@ -42,7 +42,7 @@ pub use self::{
 use crate::{
     journal::Journal,
     metrics::Failures,
-    supervisor::{Private, Server},
+    supervisor::{Private, Server, Use},
     traces::Tracer,
     transport::{Exchange, Frame, Session},
 };
@@ -165,6 +165,14 @@ impl Upstream {
         }
     }
 
+    /// Keeps a client's own session from making room for another while the guard is there.
+    fn begin(&self) -> Option<Use> {
+        match self {
+            Self::Shared(_) => None,
+            Self::Private(private) => Some(private.begin()),
+        }
+    }
+
     /// For a caller of this era.
     async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {
@@ -237,6 +245,7 @@ impl Calls {
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();
+        let _use = upstream.begin();
         let account = Account::open(self, &upstream, &request, &outlet);
         let mut call = Call {
             calls: self,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{Private, Server, declared};
+use super::{Private, Server};
 use crate::transport::Session;
 
 /// Opened at the first legacy call.
@@ -18,10 +18,10 @@ impl Beside {
         if server.eras().legacy == Some(false) {
             return None;
         }
-        let private = Arc::clone(self.slot().get_or_insert_with(|| {
-            let initialize = declared::initialize(&server.config());
-            Arc::new(server.private(initialize, Arc::clone(&server.listener)))
-        }));
+        let private = Arc::clone(
+            self.slot()
+                .get_or_insert_with(|| Arc::new(server.shared_beside())),
+        );
         private
             .session(deadline)
             .await

@@ -21,7 +21,9 @@ mod probe;
 mod queue;
 mod task;
 mod upkeep;
+mod usage;
 mod view;
+mod wanted;
 
 use std::{
     path::PathBuf,
@@ -48,12 +50,14 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::beside::Beside;
+use self::{beside::Beside, usage::Usage};
 pub use self::{
     pace::Pace,
     private::Private,
     queue::{Queue, Queued},
+    usage::Use,
     view::{Crash, Crashes, View},
+    wanted::Wanted,
 };
 use crate::{
     events::Events,
@@ -142,15 +146,23 @@ enum Command {
     /// The answer is the attempt to look at.
     Operate(Operation, oneshot::Sender<Epoch>),
     Configure(Arc<ServerConfig>),
-    OpenPrivate {
-        id: PrivateId,
-        initialize: Arc<str>,
-        listener: Arc<dyn Listener>,
-        reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
-    },
-    ClosePrivate(PrivateId),
+    OpenPrivate(OpenPrivate),
+    /// Clients are done with their sessions: see [`Usage`].
+    ReleasePrivates,
     /// Ends everything, and the supervisor with it.
     End,
+}
+
+/// A client waits for its isolated session.
+#[derive(Debug)]
+struct OpenPrivate {
+    id: PrivateId,
+    usage: Arc<Usage>,
+    /// Whether `maxSessions` is for it.
+    counts: bool,
+    initialize: Arc<str>,
+    listener: Arc<dyn Listener>,
+    reply: oneshot::Sender<Result<Arc<Session>, Failure>>,
 }
 
 /// Starts supervising a server. The task ends after [`Server::end`], when nothing of the server is
@@ -394,9 +406,23 @@ impl Server {
     }
 
     /// An isolated session, opened at its first use.
-    pub fn private(self: &Arc<Self>, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Private {
+    pub fn private(
+        self: &Arc<Self>,
+        initialize: Arc<str>,
+        listener: Arc<dyn Listener>,
+        wanted: Arc<Wanted>,
+    ) -> Private {
         let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
-        Private::new(Arc::clone(self), id, initialize, listener)
+        Private::new(Arc::clone(self), id, initialize, listener, wanted, true)
+    }
+
+    /// A session that all clients share, beside the first: it takes no place of a client's, and makes
+    /// room for none.
+    fn shared_beside(self: &Arc<Self>) -> Private {
+        let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
+        let initialize = declared::initialize(&self.config());
+        let (server, listener) = (Arc::clone(self), Arc::clone(&self.listener));
+        Private::new(server, id, initialize, listener, Arc::default(), false)
     }
 
     /// Keeps a request of this server to a client of this principal until someone answers it by hand.

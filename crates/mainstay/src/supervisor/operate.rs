@@ -35,22 +35,20 @@ impl Task {
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,
-            Command::OpenPrivate {
-                id,
-                initialize,
-                listener,
-                reply,
-            } => self.open_private(id, initialize, listener, reply),
-            Command::ClosePrivate(id) => self.step(Which::Private(id), Event::Stop),
+            Command::OpenPrivate(open) => self.open_private(open),
+            // Looked for after every command.
+            Command::ReleasePrivates => {}
             Command::End => {
                 self.ending = true;
                 self.stop_all();
             }
         }
+        self.close_released();
     }
 
     /// Does what the operator wants; returns the attempt to look at.
     async fn operate(&mut self, operation: Operation) -> Epoch {
+        self.stopped = operation == Operation::Stop;
         let event = match operation {
             Operation::Start => Event::Start,
             Operation::Reconnect => {
@@ -89,6 +87,7 @@ impl Task {
             self.close_privates();
             self.step(Which::Shared, Event::Stop);
         } else if !before.connects_at_start() && self.config.connects_at_start() {
+            self.stopped = false;
             self.want(true);
             self.step(Which::Shared, Event::Start);
         } else if relaunch && self.view.borrow().wanted {
@@ -106,11 +105,5 @@ impl Task {
     fn stop_all(&mut self) {
         self.step(Which::Shared, Event::Stop);
         self.close_privates();
-    }
-
-    fn close_privates(&mut self) {
-        for id in self.privates.ids() {
-            self.step(Which::Private(id), Event::Stop);
-        }
     }
 }

@@ -1,84 +1,212 @@
-//! The isolated sessions of a server: opened for one client each, not brought back by themselves but
-//! by the next call (design section 9).
+//! The isolated sessions of a server. Each is opened for one client, and brought back by that client's
+//! next call only. There are at most `maxSessions`: the one that has been idle for longest makes room.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use mainstay_core::{
     failure::{Failure, FailureKind},
+    ids::Epoch,
     lifecycle::{Event, Policy, Reconnect, ReconnectMode, State},
 };
 use tokio::sync::oneshot;
 
-use super::{PrivateId, attempt::Which, task::Task, upkeep::Upkeep};
-use crate::transport::{Listener, Session};
+use super::{OpenPrivate, PrivateId, attempt::Which, task::Task, upkeep::Upkeep, usage::Usage};
+use crate::transport::Session;
 
 type Reply = oneshot::Sender<Result<Arc<Session>, Failure>>;
 
+/// When a client that was refused may try again: calls of a second are the rule.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 #[derive(Default)]
-pub struct Privates(HashMap<PrivateId, PrivateSession>);
+pub struct Privates {
+    sessions: HashMap<PrivateId, PrivateSession>,
+    /// Wait for the end of sessions that make room for them, one each.
+    newcomers: VecDeque<Newcomer>,
+    /// The latest epoch of the sessions that have gone. New ones begin after it, so that a late report
+    /// is not taken for one of the session that its client has now.
+    past: Option<Epoch>,
+}
 
 struct PrivateSession {
     upkeep: Upkeep,
+    usage: Arc<Usage>,
+    counts: bool,
+    /// It is to end, and not to be opened again in this place.
+    is_leaving: bool,
     /// Calls that wait for the session to open.
     waiting: Vec<Reply>,
 }
 
+struct Newcomer {
+    open: OpenPrivate,
+    /// Further calls that wait for the same session.
+    more: Vec<Reply>,
+}
+
 impl Privates {
     pub fn upkeeps(&self) -> impl Iterator<Item = &Upkeep> {
-        self.0.values().map(|private| &private.upkeep)
+        self.sessions.values().map(|private| &private.upkeep)
     }
 
     pub fn upkeep(&mut self, id: PrivateId) -> Option<&mut Upkeep> {
-        self.0.get_mut(&id).map(|private| &mut private.upkeep)
+        self.sessions
+            .get_mut(&id)
+            .map(|private| &mut private.upkeep)
     }
 
     pub fn ids(&self) -> Vec<PrivateId> {
-        self.0.keys().copied().collect()
+        self.sessions.keys().copied().collect()
+    }
+
+    /// Those that `maxSessions` is for.
+    fn counted(&self) -> impl Iterator<Item = (PrivateId, &PrivateSession)> {
+        let sessions = self.sessions.iter();
+        sessions
+            .filter(|(_, private)| private.counts)
+            .map(|(&id, private)| (id, private))
+    }
+
+    /// Ends the use of the session that has been idle for longest. `None` if all are in use.
+    fn make_room(&mut self) -> Option<PrivateId> {
+        let mut idle: Vec<_> = self
+            .counted()
+            .filter(|(_, private)| !private.is_leaving && !private.usage.is_used())
+            .map(|(id, private)| (private.usage.last_used(), id))
+            .collect();
+        idle.sort_unstable_by_key(|(last_used, id)| (*last_used, id.0));
+        // One may have come into use just now.
+        let mut idle = idle.into_iter().map(|(_, id)| id);
+        idle.find(|id| self.sessions[id].usage.close_if_unused())
     }
 }
 
 impl Task {
-    pub(super) fn open_private(
-        &mut self,
-        id: PrivateId,
-        initialize: Arc<str>,
-        listener: Arc<dyn Listener>,
-        reply: Reply,
-    ) {
+    pub(super) fn open_private(&mut self, open: OpenPrivate) {
+        if let Some(state) = self.is_down() {
+            let reason = format!("is {state}");
+            return self.refuse([open.reply], FailureKind::ServerNotConnected, &reason);
+        }
+        open.usage.release(false);
+        let id = open.id;
+        if let Some(newcomer) = self
+            .privates
+            .newcomers
+            .iter_mut()
+            .find(|it| it.open.id == id)
+        {
+            return newcomer.more.push(open.reply);
+        }
+        match self.privates.sessions.get_mut(&id) {
+            Some(private) if !private.is_leaving => {
+                private.waiting.push(open.reply);
+                self.step(Which::Private(id), Event::Start);
+            }
+            Some(_) => self.admit(open),
+            None if open.counts => self.admit(open),
+            None => self.enter(open),
+        }
+    }
+
+    /// Why no session may be opened.
+    fn is_down(&self) -> Option<&'static str> {
+        if self.stopped {
+            Some("stopped")
+        } else {
+            (self.ending || !self.config.enabled).then_some("not running")
+        }
+    }
+
+    /// Opens a session, or has it wait until there is room.
+    fn admit(&mut self, open: OpenPrivate) {
         let max = self.config.max_sessions;
-        if !self.privates.0.contains_key(&id) {
-            let refusal = if self.ending || !self.config.enabled {
-                Some((FailureKind::ServerNotConnected, "is not running".to_owned()))
-            } else if self.privates.0.len() >= max {
-                Some((
-                    FailureKind::TooManySessions,
-                    format!("already has {max} sessions (maxSessions)"),
-                ))
-            } else {
-                None
+        let (all, leaving) = self
+            .privates
+            .counted()
+            .fold((0, 0), |(all, leaving), (_, private)| {
+                (all + 1, leaving + usize::from(private.is_leaving))
+            });
+        let waiting = self.privates.newcomers.len();
+        let is_here = self.privates.sessions.contains_key(&open.id);
+        if all + waiting < max && !is_here {
+            return self.enter(open);
+        }
+        // One of those that leave may have a place to give.
+        if open.counts && all + waiting >= max + leaving {
+            let Some(longest_idle) = self.privates.make_room() else {
+                let reason = format!(
+                    "has {max} sessions of its own, all of them at work; try again in a moment, or raise maxSessions"
+                );
+                return self.refuse([open.reply], FailureKind::TooManySessions, &reason);
             };
-            if let Some((kind, reason)) = refusal {
-                let message = format!("Server '{}' {reason}", self.config.name);
-                // Whoever asked may have gone.
-                drop(reply.send(Err(
-                    Failure::new(kind, message).of_server(&self.config.name),
-                )));
+            tracing::debug!(server = %self.config.name, session = longest_idle.0, "closed to make room");
+            self.close_private(longest_idle);
+        }
+        let more = Vec::new();
+        self.privates.newcomers.push_back(Newcomer { open, more });
+        // Where one ended at once.
+        self.admit_newcomers();
+    }
+
+    /// Opens the sessions for which there is room by now.
+    pub(super) fn admit_newcomers(&mut self) {
+        while let Some(newcomer) = self.privates.newcomers.pop_front() {
+            let is_full =
+                newcomer.open.counts && self.privates.counted().count() >= self.config.max_sessions;
+            if is_full || self.privates.sessions.contains_key(&newcomer.open.id) {
+                self.privates.newcomers.push_front(newcomer);
                 return;
             }
+            let Newcomer { open, mut more } = newcomer;
+            more.retain(|reply| !reply.is_closed());
+            // Everyone who asked has gone meanwhile.
+            if open.reply.is_closed() && more.is_empty() {
+                continue;
+            }
+            let id = open.id;
+            self.enter(open);
+            if let Some(private) = self.privates.sessions.get_mut(&id) {
+                private.waiting.extend(more);
+            }
         }
-        let policy = policy(&self.config.policy);
-        let private = self.privates.0.entry(id).or_insert_with(|| PrivateSession {
-            upkeep: Upkeep::new(policy, initialize, listener),
-            waiting: Vec::new(),
-        });
-        private.waiting.push(reply);
-        // Opening, or not yet quite gone: then it is opened anew when it is (invariant 9).
-        self.step(Which::Private(id), Event::Start);
+    }
+
+    fn enter(&mut self, open: OpenPrivate) {
+        let mut upkeep = Upkeep::new(policy(&self.config.policy), open.initialize, open.listener);
+        if let Some(past) = self.privates.past {
+            upkeep = upkeep.after(past);
+        }
+        let private = PrivateSession {
+            upkeep,
+            usage: open.usage,
+            counts: open.counts,
+            is_leaving: false,
+            waiting: vec![open.reply],
+        };
+        self.privates.sessions.insert(open.id, private);
+        self.step(Which::Private(open.id), Event::Start);
+    }
+
+    fn refuse(&self, replies: impl IntoIterator<Item = Reply>, kind: FailureKind, reason: &str) {
+        let message = format!("Server '{}' {reason}", self.config.name);
+        let mut failure = Failure::new(kind, message).of_server(&self.config.name);
+        if kind == FailureKind::TooManySessions {
+            let wait = u64::try_from(RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
+            failure = failure.with("retryAfterMs", wait);
+        }
+        for reply in replies {
+            // Its caller may have gone.
+            drop(reply.send(Err(failure.clone())));
+        }
     }
 
     /// Answers whoever waits for the session, if it is up; forgets one that is down.
     pub(super) fn settle_private(&mut self, id: PrivateId) {
-        let Some(private) = self.privates.0.get_mut(&id) else {
+        let Some(private) = self.privates.sessions.get_mut(&id) else {
             return;
         };
         let status = private.upkeep.status();
@@ -90,20 +218,21 @@ impl Task {
         if let Some(session) = live
             && !private.waiting.is_empty()
         {
+            private.usage.reopened();
             let mut asked = false;
             for reply in private.waiting.drain(..) {
                 asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
             }
             // Everyone who asked has gone meanwhile.
             if !asked {
-                self.step(Which::Private(id), Event::Stop);
+                self.close_private(id);
             }
         }
     }
 
     /// A session's connection has ended; `was_up` if it had come up.
     pub(super) fn private_ended(&mut self, id: PrivateId, was_up: bool) {
-        let Some(private) = self.privates.0.get(&id) else {
+        let Some(private) = self.privates.sessions.get(&id) else {
             return;
         };
         let status = private.upkeep.status();
@@ -114,9 +243,10 @@ impl Task {
         if was_up && !private.waiting.is_empty() && !self.ending {
             return self.step(Which::Private(id), Event::Start);
         }
-        let Some(private) = self.privates.0.remove(&id) else {
+        let Some(private) = self.privates.sessions.remove(&id) else {
             return;
         };
+        self.privates.past = self.privates.past.max(Some(private.upkeep.epoch()));
         let reason = status.reason.unwrap_or_else(|| "it was closed".to_owned());
         for reply in private.waiting {
             let message = format!(
@@ -127,6 +257,37 @@ impl Task {
                 .of_server(&self.config.name)
                 .with("stderr", self.log.tail.texts());
             drop(reply.send(Err(failure)));
+        }
+        self.admit_newcomers();
+    }
+
+    fn close_private(&mut self, id: PrivateId) {
+        if let Some(private) = self.privates.sessions.get_mut(&id) {
+            private.is_leaving = true;
+            self.step(Which::Private(id), Event::Stop);
+        }
+    }
+
+    /// Closes the sessions that their clients are done with, and those closed for being idle.
+    pub(super) fn close_released(&mut self) {
+        let sessions = self.privates.sessions.iter();
+        let released: Vec<PrivateId> = sessions
+            .filter(|(_, private)| !private.is_leaving && private.usage.is_over())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in released {
+            self.close_private(id);
+        }
+    }
+
+    /// Closes all, and lets nobody wait any longer.
+    pub(super) fn close_privates(&mut self) {
+        for Newcomer { open, more } in std::mem::take(&mut self.privates.newcomers) {
+            let replies = more.into_iter().chain([open.reply]);
+            self.refuse(replies, FailureKind::ServerNotConnected, "is being stopped");
+        }
+        for id in self.privates.ids() {
+            self.close_private(id);
         }
     }
 }

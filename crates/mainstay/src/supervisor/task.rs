@@ -73,6 +73,8 @@ pub struct Task {
     /// The era in which the server is spoken to first; `None` is to be found out.
     pub(super) first: Option<Era>,
     observer: Observer,
+    /// Its operator has stopped it, and nobody has started it since.
+    pub(super) stopped: bool,
     pub(super) ending: bool,
 }
 
@@ -124,6 +126,7 @@ impl Task {
             kept_eras,
             first: eras.first(),
             observer: Observer::default(),
+            stopped: false,
             ending: false,
         };
         (task, seen, inbox)

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use mainstay_core::lifecycle::{Effect, Event, Lifecycle, Policy, Status};
+use mainstay_core::{
+    ids::Epoch,
+    lifecycle::{Effect, Event, Lifecycle, Policy, Status},
+};
 use tokio::time::Instant;
 
 use crate::transport::{Listener, Session, Stop};
@@ -31,6 +34,15 @@ impl Upkeep {
         }
     }
 
+    /// The same with epochs that are all later than this one.
+    #[must_use]
+    pub fn after(self, past: Epoch) -> Self {
+        Self {
+            life: Lifecycle::after(past),
+            ..self
+        }
+    }
+
     pub fn step(&mut self, event: Event) -> Option<Effect> {
         let life = std::mem::take(&mut self.life);
         let (life, effect) = life.step(event, Instant::now().into_std(), &self.policy);
@@ -42,7 +54,7 @@ impl Upkeep {
         self.life.status(&self.policy)
     }
 
-    pub fn epoch(&self) -> mainstay_core::ids::Epoch {
+    pub fn epoch(&self) -> Epoch {
         self.life.epoch()
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
-    client::{Http, LATEST, initialize, raw, value},
+    client::{Http, LATEST, raw, value},
     gateway::{Gateway, until},
 };
 
@@ -103,34 +103,6 @@ over_every_transport! {
         assert_eq!(client.post(notification).await.status, StatusCode::ACCEPTED);
         backend.until_count("notifications/vendor", 1).await;
         assert_eq!(backend.of_method("notifications/vendor")[0]["params"], json!({"a": 1}));
-    }
-
-    /// Design section 9: a bound with a clear error, and room again when a session has ended.
-    async fn sessions_of_a_server_are_limited(kind) {
-        let backend = Backend::start(kind, &[]).await.option("maxSessions", 2);
-        let calm = Backend::http().await;
-        let gateway = Gateway::of(&[("x", &backend), ("calm", &calm)]).await;
-        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
-        let refused = gateway.stranger(PATH).post(initialize(LATEST)).await;
-        let error = &refused.json()["error"];
-        assert_eq!(error["data"]["kind"], "too_many_sessions", "{error}");
-        let message = error["message"].as_str().expect("words");
-        assert!(message.contains("'x'") && message.contains("maxSessions"), "{message}");
-        assert!(!refused.headers.contains_key("mcp-session-id"));
-        gateway.client_at("/servers/calm/mcp").await.hears("echo").await;
-        gateway.client().await.hears("x__echo").await;
-
-        assert!(one.delete().await.is_success());
-        let third = async {
-            loop {
-                let client = gateway.stranger(PATH);
-                if client.post(initialize(LATEST)).await.headers.contains_key("mcp-session-id") {
-                    break;
-                }
-            }
-        };
-        crate::gateway::soon("room for a third", third).await;
-        two.hears("echo").await;
     }
 
     /// A session that the server has lost is opened anew at its next use.

@@ -53,6 +53,7 @@ mod large_results;
 mod lists;
 mod loss;
 mod matrix;
+mod max_sessions;
 mod metrics;
 mod misbehaviour;
 mod modern_backends;

@@ -40,7 +40,7 @@ use crate::{
     calls::Calls,
     lineage::Lineage,
     registry::Registry,
-    supervisor::{Private, Server},
+    supervisor::{Private, Server, Wanted},
     switches::SwitchBoard,
     transport::{self, Listener, Session},
 };
@@ -245,7 +245,7 @@ impl Hub {
             Some(ServerRequests::Reject) => transparent::unasked(params),
             _ => message::one_line(params).into_owned(),
         };
-        let private = Arc::new(server.private(initialize.into(), listener));
+        let private = Arc::new(server.private(initialize.into(), listener, Wanted::of_client()));
         let upstream = private
             .session(Instant::now() + server.config().policy.connect_timeout)
             .await?;
@@ -345,7 +345,8 @@ impl Hub {
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
                 let listener = ears.of(server, &caller, principal);
-                Backend::Transparent(Arc::new(server.private(initialize, listener)))
+                let private = server.private(initialize, listener, Wanted::of_client());
+                Backend::Transparent(Arc::new(private))
             }
         };
         let named = Named {
@@ -420,7 +421,7 @@ impl Hub {
             } else if let (true, Backend::Transparent(private)) =
                 (idle >= UPSTREAM_IDLE, &session.backend)
             {
-                private.close();
+                private.close_idle(UPSTREAM_IDLE);
             }
         }
     }

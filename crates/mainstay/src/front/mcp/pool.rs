@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     calls::Client,
-    supervisor::{Private, Server},
+    supervisor::{Private, Server, Use},
     transport::{self, Listener, Notice, Question, Session},
 };
 
@@ -40,11 +40,8 @@ pub struct Pooled {
     profile: Box<str>,
     principal: Principal,
     pub private: Arc<Private>,
-    /// Calls and listeners at work.
-    leases: AtomicUsize,
     /// Calls of them that wait for a person.
     parked: AtomicUsize,
-    last_used: Mutex<Instant>,
     /// The level that the session was last set to, which a new one knows nothing of.
     logs: Mutex<Option<(Weak<Session>, LogLevel)>>,
     audience: Arc<Audience>,
@@ -85,13 +82,16 @@ impl Pool {
             sessions.push(Arc::clone(&session));
             session
         };
-        session.leases.fetch_add(1, Ordering::Relaxed);
-        Lease(session)
+        Lease {
+            _use: session.private.begin(),
+            session,
+        }
     }
 
     /// Closes sessions that nobody has used for so long.
     pub fn sweep(&self, idle: Duration) {
-        self.sessions().retain(|session| !session.is_idle(idle));
+        self.sessions()
+            .retain(|session| !session.private.is_idle(idle));
     }
 
     /// Ends the streams of who listens, and closes what nobody uses.
@@ -115,52 +115,46 @@ impl Pooled {
         Self {
             profile: capabilities.into(),
             principal,
-            private: Arc::new(server.private(initialize, listener)),
-            leases: AtomicUsize::new(0),
+            private: Arc::new(server.private(initialize, listener, Arc::default())),
             parked: AtomicUsize::new(0),
-            last_used: Mutex::new(Instant::now()),
             logs: Mutex::default(),
             audience,
         }
-    }
-
-    fn last_used(&self) -> MutexGuard<'_, Instant> {
-        // Held for a copy, never across an await.
-        self.last_used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_idle(&self, idle: Duration) -> bool {
-        self.leases.load(Ordering::Relaxed) == 0 && self.last_used().elapsed() >= idle
     }
 }
 
 /// Keeps a session from being closed.
 #[derive(Debug)]
-pub struct Lease(Arc<Pooled>);
+pub struct Lease {
+    session: Arc<Pooled>,
+    _use: Use,
+}
 
 impl Lease {
     pub fn private(&self) -> Arc<Private> {
-        Arc::clone(&self.0.private)
+        Arc::clone(&self.session.private)
     }
 
     pub fn audience(&self) -> &Audience {
-        &self.0.audience
+        &self.session.audience
     }
 
     /// Has the server log what this level asks for, and all that is more severe. It goes on doing so:
     /// each request is sent what it asked for only.
     pub async fn want_logs(&self, level: LogLevel) -> Result<(), Failure> {
-        let limit = self.0.private.server.config().policy.connect_timeout;
-        let session = self.0.private.session(Instant::now() + limit).await?;
+        let limit = self.session.private.server.config().policy.connect_timeout;
+        let session = self.session.private.session(Instant::now() + limit).await?;
         if !session.takes_log_level() {
             return Ok(());
         }
         let set = (Arc::downgrade(&session), level);
         {
             // Held for a copy, never across an await.
-            let mut logs = self.0.logs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut logs = self
+                .session
+                .logs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if let Some((known, wanted)) = &*logs
                 && Weak::ptr_eq(known, &set.0)
                 && *wanted <= level
@@ -176,15 +170,8 @@ impl Lease {
 
     /// Ends what a stream listened to; returns the resources that nobody is subscribed to any more.
     pub fn leave(&self, stream: &str) -> Vec<Resource> {
-        self.0.audience.listens.remove(stream);
-        self.0.audience.subscriptions.remove_session(stream)
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        *self.0.last_used() = Instant::now();
-        self.0.leases.fetch_sub(1, Ordering::Relaxed);
+        self.session.audience.listens.remove(stream);
+        self.session.audience.subscriptions.remove_session(stream)
     }
 }
 
@@ -201,8 +188,8 @@ impl Seat {
     /// The call waits for a person, until the guard is dropped.
     pub fn park(&self) -> Option<Waiting> {
         let lease = self.0.get()?;
-        lease.0.parked.fetch_add(1, Ordering::Relaxed);
-        Some(Waiting(Arc::clone(&lease.0)))
+        lease.session.parked.fetch_add(1, Ordering::Relaxed);
+        Some(Waiting(Arc::clone(&lease.session)))
     }
 }
 

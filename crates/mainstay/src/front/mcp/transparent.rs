@@ -6,6 +6,7 @@ use mainstay_core::{
     catalog::without_output_schema,
     config::Withheld,
     era::{LogLevel, code},
+    failure::Failure,
     message::{self, Address, Kind, Method},
 };
 use serde_json::{Map, Value};
@@ -15,9 +16,9 @@ use super::{
     hub::Hub, own::objects, reply::Reply, session::ClientSession, subscriptions::Resource,
 };
 use crate::{
-    calls::{Outlet, Refused, Request, Upstream},
+    calls::{Answer, Outlet, Refused, Request, Upstream},
     front::plain::lists::unknown_tool,
-    supervisor::{Private, Server},
+    supervisor::{Private, Server, Wanted},
     transport::Frame,
 };
 
@@ -75,7 +76,15 @@ pub async fn answer(
         return objects::read(hub, id, &uri.value, era, cancelled).await;
     }
     let is_edited = !withheld.is_nothing() || cuts_results;
-    match hub.calls.call(upstream, request, outlet, cancelled).await {
+    let wish = match &upstream {
+        Upstream::Private(private) => Wish::of(private, frame, address),
+        Upstream::Shared(_) => None,
+    };
+    let answer = hub.calls.call(upstream, request, outlet, cancelled).await;
+    if let Some(wish) = wish {
+        wish.answered(&answer);
+    }
+    match answer {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
             let text = edited(&answer.frame, id, &withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
@@ -89,6 +98,53 @@ pub async fn answer(
             Reply::tool_failure(id, &failure, era)
         }
         Err(failure) => Reply::failure(id, &failure),
+    }
+}
+
+/// A request whose effect lasts as long as the session, and is to be the same in the next session.
+struct Wish {
+    wanted: Arc<Wanted>,
+    kind: WishKind,
+}
+
+enum WishKind {
+    Level(LogLevel),
+    /// A resource, and whether the subscription is new.
+    Subscribe(String, bool),
+    Unsubscribe(String),
+}
+
+impl Wish {
+    /// A subscription is remembered before it is made: if the session is lost meanwhile, the next one
+    /// is asked for it.
+    fn of(private: &Private, frame: &Frame, address: &Address<'_>) -> Option<Self> {
+        let wanted = Arc::clone(&private.wanted);
+        let uri = || Some(address.uri.as_ref()?.value.to_string());
+        let kind = match frame.method()? {
+            Method::SetLevel => WishKind::Level(LogLevel::parse(&frame.text_param("level")?)?),
+            Method::ResourcesSubscribe => {
+                let uri = uri()?;
+                let is_new = wanted.subscribe(&uri, &uri);
+                WishKind::Subscribe(uri, is_new)
+            }
+            Method::ResourcesUnsubscribe => WishKind::Unsubscribe(uri()?),
+            _ => return None,
+        };
+        Some(Self { wanted, kind })
+    }
+
+    fn answered(self, answer: &Result<Answer, Failure>) {
+        let is_granted = matches!(answer, Ok(answer) if answer.frame.result().is_some());
+        match self.kind {
+            WishKind::Level(level) if is_granted => self.wanted.set_log_level(level),
+            WishKind::Subscribe(uri, true) if !is_granted => {
+                self.wanted.unsubscribe(&uri);
+            }
+            WishKind::Unsubscribe(uri) if is_granted => {
+                self.wanted.unsubscribe(&uri);
+            }
+            WishKind::Level(_) | WishKind::Subscribe(..) | WishKind::Unsubscribe(_) => {}
+        }
     }
 }
 
