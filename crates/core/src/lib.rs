@@ -6,6 +6,7 @@
 pub mod alert;
 pub mod catalog;
 pub mod config;
+pub mod display;
 pub mod era;
 pub mod event;
 pub mod failure;

@@ -33,7 +33,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         "resources/templates/list" => list("resourceTemplates", &catalog::templates())?,
         "resources/read" => {
             let params: Value = request.read()?;
-            let uri = string(&params, "uri")?;
+            let uri = script.untainted(string(&params, "uri")?);
             if let Some(rounds) = catalog::questions_of_resource(script, uri) {
                 let subject = Subject::Resource(uri.to_owned());
                 return questions::interview(request, subject, rounds).map(Some);
@@ -44,7 +44,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         "prompts/list" => list("prompts", &catalog::prompts(script))?,
         "prompts/get" => {
             let params: Value = request.read()?;
-            let name = string(&params, "name")?;
+            let name = script.untainted(string(&params, "name")?);
             if let Some(rounds) = catalog::questions_of_prompt(script, name) {
                 let subject = Subject::Prompt(name.to_owned());
                 return questions::interview(request, subject, rounds).map(Some);
@@ -54,7 +54,42 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         "completion/complete" => catalog::complete(&request.read()?)?.to_string(),
         _ => return Ok(None),
     };
+    let result = if script.taint.is_some() {
+        let mut result = serde_json::from_str(&result)
+            .map_err(|error| RpcError::new(-32603, error.to_string()))?;
+        taint(&mut result, script, request.method == "tools/list");
+        result.to_string()
+    } else {
+        result
+    };
     Ok(Some(vec![request.answer(&result)]))
+}
+
+/// Taints what a person is shown of a result.
+fn taint(value: &mut Value, script: &Script, keeps_names: bool) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                taint(item, script, keeps_names);
+            }
+        }
+        Value::Object(members) => {
+            for (key, value) in members {
+                match (key.as_str(), value) {
+                    ("name", _) if keeps_names => {}
+                    (
+                        "name" | "title" | "description" | "text" | "uri" | "uriTemplate"
+                        | "mimeType",
+                        Value::String(text),
+                    ) => *text = script.tainted(text),
+                    // Arguments of tools have names, too.
+                    ("inputSchema", _) => {}
+                    (_, value) => taint(value, script, keeps_names),
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The code of 2026-07-28 for a resource that is not there.
@@ -111,7 +146,10 @@ pub(crate) fn greet(
         return Ok(vec![Action::Hang]);
     }
     if script.initialize_error {
-        return Err(RpcError::new(-32603, "the fake refuses to initialize"));
+        return Err(RpcError::new(
+            -32603,
+            script.tainted("the fake refuses to initialize"),
+        ));
     }
     let answer = request.answer(&result()?.to_string());
     Ok(match script.handshake_delay {

@@ -51,6 +51,10 @@ pub struct Script {
     /// Adds this annotation to every tool, e.g. `readOnlyHint`
     #[arg(long, value_name = "ANNOTATION")]
     pub hint: Option<String>,
+    /// Adds this text to every name, description, URI, content and message that it makes, but for
+    /// the names of tools
+    #[arg(long, value_name = "TEXT")]
+    pub taint: Option<String>,
     /// Pages every list
     #[arg(long, value_name = "K")]
     pub page_size: Option<usize>,
@@ -202,6 +206,19 @@ impl Script {
     /// An unpinned fake is legacy.
     pub(crate) fn is_legacy(&self) -> bool {
         !self.is_pinned() || self.speaks(Era::Legacy)
+    }
+
+    /// The text with [`Script::taint`] behind it.
+    pub(crate) fn tainted(&self, text: &str) -> String {
+        format!("{text}{}", self.taint.as_deref().unwrap_or_default())
+    }
+
+    /// What [`Script::tainted`] was made of.
+    pub(crate) fn untainted<'t>(&self, text: &'t str) -> &'t str {
+        let taint = self.taint.as_deref();
+        taint
+            .and_then(|taint| text.strip_suffix(taint))
+            .unwrap_or(text)
     }
 
     fn speaks(&self, era: Era) -> bool {

@@ -129,9 +129,11 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             actions
         }
         "big" => say(&"x".repeat(number("bytes") as usize)),
-        "error" => vec![answer(
-            r#"{"content":[{"type":"text","text":"the tool failed"}],"isError":true}"#,
-        )],
+        "error" => {
+            let mut result = json!({"content": [{"type": "text"}], "isError": true});
+            result["content"][0]["text"] = script.tainted("the tool failed").into();
+            vec![answer(&result.to_string())]
+        }
         "rpc_error" => {
             // 2026-07-28 reserves what the legacy era leaves to servers.
             let code = match client.era {
@@ -140,7 +142,7 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             };
             let error = RpcError {
                 data: Some(json!({"reason": "asked for"})),
-                ..RpcError::new(code, "the request failed")
+                ..RpcError::new(code, script.tainted("the request failed"))
             };
             vec![Action::Send(message::error(id, &error))]
         }

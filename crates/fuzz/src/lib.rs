@@ -1,9 +1,11 @@
-//! What reads bytes from outside, checked against readers that are too simple to be wrong: each
-//! `check` takes any bytes, and panics where the two differ.
+//! What reads bytes from outside, checked against readers that are too simple to be wrong, and what
+//! shows them on a terminal, against rules that are: each `check` takes any bytes, and panics where the
+//! two differ.
 //!
 //! `crates/fuzz/run` looks for such bytes, guided by coverage; the tests of this crate replay those
 //! that were found or are typical (`corpus/`).
 
+pub mod display;
 pub mod events;
 pub mod framing;
 

@@ -26,3 +26,8 @@ fn framing() {
 fn events() {
     replay("events", fuzz::events::check);
 }
+
+#[test]
+fn display() {
+    replay("display", fuzz::display::check);
+}

@@ -3,7 +3,6 @@
 use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
-use clap::Parser as _;
 use mainstay::{
     cli::{Cli, Command, stderr},
     demo,
@@ -18,7 +17,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    match start(Cli::parse()) {
+    let cli = match Cli::from_arguments() {
+        Ok(cli) => cli,
+        Err(exit) => return exit,
+    };
+    match start(cli) {
         Ok(exit) => exit,
         Err(error) => {
             stderr::complain(&format!("error: {error:#}"));

@@ -1,13 +1,25 @@
 //! `mainstay approve`: what was added from inside an MCP client may be started, once a person has seen
 //! it. What is approved is what was shown: the digest of it goes along.
 
-use std::io::{self, BufRead, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, IsTerminal as _};
 
 use clap::Args;
+use mainstay_core::display::{self, lookalike::lookalikes, word};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, operate, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    operate, output,
+    screen::{ask, complain},
+};
 use crate::api::{self, Approval};
+
+/// Doubtful characters that are named. Their words are escaped wherever they stand.
+const MAX_DOUBTS: usize = 10;
+
+/// Bytes of a command that fit on any screen. Of a longer one the program is said again below.
+const LONG_COMMAND: usize = 1000;
 
 #[derive(Debug, Args)]
 pub struct Approve {
@@ -58,8 +70,8 @@ impl Approve {
                 hint: Some("with --yes, what is shown is approved".to_owned()),
             });
         }
-        // With stderr gone the question is not seen, and silence is no agreement.
-        write!(io::stderr().lock(), "approve it? [y/N] ").ok();
+        // Where the question is not seen, silence is no agreement.
+        ask("approve it? [y/N]");
         if says_yes(input.lock()) {
             Ok(())
         } else {
@@ -79,57 +91,135 @@ fn says_yes(mut input: impl BufRead) -> bool {
 
 /// In a line, what would be started: as one would type it, with the names of its variables.
 pub fn wanted(pending: &api::Pending) -> String {
-    let command = pending.command.iter().map(|word| quoted(word));
-    let url = pending.url.iter().map(|url| quoted(url));
-    let mut said = command.chain(url).collect::<Vec<_>>().join(" ");
+    let mut said = started(pending);
     if let Some(cwd) = &pending.cwd {
-        said = format!("{said} (in {})", quoted(cwd));
+        said = format!("{said} (in {})", word(cwd));
     }
     if !pending.env.is_empty() {
-        let names: Vec<String> = pending.env.keys().map(|name| quoted(name)).collect();
+        let names: Vec<String> = pending.env.keys().map(|name| word(name)).collect();
         said = format!("{said} (with {})", names.join(", "));
     }
     said
 }
 
-/// All that was given, a line each: the command, the values of its variables, and everything else.
-pub fn whole(pending: &api::Pending) -> Vec<String> {
+/// The command, or the URL.
+fn started(pending: &api::Pending) -> String {
     let words = pending.command.iter().chain(&pending.url);
-    let words: Vec<String> = words.map(|word| quoted(word)).collect();
-    let mut lines = vec![format!("  {}", words.join(" "))];
+    words.map(|text| word(text)).collect::<Vec<_>>().join(" ")
+}
+
+/// All that was given, a line each. The command comes last, so that nothing of the rest, however long,
+/// scrolls it away; above it stands what is doubtful.
+pub fn whole(pending: &api::Pending) -> Vec<String> {
+    let mut lines = Vec::new();
     for (key, value) in &pending.entry {
         match (key.as_str(), value) {
             ("command" | "args" | "url", _) => {}
             (_, Value::Object(members)) => {
                 let member = |(name, value): (&String, &Value)| {
-                    format!("  {} {}={}", quoted(key), quoted(name), told(value))
+                    format!("  {} {}={}", word(key), word(name), told(value))
                 };
                 lines.extend(members.iter().map(member));
             }
-            _ => lines.push(format!("  {} {}", quoted(key), told(value))),
+            _ => lines.push(format!("  {} {}", word(key), told(value))),
         }
+    }
+    let doubts = doubts(pending);
+    let shown = doubts.get(..MAX_DOUBTS).unwrap_or(&doubts);
+    lines.extend(shown.iter().map(|doubt| format!("  ! {doubt}")));
+    if doubts.len() > shown.len() {
+        lines.push(format!("  ! and {} more", doubts.len() - shown.len()));
+    }
+    let command = started(pending);
+    let is_long = command.len() > LONG_COMMAND;
+    lines.push(format!("  {command}"));
+    if let Some((program, arguments)) = pending.command.split_first()
+        && is_long
+    {
+        let arguments = output::count(arguments.len(), "argument");
+        lines.push(format!("  that is {} with {arguments}", word(program)));
     }
     lines
 }
 
 fn told(value: &Value) -> String {
     match value {
-        Value::String(text) => quoted(text),
-        other => other
-            .to_string()
-            .chars()
-            .flat_map(char::escape_debug)
-            .collect(),
+        Value::String(text) => word(text),
+        other => display::json(&other.to_string()).into_owned(),
     }
 }
 
-/// A word that is more than it looks like is quoted, so that no terminal shows another one.
-fn quoted(word: &str) -> String {
-    let quoted = format!("{word:?}");
-    if word.is_empty() || word.contains(char::is_whitespace) || quoted.len() != word.len() + 2 {
-        quoted
-    } else {
-        word.to_owned()
+/// What is not what it looks like.
+fn doubts(pending: &api::Pending) -> Vec<String> {
+    let mut doubts: Vec<String> = pending
+        .url
+        .iter()
+        .flat_map(|url| doubts_of_host(url))
+        .collect();
+    let mut texts = Vec::new();
+    texts.extend(
+        pending
+            .command
+            .iter()
+            .chain(&pending.url)
+            .map(String::as_str),
+    );
+    for (key, value) in pending
+        .entry
+        .iter()
+        .filter(|(key, _)| !matches!(key.as_str(), "command" | "args" | "url"))
+    {
+        texts.push(key);
+        gather(value, &mut texts);
+    }
+    for text in texts {
+        let of_text = lookalikes(text).into_iter();
+        doubts.extend(of_text.map(|it| format!("{}: {it}", word(text))));
+    }
+    doubts
+}
+
+/// Hosts that are easily taken for others.
+fn doubts_of_host(url: &str) -> Vec<String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let mut doubts = Vec::new();
+    let host = match authority.rsplit_once('@') {
+        Some((_, host)) => {
+            doubts.push(format!(
+                "the host is {}: what stands before @ is none",
+                word(host)
+            ));
+            host
+        }
+        None => authority,
+    };
+    let is_encoded = |label: &str| {
+        label
+            .get(..4)
+            .is_some_and(|it| it.eq_ignore_ascii_case("xn--"))
+    };
+    if host.split('.').any(is_encoded) {
+        doubts.push(format!(
+            "{} stands for letters that are not ASCII",
+            word(host)
+        ));
+    }
+    doubts
+}
+
+/// The texts in a value, its keys among them.
+fn gather<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, texts)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                texts.push(key);
+                gather(value, texts);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -161,13 +251,76 @@ mod tests {
         assert_eq!(
             whole(&pending),
             [
-                format!("  {command}"),
                 "  env PATH=/evil:/bin".to_owned(),
                 "  cwd /tmp".to_owned(),
                 "  inheritEnv none".to_owned(),
+                format!("  {command}"),
             ]
         );
         assert_eq!(wanted(&pending), format!("{command} (in /tmp) (with PATH)"));
+    }
+
+    fn pending(entry: &Value) -> api::Pending {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let arguments = entry["args"].as_array().into_iter().flatten();
+        let command = text(&entry["command"]);
+        api::Pending {
+            digest: None,
+            command: command
+                .into_iter()
+                .chain(arguments.filter_map(text))
+                .collect(),
+            cwd: None,
+            env: entry["env"].as_object().cloned().unwrap_or_default(),
+            url: text(&entry["url"]),
+            entry: entry.as_object().expect("an entry").clone(),
+        }
+    }
+
+    /// Homoglyphs in names, commands and hosts, and hosts that stand behind others.
+    #[test]
+    fn what_looks_like_something_else_is_marked_above_the_command() {
+        let command = pending(
+            &json!({"command": "n\u{440}x", "env": {"P\u{410}TH": "/bin"}, "x": [{"y": "\u{ff0f}"}]}),
+        );
+        assert_eq!(
+            whole(&command),
+            [
+                r#"  env "P\u{410}TH"=/bin"#,
+                r#"  x [{"y":"／"}]"#,
+                r#"  ! "n\u{440}x": U+0440 looks like 'p'"#,
+                r#"  ! "P\u{410}TH": U+0410 looks like 'A'"#,
+                r#"  ! "\u{ff0f}": U+FF0F looks like '/'"#,
+                r#"  "n\u{440}x""#,
+            ]
+        );
+        let url = pending(&json!({"url": "https://example.com@xn--e1aybc.com/x"}));
+        assert_eq!(
+            whole(&url),
+            [
+                "  ! the host is xn--e1aybc.com: what stands before @ is none",
+                "  ! xn--e1aybc.com stands for letters that are not ASCII",
+                "  https://example.com@xn--e1aybc.com/x",
+            ]
+        );
+    }
+
+    /// Neither variables nor doubts nor arguments scroll the program away.
+    #[test]
+    fn the_program_is_in_the_last_lines_whatever_else_there_is() {
+        let variables = (0..500).map(|n| (format!("V{n}"), Value::from("\u{430}\u{435}")));
+        let env: serde_json::Map<String, Value> = variables.collect();
+        let lines = whole(&pending(
+            &json!({"command": "sh", "args": ["-c", "x"], "env": env}),
+        ));
+        assert_eq!(lines.last().map(String::as_str), Some("  sh -c x"));
+        assert_eq!(lines.len(), 500 + MAX_DOUBTS + 2);
+        let long = vec!["harmless\n"; 500];
+        let lines = whole(&pending(&json!({"command": "sh", "args": long})));
+        assert_eq!(
+            lines.last().map(String::as_str),
+            Some("  that is sh with 500 arguments")
+        );
     }
 
     #[test]

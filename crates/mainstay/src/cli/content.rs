@@ -22,10 +22,10 @@ impl ToolResult {
 
     pub fn print(&self) -> Result<(), CommandError> {
         for item in &self.content {
-            output::text(&describe(item))?;
+            output::data(&describe(item))?;
         }
         match &self.structured_content {
-            Some(data) if self.content.is_empty() => output::text(&format!("{data:#}")),
+            Some(data) if self.content.is_empty() => output::pretty(data),
             _ => Ok(()),
         }
     }

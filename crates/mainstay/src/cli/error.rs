@@ -6,7 +6,7 @@ use http::StatusCode;
 use mainstay_core::failure::Failure;
 use serde_json::{Map, Value};
 
-use super::stderr::complain;
+use super::screen::{complain, complain_json};
 use crate::{
     api::ClientError, journal::JournalError, lineage::LineageError, state::StateError,
     surroundings::LoadError, tokens::TokenError,
@@ -165,7 +165,7 @@ impl CommandError {
     /// Prints it on stderr, for people or as JSON.
     pub fn report(&self, json: bool) {
         if json {
-            complain(&self.body().to_string());
+            complain_json(&self.body());
             return;
         }
         match self {
@@ -195,9 +195,7 @@ impl CommandError {
             .and_then(|body| body.get("stderr"))
             .and_then(Value::as_array);
         let lines = lines.into_iter().flatten().filter_map(Value::as_str);
-        lines
-            .map(|line| super::output::one_line(line).into_owned())
-            .collect()
+        lines.map(str::to_owned).collect()
     }
 
     fn body(&self) -> Value {

@@ -138,9 +138,8 @@ impl Events {
 /// `2026-11-21 08:30:12  files  reconnecting  process exited unexpectedly (code 3); attempt 1 in 1.0 s`
 fn line(at: DateTime<Local>, server: &str, word: &str, detail: &str) -> Result<(), CommandError> {
     let at = at.format("%Y-%m-%d %H:%M:%S");
-    let detail = output::one_line(detail);
     let line = format!("{at}  {server:12}  {word:12}  {detail}");
-    output::text(line.trim_end())
+    output::line(line.trim_end())
 }
 
 /// What happened, as a word and what there is to say of it.

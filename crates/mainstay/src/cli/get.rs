@@ -1,6 +1,7 @@
 //! `mainstay get`: how a server is, and its entry without its secrets.
 
 use clap::Args;
+use mainstay_core::display;
 
 use super::{CommandError, Exit, approve, connect::DaemonArgs, output};
 use crate::api;
@@ -55,7 +56,8 @@ fn told(details: &api::ServerDetails) -> String {
         lines.push("  not in the configuration: gone when the daemon ends".to_owned());
     }
     if let Some(entry) = entry {
-        lines.push(format!("{:#}", serde_json::Value::Object(entry.clone())));
+        let entry = format!("{:#}", serde_json::Value::Object(entry.clone()));
+        lines.push(display::json(&entry).into_owned());
     }
     lines.join("\n")
 }

@@ -29,7 +29,7 @@ impl Health {
         } else {
             let mut lines = vec!["Server Health".to_owned()];
             lines.extend(report.servers.iter().map(row));
-            output::line(&lines.join("\n"))?;
+            output::text(&lines.join("\n"))?;
         }
         let well = |server: &ServerHealth| server.status == HealthStatus::Healthy;
         Ok(if report.servers.iter().all(well) {

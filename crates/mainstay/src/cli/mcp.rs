@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use mainstay_core::ids::ProfileName;
 
-use super::{CommandError, Exit, clients::ClientsArgs, instance::Kept, serve, signals::Signals};
+use super::{
+    CommandError, Exit, clients::ClientsArgs, instance::Kept, screen, serve, signals::Signals,
+};
 use crate::{daemon::Daemon, lineage::Lineage, setting::Setting, state::StateDir};
 
 const EXAMPLES: &str = "\
@@ -69,8 +71,13 @@ impl Mcp {
         let registry = &daemon.hub.registry;
         let profile = registry.profile(&self.profile);
         let profile = profile.expect("the configuration has it, and is not read again");
+        let serve = async |stdout| {
+            daemon
+                .serve_stdio(profile, tokio::io::stdin(), stdout)
+                .await;
+        };
         tokio::select! {
-            () = daemon.serve_stdio(profile, tokio::io::stdin(), tokio::io::stdout()) => signals.asked_otherwise(),
+            () = screen::protocol(serve) => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await

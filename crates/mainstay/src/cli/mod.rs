@@ -29,6 +29,7 @@ mod remove;
 mod requests;
 mod resolve;
 mod resources;
+mod screen;
 mod serve;
 mod signals;
 mod stats;
@@ -150,6 +151,11 @@ pub enum Command {
 }
 
 impl Cli {
+    /// The arguments of the process; else the exit code, once it is said why.
+    pub fn from_arguments() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| screen::usage(&error))
+    }
+
     /// Runs the command and says what went wrong.
     pub async fn run(self) -> ExitCode {
         let json = self.command.json();

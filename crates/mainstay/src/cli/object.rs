@@ -17,7 +17,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Prints it as it is stored.
+    /// Prints it as it is stored: in a pipe, these bytes and no others.
     pub async fn run(self) -> Result<Exit, CommandError> {
         let mut archive = match &self.instance {
             Some(instance) => Archive::of(instance)?,
@@ -29,12 +29,12 @@ impl Object {
             },
         };
         let bytes = archive.object(&self.cid)?;
-        output::line(&String::from_utf8_lossy(&bytes))?;
+        output::bytes(&bytes)?;
         Ok(Exit::DONE)
     }
 
     async fn ask(&self) -> Result<(), CommandError> {
         let ask = async |client: &Client| Ok(client.object(&self.cid).await?);
-        output::line(self.daemon.with(ask).await?.get())
+        output::bytes(self.daemon.with(ask).await?.get().as_bytes())
     }
 }

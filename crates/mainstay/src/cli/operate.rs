@@ -3,8 +3,14 @@
 
 use clap::Args;
 use futures_util::future::join_all;
+use serde_json::json;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    screen::{complain, complain_json},
+};
 use crate::api::{Client, ClientError, Operated};
 
 #[derive(Debug, Args)]
@@ -56,7 +62,12 @@ impl Reconnect {
                 Ok(operated) => tell(&self.daemon, &operated)?,
                 Err(error) => {
                     exit = Exit::FAILED;
-                    complain(&format!("{name}: {error}"));
+                    if self.daemon.json {
+                        let (code, message) = (error.code(), error.to_string());
+                        complain_json(&json!({"error": code, "server": name, "message": message}));
+                    } else {
+                        complain(&format!("{name}: {error}"));
+                    }
                 }
             }
         }

@@ -1,58 +1,16 @@
-//! What commands print: data on stdout, for people or as JSON.
+//! What commands print for people: tables, counts, spans of time. It reaches stdout by `screen`.
 
-use std::{
-    borrow::Cow,
-    io::{self, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::{borrow::Cow, time::Duration};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
-use serde::Serialize;
+use mainstay_core::display;
 
-use super::CommandError;
-
-/// Prints text to stdout, ending its last line. A reader that has seen enough (`| head`) is no error.
-pub fn line(text: &str) -> Result<(), CommandError> {
-    let mut stdout = io::stdout().lock();
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    match write!(stdout, "{text}{end}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
-        _ => Ok(()),
-    }
-}
-
-/// Prints data as one line of JSON; raw parts keep their bytes.
-pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
-    let text = serde_json::to_string(data).map_err(|error| CommandError::Output(error.into()))?;
-    line(&mainstay_core::message::one_line(&text))
-}
-
-/// Text from outside. A terminal gets no control characters, with which a server could rewrite
-/// what stands there.
-pub fn text(text: &str) -> Result<(), CommandError> {
-    if io::stdout().is_terminal() {
-        line(&printable(text))
-    } else {
-        line(text)
-    }
-}
-
-fn printable(text: &str) -> Cow<'_, str> {
-    let hidden = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(hidden) {
-        text.replace(hidden, "\u{fffd}").into()
-    } else {
-        text.into()
-    }
-}
+pub use super::screen::{bytes, data, json, line, pretty, text};
+use super::{CommandError, screen};
 
 /// Text from outside as part of a line of ours.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if text.contains(char::is_control) {
-        text.replace(char::is_control, " ").into()
-    } else {
-        text.into()
-    }
+    display::line(text)
 }
 
 /// The first line of a description.
@@ -60,21 +18,30 @@ pub fn headline(text: &str) -> Cow<'_, str> {
     one_line(text.trim().lines().next().unwrap_or_default().trim())
 }
 
-/// Prints rows under a head; the last column takes what is left of the line.
+/// Prints rows under a head; on a terminal the last column takes what is left of the line.
 pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), CommandError> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head);
     // Programs that read on get whole lines.
-    let arrangement = if io::stdout().is_terminal() {
+    let arrangement = if screen::stdout_is_terminal() {
         ContentArrangement::Dynamic
     } else {
         ContentArrangement::Disabled
     };
+    text(&laid_out(head, rows, arrangement))
+}
+
+fn laid_out<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    arrangement: ContentArrangement,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(head);
     table.set_content_arrangement(arrangement);
     for row in rows {
+        // Escaped before it is measured.
         table.add_row(row.map(|cell| one_line(&cell).into_owned()));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -83,11 +50,8 @@ pub fn table<const N: usize>(
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
-    line(&lines.join("\n"))
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// `1 tool`, `2 tools`
@@ -138,10 +102,30 @@ mod tests {
         }
     }
 
+    /// Wide characters take two places, marks none, and escapes what they are long.
     #[test]
-    fn a_server_cannot_write_over_the_terminal() {
-        assert_eq!(printable("a\tb\n\u{1b}[2Jc"), "a\tb\n\u{fffd}[2Jc");
-        assert_eq!(one_line("a\r\u{1b}b\nc"), "a  b c");
-        assert_eq!(headline("\n  first\nsecond"), "first");
+    fn columns_stand_below_each_other_whatever_is_in_them() {
+        let row = |cell: &str| [cell.to_owned(), "|".to_owned()];
+        let zalgo = format!("a{}", "\u{336}".repeat(6));
+        let rows = [
+            "plain",
+            "漢字",
+            "e\u{301}",
+            "🦀",
+            "⚠\u{fe0f}",
+            "\u{1b}[2J",
+            &zalgo,
+        ]
+        .map(row);
+        insta::assert_snapshot!(laid_out(
+            ["CELL", "NEXT"],
+            rows,
+            ContentArrangement::Disabled
+        ));
+    }
+
+    #[test]
+    fn a_headline_is_the_first_line() {
+        assert_eq!(headline("\n  first\u{7}\nsecond"), "first\\u{7}");
     }
 }

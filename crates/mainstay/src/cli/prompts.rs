@@ -85,7 +85,7 @@ impl Prompts {
         let result: Value = serde_json::from_str(answer.result.get()).unwrap_or_default();
         for message in result["messages"].as_array().into_iter().flatten() {
             let role = message["role"].as_str().unwrap_or("unknown role");
-            output::text(&format!(
+            output::data(&format!(
                 "{role}: {}",
                 content::describe(&message["content"])
             ))?;

@@ -38,7 +38,7 @@ impl Read {
         }
         let result: Value = serde_json::from_str(read.result.get()).unwrap_or_default();
         for item in result["contents"].as_array().into_iter().flatten() {
-            output::text(&content::describe(item))?;
+            output::data(&content::describe(item))?;
         }
         Ok(Exit::DONE)
     }

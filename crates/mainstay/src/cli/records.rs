@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime};
 use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
 use clap::Args;
 
-use mainstay_core::record::{Door, RecordId, Status};
+use mainstay_core::{
+    display,
+    record::{Door, RecordId, Status},
+};
 
 use super::{
     CommandError, Exit,
@@ -131,7 +134,7 @@ impl Records {
         if self.daemon.json {
             output::json(&record)?;
         } else {
-            output::line(&described(&record))?;
+            output::text(&described(&record))?;
         }
         Ok(Exit::DONE)
     }
@@ -319,8 +322,10 @@ fn described(record: &WholeCallRecord) -> String {
         }
     }
     if let Some(error) = &call.error {
-        let message = output::one_line(&error.message).into_owned();
-        lines.push(format!("  error      {}: {message}", error.kind));
+        lines.push(format!("  error      {}: {}", error.kind, error.message));
+    }
+    for line in &mut lines {
+        *line = output::one_line(line).into_owned();
     }
     for (name, cid, payload) in [
         ("arguments", &call.arguments_cid, &record.arguments),
@@ -337,7 +342,8 @@ fn described(record: &WholeCallRecord) -> String {
 
 fn pretty(payload: &Raw) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(payload.get()).ok();
-    value.map_or_else(|| payload.get().to_owned(), |value| format!("{value:#}"))
+    let text = value.map_or_else(|| payload.get().to_owned(), |value| format!("{value:#}"));
+    display::json(&text).into_owned()
 }
 
 #[cfg(test)]

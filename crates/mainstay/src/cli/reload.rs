@@ -22,7 +22,7 @@ impl Reload {
         if self.daemon.json {
             output::json(&reloaded)?;
         } else {
-            output::line(&reloaded.summary)?;
+            output::text(&reloaded.summary)?;
         }
         Ok(Exit::DONE)
     }

@@ -42,7 +42,7 @@ impl Resolve {
         if self.json {
             output::json(&json!({"command": self.command, "path": program}))?;
         } else {
-            output::line(&program.display().to_string())?;
+            output::data(&program.display().to_string())?;
         }
         Ok(Exit::DONE)
     }

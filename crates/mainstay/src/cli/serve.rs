@@ -146,7 +146,8 @@ impl Serve {
             daemon.hub.registry.settled().await;
             tellers.sum_up();
             if self.demo {
-                complain(&demo::tour(&url, &daemon.hub.registry.servers()));
+                let tour = demo::tour(&url, &daemon.hub.registry.servers());
+                tour.lines().for_each(complain);
             }
             std::future::pending().await
         };
@@ -240,7 +241,7 @@ impl Serve {
                 "pid": std::process::id(),
                 "stateDir": state,
             });
-            output::line(&started.to_string())?;
+            output::json(&started)?;
         }
         Ok(())
     }

@@ -200,12 +200,7 @@ impl Teller {
         );
         let stderr = self.server.log.tail.texts();
         for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
-            complain(&format!(
-                "{:width$}  | {}",
-                "",
-                output::one_line(line),
-                width = self.width
-            ));
+            complain(&format!("{:width$}  | {line}", "", width = self.width));
         }
     }
 

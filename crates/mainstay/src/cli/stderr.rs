@@ -1,8 +1,14 @@
-//! What goes to stderr: our own log, and lines for people.
+//! What goes to stderr: our own log, panics, and lines for people.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    panic,
+};
 
 use tracing_subscriber::EnvFilter;
+
+use super::screen::Log;
+pub use super::screen::complain;
 
 /// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay::calls=trace`) wins over
 /// `--verbose`. A quiet command says itself what a warning would.
@@ -19,19 +25,20 @@ pub fn start(verbose: u8, quiet: bool) {
         .parse_lossy(std::env::var("MAINSTAY_LOG").as_deref().unwrap_or(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colours())
+        .with_writer(Log::new())
+        .with_ansi(false)
         .with_target(false)
         .init();
+    panic::set_hook(Box::new(tell_panic));
 }
 
-/// Whether stderr may be coloured (<https://no-color.org>).
-fn colours() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-/// A line on stderr.
-pub fn complain(line: &str) {
-    // With stderr gone there is nobody left to tell.
-    writeln!(io::stderr().lock(), "{line}").ok();
+/// Says what the usual hook says. The message of a panic may quote text from outside.
+fn tell_panic(panic: &panic::PanicHookInfo) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    complain(&format!("thread '{name}' {panic}"));
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        trace.to_string().lines().for_each(complain);
+    }
 }

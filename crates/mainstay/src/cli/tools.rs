@@ -96,7 +96,7 @@ fn show(tool: &api::Tool) -> Result<(), CommandError> {
         .as_object()
         .filter(|properties| !properties.is_empty());
     let Some(properties) = properties else {
-        return output::line("\nno arguments");
+        return output::text("\nno arguments");
     };
     output::line("")?;
     let rows = properties.iter().map(|(name, property)| {

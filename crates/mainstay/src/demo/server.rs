@@ -1,5 +1,9 @@
 //! A small MCP server on stdin and stdout. It shares nothing with the gateway, so that the demo
 //! shows two programs that speak to each other.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "its stdout and stderr are Mainstay's pipes"
+)]
 
 use std::{
     collections::HashMap,

@@ -10,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::world::{Home, Serving, within};
+use crate::world::{Home, within};
 
 /// The servers' names and how they are.
 async fn servers(home: &Home) -> Vec<(String, String)> {
@@ -220,7 +220,7 @@ async fn a_flag_of_002_is_a_configuration() {
 }
 
 /// Adds a server from inside an MCP client that bears the control token (group `control`).
-async fn add_from_inside(home: &Home, daemon: &Serving, entry: &Value) {
+pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     let token = std::fs::read_to_string(home.state().join("token")).expect("there");
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -239,7 +239,7 @@ async fn add_from_inside(home: &Home, daemon: &Serving, entry: &Value) {
     );
     let mut answer = String::new();
     within(async {
-        let address = daemon.url.trim_start_matches("http://");
+        let address = url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         stream.write_all(request.as_bytes()).await.expect("written");
         stream.read_to_string(&mut answer).await.expect("answered");
@@ -262,7 +262,7 @@ async fn what_is_shown_is_approved() {
         "name": "y", "command": program, "args": ["stdio"],
         "env": {"NODE_OPTIONS": "--require x"}, "inheritEnv": "none",
     });
-    add_from_inside(&home, &daemon, &entry).await;
+    add_from_inside(&home, &daemon.url, &entry).await;
     let refused = home.run(&["approve", "y"]).await;
     for words in [
         program.to_str().expect("UTF-8"),

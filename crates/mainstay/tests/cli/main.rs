@@ -18,5 +18,6 @@ mod reload;
 mod serve;
 mod shutdown;
 mod switches;
+mod terminal;
 mod token;
 mod world;

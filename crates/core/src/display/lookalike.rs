@@ -1,0 +1,210 @@
+//! Characters that look like others, in text that a person is asked to agree to: commands, hosts,
+//! names.
+
+use std::fmt::{self, Write as _};
+
+use super::{Effect, effect};
+
+/// A character that is not what it looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookalike {
+    pub character: char,
+    /// What it looks like, where that is ASCII.
+    pub like: Option<char>,
+}
+
+/// `U+0430 looks like "a"`
+impl fmt::Display for Lookalike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "U+{:04X} ", u32::from(self.character))?;
+        match self.like {
+            Some(like) => write!(f, "looks like {like:?}"),
+            None => f.write_str("is of another script than the letters beside it"),
+        }
+    }
+}
+
+/// Shows a word: as it is where it is plain, else quoted. Blanks, marks, invisible and similar
+/// characters are escaped, and backslashes doubled, so that no two words are shown alike.
+pub fn word(text: &str) -> String {
+    let doubtful = lookalikes(text);
+    let mut out = String::with_capacity(text.len() + 2);
+    let mut plain = !text.is_empty();
+    for c in text.chars() {
+        match c {
+            ' ' => {
+                plain = false;
+                out.push(c);
+            }
+            '"' | '\\' => {
+                plain = false;
+                out.extend(['\\', c]);
+            }
+            _ if is_clear(c) && doubtful.iter().all(|it| it.character != c) => out.push(c),
+            _ => {
+                plain = false;
+                // Writing to a String cannot fail.
+                let _ = write!(out, "{}", c.escape_unicode());
+            }
+        }
+    }
+    if plain { out } else { format!("\"{out}\"") }
+}
+
+fn is_clear(c: char) -> bool {
+    effect(c) == Effect::Shown && (c == ' ' || !c.is_whitespace())
+}
+
+/// The characters of a text that are doubtful, each once, in order: signs that look like ASCII; letters
+/// that look like ASCII beside ASCII letters, or in a word of nothing else; and letters of another
+/// script beside ASCII letters. A word of another script is not doubtful for the letters that this
+/// script happens to share.
+pub fn lookalikes(text: &str) -> Vec<Lookalike> {
+    let mut found: Vec<Lookalike> = Vec::new();
+    if text.is_ascii() {
+        return found;
+    }
+    for part in text.split(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric()) {
+        let has_latin = part.contains(|c: char| c.is_ascii_alphabetic());
+        let mut letters = part.chars().filter(|c| c.is_alphabetic());
+        let disguised = has_latin || letters.all(|c| looks_like(c).is_some());
+        for character in part.chars().filter(|c| !c.is_ascii()) {
+            let like = looks_like(character);
+            let similar = like.is_some() && (disguised || !character.is_alphabetic());
+            let mixes = has_latin && character.is_alphabetic() && !is_latin(character);
+            let known = found.iter().any(|it| it.character == character);
+            if (similar || mixes) && !known {
+                found.push(Lookalike { character, like });
+            }
+        }
+    }
+    found
+}
+
+/// Blocks of Latin letters with their accents.
+fn is_latin(c: char) -> bool {
+    matches!(c, '\u{aa}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}')
+}
+
+/// The ASCII character that a character is drawn like (the common ones of Unicode's
+/// `confusables.txt`, <https://www.unicode.org/reports/tr39/>).
+fn looks_like(c: char) -> Option<char> {
+    let code = u32::from(c);
+    match c {
+        '\u{ff01}'..='\u{ff5e}' => char::from_u32(code - 0xff01 + 0x21),
+        // Mathematical letters: alphabets of 26 capitals and 26 small letters, then digits.
+        '\u{1d400}'..='\u{1d6a3}' => Some(letter((code - 0x1d400) % 52)),
+        '\u{1d7ce}'..='\u{1d7ff}' => char::from_digit((code - 0x1d7ce) % 10, 10),
+        '\u{24b6}'..='\u{24e9}' => Some(letter(code - 0x24b6)),
+        _ => {
+            let same = |(_, looks): &&(char, &str)| looks.contains(c);
+            SIMILAR.iter().find(same).map(|(ascii, _)| *ascii)
+        }
+    }
+}
+
+fn letter(index: u32) -> char {
+    let (first, index) = if index < 26 {
+        ('A', index)
+    } else {
+        ('a', index - 26)
+    };
+    char::from_u32(u32::from(first) + index).unwrap_or(first)
+}
+
+/// What looks like each: Cyrillic, Greek, Armenian, Cherokee, Latin letters that are rare, Roman
+/// numerals, and punctuation.
+const SIMILAR: &[(char, &str)] = &[
+    ('a', "\u{430}\u{3b1}\u{251}\u{ff41}"),
+    ('b', "\u{184}\u{42c}\u{13cf}"),
+    ('c', "\u{441}\u{3f2}\u{1d04}\u{217d}\u{2ca5}"),
+    ('d', "\u{501}\u{217e}\u{13e7}"),
+    ('e', "\u{435}\u{4bd}\u{212e}\u{212f}"),
+    ('f', "\u{3dd}\u{17f}\u{192}\u{584}"),
+    ('g', "\u{261}\u{581}\u{18d}\u{210a}"),
+    ('h', "\u{4bb}\u{570}\u{13c2}\u{210e}"),
+    ('i', "\u{456}\u{131}\u{3b9}\u{269}\u{2170}\u{2139}\u{13a5}"),
+    ('j', "\u{458}\u{3f3}\u{237}"),
+    ('k', "\u{3ba}\u{43a}"),
+    (
+        'l',
+        "\u{4cf}\u{1c0}\u{217c}\u{2113}\u{5c0}\u{5d5}\u{2223}\u{6c0}",
+    ),
+    ('m', "\u{217f}\u{43c}"),
+    ('n', "\u{578}\u{57c}\u{43f}\u{3b7}"),
+    (
+        'o',
+        "\u{43e}\u{3bf}\u{585}\u{5e1}\u{665}\u{6f5}\u{966}\u{3c3}\u{2134}\u{d0}",
+    ),
+    ('p', "\u{440}\u{3c1}\u{3f1}\u{2ca3}"),
+    ('q', "\u{51b}\u{563}\u{566}"),
+    ('r', "\u{433}\u{280}\u{1d26}"),
+    ('s', "\u{455}\u{1bd}\u{a731}"),
+    ('t', "\u{3c4}\u{442}\u{1d1b}"),
+    ('u', "\u{57d}\u{3c5}\u{28b}\u{1d1c}\u{446}"),
+    ('v', "\u{475}\u{3bd}\u{5d8}\u{2174}\u{1d20}\u{22c1}"),
+    ('w', "\u{51d}\u{461}\u{561}\u{26f}\u{1d21}"),
+    ('x', "\u{445}\u{3c7}\u{2179}\u{d7}\u{292b}"),
+    ('y', "\u{443}\u{4af}\u{3b3}\u{28f}\u{10e7}"),
+    ('z', "\u{1d22}\u{290}"),
+    ('A', "\u{410}\u{391}\u{13aa}\u{15c5}"),
+    ('B', "\u{412}\u{392}\u{13f4}\u{212c}"),
+    ('C', "\u{421}\u{3f9}\u{216d}\u{13df}\u{2102}\u{212d}"),
+    ('D', "\u{216e}\u{13a0}\u{15de}"),
+    ('E', "\u{415}\u{395}\u{13ac}\u{2130}"),
+    ('F', "\u{3dc}\u{15b4}\u{2131}"),
+    ('G', "\u{50c}\u{13c0}"),
+    ('H', "\u{41d}\u{397}\u{13bb}\u{210b}\u{210c}\u{210d}"),
+    ('I', "\u{406}\u{399}\u{2160}\u{4c0}\u{2110}\u{2111}"),
+    ('J', "\u{408}\u{37f}\u{13ab}"),
+    ('K', "\u{41a}\u{39a}\u{212a}\u{13e6}"),
+    ('L', "\u{216c}\u{13de}\u{2112}"),
+    ('M', "\u{41c}\u{39c}\u{216f}\u{13b7}\u{2133}"),
+    ('N', "\u{39d}\u{2115}\u{2c9a}"),
+    ('O', "\u{41e}\u{39f}\u{555}\u{2c9e}"),
+    ('P', "\u{420}\u{3a1}\u{13e2}\u{2119}"),
+    ('Q', "\u{51a}\u{211a}"),
+    ('R', "\u{13a1}\u{211b}\u{211c}\u{211d}"),
+    ('S', "\u{405}\u{54f}\u{13da}"),
+    ('T', "\u{422}\u{3a4}\u{13a2}"),
+    ('U', "\u{54d}\u{222a}\u{144c}"),
+    ('V', "\u{474}\u{2164}\u{13d9}"),
+    ('W', "\u{51c}\u{13b3}"),
+    ('X', "\u{425}\u{3a7}\u{2169}\u{16b7}"),
+    ('Y', "\u{4ae}\u{3a5}\u{3d2}\u{13a9}"),
+    ('Z', "\u{396}\u{13c3}\u{2124}"),
+    ('1', "\u{661}\u{6f1}"),
+    ('2', "\u{1a7}"),
+    ('3', "\u{417}\u{1b7}\u{4e0}"),
+    ('4', "\u{13ce}"),
+    ('5', "\u{1bc}"),
+    ('6', "\u{431}\u{13ee}"),
+    (
+        '-',
+        "\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2015}\u{2212}\u{2043}\u{2796}\u{2cba}\u{58a}",
+    ),
+    ('/', "\u{2044}\u{2215}\u{29f8}\u{2571}\u{27cb}\u{4e3f}"),
+    ('\\', "\u{29f5}\u{29f9}\u{2216}\u{ff3c}"),
+    (
+        '.',
+        "\u{2024}\u{b7}\u{3002}\u{ff61}\u{6d4}\u{701}\u{702}\u{660}\u{6f0}",
+    ),
+    (':', "\u{2236}\u{a789}\u{589}\u{2d0}\u{703}\u{704}\u{5c3}"),
+    (';', "\u{37e}"),
+    (',', "\u{201a}\u{66b}\u{b8}"),
+    ('!', "\u{1c3}\u{2d51}"),
+    ('?', "\u{241}\u{294}\u{97d}"),
+    ('|', "\u{2758}\u{23fd}"),
+    ('&', "\u{a778}"),
+    ('*', "\u{2217}\u{204e}\u{66d}"),
+    ('<', "\u{2039}\u{1438}\u{276e}"),
+    ('>', "\u{203a}\u{1433}\u{276f}"),
+    ('=', "\u{a4ff}\u{30a0}\u{1400}"),
+    ('_', "\u{7fa}"),
+    ('~', "\u{223c}\u{2dc}\u{2053}"),
+    ('$', "\u{fe69}"),
+    ('\'', "\u{2018}\u{2019}\u{2032}\u{2bc}\u{2b9}\u{60f}"),
+    ('"', "\u{201c}\u{201d}\u{2033}\u{5f4}"),
+    ('(', "\u{2768}\u{3014}"),
+    (')', "\u{2769}\u{3015}"),
+];

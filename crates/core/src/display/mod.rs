@@ -1,0 +1,202 @@
+//! Text from outside, made safe to show on a terminal.
+//!
+//! A terminal obeys control characters: they move the cursor, rename the window, write the clipboard
+//! (OSC 52). Direction marks reorder what is shown, and invisible characters hide in it. All of these
+//! are replaced by their escape, such as `\u{1b}`, so that a reader sees that they are there. Showing
+//! text twice changes nothing more.
+//!
+//! [`word`] is for text that a person is asked to agree to: it is quoted, and characters that look
+//! like others are escaped, too ([`lookalike`]).
+
+pub mod lookalike;
+
+use std::{borrow::Cow, fmt::Write as _};
+
+pub use lookalike::word;
+
+/// Marks on one letter that are shown as they are. Scripts in use need four at most (Hebrew with
+/// cantillation); hundreds on one letter cover the lines above and below it.
+pub const MAX_MARKS: usize = 4;
+
+/// Shows text of several lines: line breaks and tabs are kept. CR LF is one line break.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    show(text, Form::Lines)
+}
+
+/// Shows text in one line: each run of line breaks and tabs becomes a blank.
+pub fn line(text: &str) -> Cow<'_, str> {
+    show(text, Form::Line)
+}
+
+/// Shows a valid JSON text. It stays valid and means the same: escapes are those of JSON
+/// (`\u001b`), which can only be needed inside strings.
+pub fn json(text: &str) -> Cow<'_, str> {
+    show(text, Form::Json)
+}
+
+/// [`lines`] of bytes; those that are no UTF-8 are shown as `\xff`.
+pub fn bytes(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(&lines(chunk.valid()));
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Lines,
+    Line,
+    Json,
+}
+
+/// What a terminal does with a character.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It takes a place of its own.
+    Shown,
+    /// It is drawn onto the character before it.
+    Mark,
+    /// It asks for the text or the picture form of the symbol before it.
+    Form,
+    /// It is obeyed, or not seen.
+    Hidden,
+}
+
+fn effect(c: char) -> Effect {
+    match c {
+        ' '..='~' => Effect::Shown,
+        '\0'..='\u{9f}' => Effect::Hidden,
+        // Blanks of French and of Chinese text.
+        '\u{a0}' | '\u{202f}' | '\u{3000}' => Effect::Shown,
+        '\u{fe0e}' | '\u{fe0f}' => Effect::Form,
+        // Letters and marks that are not drawn: joiners, fillers of Hangul, inherent vowels of Khmer,
+        // Mongolian and other variation selectors, an empty pattern of Braille, a note without a head.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{2800}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0d}'
+        | '\u{ffa0}'
+        | '\u{16fe4}'
+        | '\u{1d159}'
+        | '\u{e0000}'..='\u{e0fff}' => Effect::Hidden,
+        _ if !is_printable(c) => Effect::Hidden,
+        _ if is_mark(c) => Effect::Mark,
+        _ => Effect::Shown,
+    }
+}
+
+/// Whether the standard library's `Debug` shows the character as it is behind another one. It escapes
+/// controls, formats (direction marks, zero-width characters, tags), separators of lines and
+/// paragraphs, private and unassigned characters.
+fn is_printable(c: char) -> bool {
+    let mut buffer = [b'a'; 5];
+    let length = c.encode_utf8(&mut buffer[1..]).len();
+    let text = std::str::from_utf8(&buffer[..=length]).unwrap_or_default();
+    text.escape_debug().nth(1) == Some(c)
+}
+
+/// Whether a printable character extends the one before it: `Debug` escapes it where it stands alone.
+fn is_mark(c: char) -> bool {
+    c.escape_debug().next() != Some(c)
+}
+
+fn show(text: &str, form: Form) -> Cow<'_, str> {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') || byte == b'\n' && form != Form::Line;
+    let Some(first) = text.bytes().position(|byte| !plain(byte)) else {
+        return text.into();
+    };
+    // A mark must find the character before it.
+    let first = text[..first]
+        .char_indices()
+        .next_back()
+        .map_or(0, |(at, _)| at);
+    let mut out = String::with_capacity(text.len() + 16);
+    out.push_str(&text[..first]);
+    let mut shown = Shown::default();
+    let mut rest = text[first..].chars().peekable();
+    while let Some(c) = rest.next() {
+        match (c, form) {
+            ('\r', Form::Lines | Form::Line) if rest.peek() == Some(&'\n') => {}
+            // JSON has these between tokens only.
+            ('\r', Form::Json) => out.push(' '),
+            ('\n' | '\t', Form::Lines | Form::Json) => {
+                out.push(c);
+                shown = Shown::default();
+            }
+            ('\n' | '\t', Form::Line) => {
+                while rest.next_if(|next| matches!(next, '\n' | '\t')).is_some() {}
+                out.push(' ');
+                shown = Shown::default();
+            }
+            _ if shown.takes(c) => out.push(c),
+            (_, Form::Json) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            _ => out.extend(escaped(c)),
+        }
+    }
+    out.into()
+}
+
+/// `\u{1b}`, and `\r`, which everybody knows.
+fn escaped(c: char) -> impl Iterator<Item = char> {
+    let short = (c == '\r').then_some("\\r".chars());
+    let long = short.is_none().then(|| c.escape_unicode());
+    short
+        .into_iter()
+        .flatten()
+        .chain(long.into_iter().flatten())
+}
+
+/// What stands before a character.
+#[derive(Default)]
+struct Shown {
+    /// The last character that has a place of its own.
+    base: Option<char>,
+    marks: usize,
+    has_form: bool,
+}
+
+impl Shown {
+    /// Whether the character may be shown as it is, behind what was shown. Marks need a character to
+    /// be drawn onto that is not ours, such as a quotation mark before the text.
+    fn takes(&mut self, c: char) -> bool {
+        let takes = match effect(c) {
+            Effect::Shown => {
+                *self = Self {
+                    base: Some(c),
+                    ..Self::default()
+                };
+                return true;
+            }
+            Effect::Hidden => false,
+            Effect::Mark => {
+                self.marks += 1;
+                let bears = |base: char| base.is_alphanumeric() || !base.is_ascii();
+                self.marks <= MAX_MARKS && self.base.is_some_and(bears)
+            }
+            Effect::Form => {
+                let is_symbol = |base: char| !base.is_ascii() && !base.is_alphanumeric();
+                let first = self.marks == 0 && !std::mem::replace(&mut self.has_form, true);
+                first && self.base.is_some_and(is_symbol)
+            }
+        };
+        if !takes {
+            // Behind an escape nothing is drawn onto it.
+            self.base = None;
+        }
+        takes
+    }
+}

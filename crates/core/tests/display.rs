@@ -1,0 +1,236 @@
+//! What is shown on a terminal, against an independent list of what must never reach one.
+
+use std::fmt::Write as _;
+
+use mainstay_core::display::{self, MAX_MARKS, lookalike::lookalikes};
+use proptest::prelude::*;
+
+/// What a terminal obeys, or does not show.
+fn is_dangerous(c: char) -> bool {
+    let code = u32::from(c);
+    (code < 0x20 && !matches!(c, '\n' | '\t'))
+        || matches!(code,
+            0x7f..=0x9f | 0xad | 0x34f | 0x61c | 0x115f | 0x1160 | 0x17b4 | 0x17b5 | 0x180b..=0x180e
+            | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0x2800 | 0x3164
+            | 0xe000..=0xf8ff | 0xfe00..=0xfe0d | 0xfeff | 0xffa0 | 0xfff9..=0xfffb
+            | 0x1d173..=0x1d17a | 0xe0000..=0x0010_ffff)
+}
+
+/// Marks that are drawn onto the character before them.
+fn is_mark(c: char) -> bool {
+    matches!(u32::from(c), 0x300..=0x36f | 0x1ab0..=0x1ace | 0x1dc0..=0x1dff | 0x20d0..=0x20f0 | 0xfe20..=0xfe2f)
+}
+
+fn longest_run_of_marks(text: &str) -> usize {
+    let runs = text.split(|c: char| !is_mark(c));
+    runs.map(|run| run.chars().count())
+        .max()
+        .unwrap_or_default()
+}
+
+/// Any text, most of it made of what could do harm.
+fn nasty() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => (0u32..0xa0).prop_filter_map("a character", char::from_u32),
+        4 => proptest::sample::select(vec![
+            '\u{1b}', '\u{9b}', '\u{9d}', '\u{7}', '\r', '\n', '\t', '\u{202e}', '\u{2066}', '\u{200b}',
+            '\u{200d}', '\u{feff}', '\u{ad}', '\u{34f}', '\u{115f}', '\u{3164}', '\u{2028}', '\u{e0041}',
+            '\u{fe0f}', '\u{fe00}', '\u{e0100}', '\u{301}', '\u{489}', '\u{20dd}', '"', '\\',
+        ]),
+        1 => any::<char>(),
+        1 => proptest::sample::select(vec!['a', '漢', '🦀', 'é', 'ß', '⚠', 'א']),
+        // Runs of marks.
+        2 => Just('\u{336}'),
+    ];
+    proptest::collection::vec(piece, 0..60).prop_map(String::from_iter)
+}
+
+/// Escapes read back: what was shown of text without a backslash says what the text was.
+fn unescaped(shown: &str) -> String {
+    let mut out = String::new();
+    let mut rest = shown;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        if let Some(after) = after.strip_prefix('r') {
+            out.push('\r');
+            rest = after;
+            continue;
+        }
+        let after = after.strip_prefix("u{").expect("an escape");
+        let (code, after) = after.split_once('}').expect("the end of an escape");
+        let code = u32::from_str_radix(code, 16).expect("a number");
+        out.push(char::from_u32(code).expect("a character"));
+        rest = after;
+    }
+    out + rest
+}
+
+proptest! {
+    #[test]
+    fn nothing_dangerous_is_shown(text in nasty()) {
+        let lines = display::lines(&text);
+        prop_assert!(!lines.contains(is_dangerous), "{lines:?}");
+        prop_assert!(longest_run_of_marks(&lines) <= MAX_MARKS, "{lines:?}");
+        prop_assert_eq!(&display::lines(&lines), &lines, "shown twice");
+
+        let line = display::line(&text);
+        prop_assert!(!line.contains(is_dangerous), "{line:?}");
+        prop_assert!(!line.contains(['\n', '\t']), "{line:?}");
+        prop_assert_eq!(&display::line(&line), &line, "shown twice");
+
+        let word = display::word(&text);
+        prop_assert!(!word.contains(is_dangerous) && !word.contains(['\n', '\t']), "{word:?}");
+        prop_assert_eq!(longest_run_of_marks(&word), 0);
+    }
+
+    #[test]
+    fn nothing_is_lost(text in nasty()) {
+        let text = text.replace('\\', "/");
+        prop_assert_eq!(unescaped(&display::lines(&text)), text.replace("\r\n", "\n"));
+    }
+
+    #[test]
+    fn no_two_words_are_shown_alike(one in nasty(), other in nasty()) {
+        prop_assert_eq!(one == other, display::word(&one) == display::word(&other));
+        // Quoted, it reads as JSON but for the form of the escapes.
+        let shown = display::word(&one);
+        let quoted = if shown.starts_with('"') { shown } else { format!("\"{shown}\"") };
+        let mut read = String::new();
+        let mut rest = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"')).expect("quotes");
+        while let Some((before, after)) = rest.split_once('\\') {
+            read.push_str(before);
+            let escape = match after.as_bytes()[0] {
+                b'u' => after.find('}').expect("the end of an escape") + 1,
+                _ => 1,
+            };
+            match &after[..escape] {
+                it @ ("\"" | "\\") => read.push_str(it),
+                it => read.push_str(&unescaped(&format!("\\{it}"))),
+            }
+            rest = &after[escape..];
+        }
+        prop_assert_eq!(read + rest, one);
+    }
+
+    #[test]
+    fn json_stays_what_it_is(text in nasty(), key in nasty()) {
+        let value = serde_json::json!({key: [text, {"n": 1.5}]});
+        for raw in [value.to_string(), format!("{value:#}"), value.to_string().replace(':', " :\r\n\t")] {
+            // The last of them only where no string was touched.
+            let Ok(meant) = serde_json::from_str::<serde_json::Value>(&raw) else { continue };
+            let shown = display::json(&raw);
+            prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
+            prop_assert!(longest_run_of_marks(&shown) <= MAX_MARKS, "{shown:?}");
+            let read: serde_json::Value = serde_json::from_str(&shown).expect("it stays JSON");
+            prop_assert_eq!(read, meant);
+            prop_assert_eq!(&display::json(&shown), &shown, "shown twice");
+        }
+    }
+
+    #[test]
+    fn bytes_are_shown_whatever_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let shown = display::bytes(&bytes);
+        prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            prop_assert_eq!(shown, display::lines(text));
+        }
+    }
+}
+
+/// Each character that the sets above name, one by one: a property may not meet it.
+#[test]
+fn every_character_by_itself() {
+    for c in ('\0'..=char::MAX).filter(|c| is_dangerous(*c)) {
+        let text = format!("a{c}b");
+        let mut expected = String::from("a");
+        match c {
+            '\r' => expected.push_str("\\r"),
+            _ => write!(expected, "\\u{{{:x}}}", u32::from(c)).expect("written"),
+        }
+        expected.push('b');
+        assert_eq!(display::lines(&text), expected);
+        assert_eq!(display::line(&text), expected);
+    }
+}
+
+#[test]
+fn text_of_people_is_shown_as_it_is() {
+    for text in [
+        "Grüße, Ελλάδα, Привет, 漢字, ひらがな, 한국어, עִבְרִית, العربية, हिन्दी, ไทย, Tiếng Việt",
+        "10\u{a0}000 €, «\u{202f}oui\u{202f}», 全\u{3000}角",
+        "🦀 ⚠\u{fe0f} ☎\u{fe0e} — … “x” ✓",
+        "a\tb\nc",
+        "e\u{301}",
+    ] {
+        assert_eq!(display::lines(text), text);
+    }
+    assert_eq!(display::lines("a\r\nb\n"), "a\nb\n");
+    assert_eq!(display::line("a\r\n\tb\nc"), "a b c");
+    assert_eq!(display::bytes(b"a\xff\xc3(\n"), "a\\xff\\xc3(\n");
+}
+
+#[test]
+fn marks_are_few_and_stand_on_text() {
+    let zalgo = format!("a{}b", "\u{336}".repeat(500));
+    let shown = display::line(&zalgo);
+    assert!(
+        shown.starts_with(&format!("a{}\\u{{336}}", "\u{336}".repeat(MAX_MARKS))),
+        "{shown}"
+    );
+    // On nothing, on a blank, on a sign, behind an escape.
+    assert_eq!(display::line("\u{301}"), "\\u{301}");
+    assert_eq!(display::line(" \u{301}\"\u{338}"), " \\u{301}\"\\u{338}");
+    assert_eq!(display::line("\u{1b}\u{301}"), "\\u{1b}\\u{301}");
+    // Forms hide data where they come in runs, or behind letters.
+    assert_eq!(
+        display::line("⚠\u{fe0f}\u{fe0f}x\u{fe0f}"),
+        "⚠\u{fe0f}\\u{fe0f}x\\u{fe0f}"
+    );
+}
+
+#[test]
+fn words_that_look_like_others_are_told_apart() {
+    for (text, shown) in [
+        ("npx", "npx"),
+        ("", "\"\""),
+        ("a b", "\"a b\""),
+        (r"C:\x", r#""C:\\x""#),
+        ("--require=/tmp/x.js", "--require=/tmp/x.js"),
+        // Cyrillic in Latin.
+        ("n\u{440}x", "\"n\\u{440}x\""),
+        ("https://p\u{430}ypal.com", "\"https://p\\u{430}ypal.com\""),
+        // Nothing else in the word.
+        (
+            "\u{430}\u{440}\u{440}\u{4cf}\u{435}.com",
+            "\"\\u{430}\\u{440}\\u{440}\\u{4cf}\\u{435}.com\"",
+        ),
+        ("ｎｐｘ", "\"\\u{ff4e}\\u{ff50}\\u{ff58}\""),
+        // Signs that end a host, or begin an option.
+        (
+            "https://example.com\u{2044}x",
+            "\"https://example.com\\u{2044}x\"",
+        ),
+        ("\u{2013}y", "\"\\u{2013}y\""),
+        // Of another script, and alike in nothing.
+        ("ls\u{5d0}", "\"ls\\u{5d0}\""),
+        (
+            "x\u{202e}y\u{a0}\u{3164}e\u{301}",
+            "\"x\\u{202e}y\\u{a0}\\u{3164}e\\u{301}\"",
+        ),
+        // Words of people.
+        ("/home/zoë/пользователь/漢字", "/home/zoë/пользователь/漢字"),
+    ] {
+        assert_eq!(display::word(text), shown);
+    }
+    let told = |text| {
+        let found = lookalikes(text).into_iter();
+        found.map(|it| it.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("n\u{440}m\u{5d0}-n\u{440}"),
+        [
+            "U+0440 looks like 'p'",
+            "U+05D0 is of another script than the letters beside it"
+        ]
+    );
+}

@@ -1,0 +1,215 @@
+//! The only way to stdout and stderr. What is printed here may hold text from outside, so all of it is
+//! shown by [`mainstay_core::display`]: a terminal gets no character that it would obey or hide.
+//! `clippy.toml` forbids the handles everywhere else.
+//!
+//! Text for people is shown so wherever stdout leads, for it may be a pager. Data ([`data`], [`bytes`],
+//! [`json`]) keeps its bytes unless stdout is a terminal. stderr has no data.
+#![expect(clippy::disallowed_methods, reason = "this module is the way")]
+
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal as _, Write},
+    process::ExitCode,
+};
+
+use mainstay_core::{display, message};
+use serde::{Serialize, de::IgnoredAny};
+use tokio::io::{AsyncBufReadExt as _, AsyncWrite, BufReader};
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::CommandError;
+
+pub type Protocol = Box<dyn AsyncWrite + Unpin + Send>;
+
+/// Bytes of the protocol between its writer and a terminal.
+const PIPE: usize = 64 * 1024;
+
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Prints a line for people on stdout.
+pub fn line(text: &str) -> Result<(), CommandError> {
+    print(display::line(text).as_bytes(), true)
+}
+
+/// Prints lines for people on stdout. Text from outside in one of them must have gone through
+/// [`display::line`]: otherwise it could pass for another line.
+pub fn text(text: &str) -> Result<(), CommandError> {
+    print(display::lines(text).as_bytes(), true)
+}
+
+/// Prints text that programs read on stdout, as it is unless that is a terminal.
+pub fn data(text: &str) -> Result<(), CommandError> {
+    let shown = if stdout_is_terminal() {
+        display::lines(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    print(shown.as_bytes(), true)
+}
+
+/// The same for bytes, JSON or not: a pipe gets these and no others.
+pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
+    if !stdout_is_terminal() {
+        return print(bytes, false);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            print(display::json(text).as_bytes(), true)
+        }
+        _ => print(display::bytes(bytes).as_bytes(), true),
+    }
+}
+
+/// Prints data as one line of JSON on stdout; raw parts keep their bytes. On a terminal it is JSON of
+/// the same meaning.
+pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
+    let text = serde_json::to_string(data).map_err(|error| CommandError::Output(error.into()))?;
+    json_text(&message::one_line(&text))
+}
+
+/// The same as many lines.
+pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
+    json_text(&format!("{data:#}"))
+}
+
+fn json_text(text: &str) -> Result<(), CommandError> {
+    let shown = if stdout_is_terminal() {
+        display::json(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    print(shown.as_bytes(), true)
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
+    let mut stdout = io::stdout().lock();
+    let end: &[u8] = if ends_line && !bytes.ends_with(b"\n") {
+        b"\n"
+    } else {
+        b""
+    };
+    let printed = stdout.write_all(bytes).and_then(|()| stdout.write_all(end));
+    match printed.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// A line on stderr.
+pub fn complain(line: &str) {
+    // With stderr gone there is nobody left to tell.
+    writeln!(io::stderr().lock(), "{}", display::line(line)).ok();
+}
+
+/// JSON as a line on stderr.
+pub fn complain_json(value: &serde_json::Value) {
+    let text = value.to_string();
+    writeln!(io::stderr().lock(), "{}", display::json(&text)).ok();
+}
+
+/// A question on stderr, whose answer is typed behind it.
+pub fn ask(question: &str) {
+    // With stderr gone the question is not seen.
+    write!(io::stderr().lock(), "{} ", display::line(question)).ok();
+}
+
+/// Says why the arguments are wrong, which may have been copied from a server's words; or prints the
+/// help that was asked for.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() {
+        error.render().to_string().lines().for_each(complain);
+    } else {
+        // With stdout gone nobody reads it.
+        error.print().ok();
+    }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Gives `serve` the place where the protocol is written. On a terminal somebody tries it out by hand:
+/// messages are shown as JSON of the same meaning.
+pub async fn protocol<T>(serve: impl AsyncFnOnce(Protocol) -> T) -> T {
+    if !stdout_is_terminal() {
+        return serve(Box::new(tokio::io::stdout())).await;
+    }
+    let (writer, reader) = tokio::io::duplex(PIPE);
+    let show = async {
+        let mut messages = BufReader::new(reader).split(b'\n');
+        // It ends with the writer.
+        while let Ok(Some(message)) = messages.next_segment().await {
+            let message = String::from_utf8_lossy(&message);
+            if print(display::json(&message).as_bytes(), true).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::join!(serve(Box::new(writer)), show).0
+}
+
+/// Lines of the log on stderr.
+pub struct Log {
+    colours: bool,
+}
+
+impl Log {
+    /// Coloured where stderr is a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+    pub fn new() -> Self {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            colours: io::stderr().is_terminal() && !unwanted,
+        }
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = LogLine;
+
+    fn make_writer(&self) -> LogLine {
+        LogLine { level: None }
+    }
+
+    fn make_writer_for(&self, metadata: &Metadata<'_>) -> LogLine {
+        LogLine {
+            level: self.colours.then_some(*metadata.level()),
+        }
+    }
+}
+
+/// One line: the subscriber writes a whole event at a time.
+pub struct LogLine {
+    /// The level, where its word is to be coloured.
+    level: Option<Level>,
+}
+
+impl Write for LogLine {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let shown = display::bytes(event);
+        let shown = display::line(shown.trim_end());
+        let line = match self.level {
+            Some(level) => coloured(&shown, level),
+            None => shown.into_owned(),
+        };
+        writeln!(io::stderr().lock(), "{line}")?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The word of the level stands behind the time, and so is the first of its kind.
+fn coloured(line: &str, level: Level) -> String {
+    let colour = match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        Level::TRACE => 35,
+    };
+    let word = level.as_str();
+    line.replacen(word, &format!("\u{1b}[{colour}m{word}\u{1b}[0m"), 1)
+}
