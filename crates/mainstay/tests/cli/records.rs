@@ -179,7 +179,8 @@ async fn a_daemon_always_has_records_and_objects() {
     let home = Home::new();
     let config = home.fakes(&[("fake", &[])]);
     let daemon = home.serve(&["--config", &config]).await;
-    home.run(&["call", "fake/echo", "text=kept"]).await;
+    let said = format!("text={TEXT}");
+    home.run(&["call", "fake/echo", &said]).await;
     let found = recorded(&home, 1, &[]).await;
     looks_up(&home, &found["calls"][0], &[]).await;
     daemon.stop().await;
