@@ -1,12 +1,12 @@
 //! Results that are too large for whoever reads them with a model: the client gets the beginning, and
 //! a link to the whole, which is kept with the records (`result.maxInlineBytes`).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
     era::result::{self, Whole},
     message::{self, Method},
-    record::Cid,
+    record::{Cid, Target},
 };
 
 use super::{Answer, Calls, Client, Request, Upstream};
@@ -38,7 +38,14 @@ impl Calls {
             return answer;
         };
         let server = &upstream.server().name;
-        let kept = tokio::time::timeout(KEPT_WITHIN, journal.keep(answer.frame.share(result)));
+        let target = Target {
+            server: Some(server.clone()),
+            method: Method::ToolsCall.name().into(),
+            tool: request.subject().unwrap_or_default(),
+        };
+        let origin = Arc::clone(&client.origin);
+        let kept = journal.keep(answer.frame.share(result), origin, target);
+        let kept = tokio::time::timeout(KEPT_WITHIN, kept);
         let error: Box<dyn std::error::Error + Send + Sync> = match kept.await {
             Ok(Ok(cid)) => return headed(request, client, answer, most, &cid),
             Ok(Err(error)) => error.into(),

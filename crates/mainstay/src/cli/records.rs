@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord},
-    journal::Filter,
+    journal::{Filter, Whose},
     utc,
 };
 
@@ -217,6 +217,7 @@ impl Records {
             door: known("door", self.door.as_deref(), Door::parse)?,
             client: self.client.clone(),
             session: self.session.clone(),
+            whose: Whose::Anybodys,
             since: self.since,
             until: self.until,
             text: self.text.clone(),

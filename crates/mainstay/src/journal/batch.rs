@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytestring::ByteString;
 use mainstay_core::{
     config::Payloads,
-    record::{Cid, RecordError, State, Status, Target},
+    record::{Cid, Origin, RecordError, State, Status, Target},
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -13,6 +13,7 @@ use super::{
     entry::{Call, Ending, Finished, Outcome, Rest},
     facets::Facet,
     objects::{Content, Failed, Insert},
+    queue::Keep,
     redact::Redactor,
     rollup::Ended,
     schema::integer,
@@ -27,6 +28,8 @@ pub struct Row {
     pub state: State,
     /// The target under which its statistics are kept.
     pub series: u32,
+    /// For whom what it brings is kept.
+    pub holder: u32,
 }
 
 /// One transaction's writing.
@@ -70,15 +73,14 @@ impl<'s> Batch<'s> {
 
     /// Writes a call for the first time, ended or open.
     pub fn insert(&mut self, call: &Call, state: State, rest: &Rest) -> Result<Row, Failed> {
-        let connection = self.connection;
-        let shown = self
-            .redactor
-            .and_then(|redactor| shown(redactor, &call.target));
-        let target = shown.as_ref().unwrap_or(&call.target);
-        let (target, series) = self.memory.target(connection, target)?;
-        let origin = self.memory.origins.id(connection, &call.origin)?;
-        let arguments = self.object(rest.arguments.as_ref())?;
-        let ended = self.ended(state, rest.ending.as_ref())?;
+        let Place {
+            target,
+            series,
+            origin,
+            holder,
+        } = self.place(&call.origin, &call.target)?;
+        let arguments = self.object(rest.arguments.as_ref(), holder)?;
+        let ended = self.ended(state, rest.ending.as_ref(), holder)?;
         let id = self.memory.next_call;
         let started_at = micros(call.started_at);
         self.insert.execute(params![
@@ -106,16 +108,21 @@ impl<'s> Batch<'s> {
             origin,
             status: ended.status.code(),
         };
-        self.memory.facets.push(connection, id, facet)?;
+        self.memory.facets.push(self.connection, id, facet)?;
         self.memory.next_call += 1;
-        let row = Row { id, state, series };
+        let row = Row {
+            id,
+            state,
+            series,
+            holder,
+        };
         self.roll_up(call, row, &ended);
         Ok(row)
     }
 
     /// Writes the end of a call that was written as open.
     pub fn end(&mut self, call: &Call, row: Row, state: State, rest: &Rest) -> Result<Row, Failed> {
-        let ended = self.ended(state, rest.ending.as_ref())?;
+        let ended = self.ended(state, rest.ending.as_ref(), row.holder)?;
         self.update.execute(params![
             row.id,
             state.code(),
@@ -143,11 +150,29 @@ impl<'s> Batch<'s> {
     }
 
     /// Stores a text that more than a record is to lead to.
-    pub fn keep(&mut self, text: &ByteString) -> Result<Cid, Failed> {
-        let text = redacted(self.redactor, text);
+    pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
+        let Place { holder, .. } = self.place(&keep.origin, &keep.target)?;
+        let text = redacted(self.redactor, &keep.text);
         let cid = Cid::of(text.as_bytes());
-        self.put(cid, Content::Kept(&text))?;
+        self.put((cid, holder), Content::Kept(&text))?;
         Ok(cid)
+    }
+
+    /// The numbers of who called, and what.
+    fn place(&mut self, origin: &Origin, target: &Target) -> rusqlite::Result<Place> {
+        let connection = self.connection;
+        let shown = self.redactor.and_then(|redactor| shown(redactor, target));
+        let target = shown.as_ref().unwrap_or(target);
+        let origin_id = self.memory.origins.id(connection, origin)?;
+        let (target_id, series) = self.memory.target(connection, target)?;
+        let holders = &mut self.memory.holders;
+        let holder = holders.id(connection, (target_id, target), (origin_id, origin))?;
+        Ok(Place {
+            target: target_id,
+            series,
+            origin: origin_id,
+            holder,
+        })
     }
 
     /// What is to be written beside the calls, before the commit. Returns the bytes of new files.
@@ -157,7 +182,12 @@ impl<'s> Batch<'s> {
         Ok(self.objects.file_bytes)
     }
 
-    fn ended<'e>(&mut self, state: State, ending: Option<&'e Ending>) -> Result<End<'e>, Failed> {
+    fn ended<'e>(
+        &mut self,
+        state: State,
+        ending: Option<&'e Ending>,
+        holder: u32,
+    ) -> Result<End<'e>, Failed> {
         let Some(ending) = ending else {
             return Ok(End::OPEN);
         };
@@ -183,7 +213,11 @@ impl<'s> Batch<'s> {
             Outcome::Answered { result, error } => {
                 debug_assert_eq!(state, State::Answered, "an answer is its last state");
                 let status = error.as_ref().map_or(Status::Ok, |_| Status::Error);
-                (status, error.as_ref(), self.object(result.as_ref())?)
+                (
+                    status,
+                    error.as_ref(),
+                    self.object(result.as_ref(), holder)?,
+                )
             }
             Outcome::Failed { status, error } => (*status, Some(error), None),
         };
@@ -205,7 +239,7 @@ impl<'s> Batch<'s> {
     }
 
     /// The number of the object that holds this text, redacted.
-    fn object(&mut self, text: Option<&ByteString>) -> Result<Option<i64>, Failed> {
+    fn object(&mut self, text: Option<&ByteString>, holder: u32) -> Result<Option<i64>, Failed> {
         let Some(text) = text.filter(|_| self.payloads != Payloads::Off) else {
             return Ok(None);
         };
@@ -214,14 +248,15 @@ impl<'s> Batch<'s> {
             Payloads::Full => Content::Kept(&text),
             Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
         };
-        self.put(Cid::of(text.as_bytes()), content).map(Some)
+        self.put((Cid::of(text.as_bytes()), holder), content)
+            .map(Some)
     }
 
-    fn put(&mut self, cid: Cid, content: Content<'_>) -> Result<i64, Failed> {
+    fn put(&mut self, object: (Cid, u32), content: Content<'_>) -> Result<i64, Failed> {
         let Memory {
             objects, next_call, ..
         } = self.memory;
-        objects.put(&mut self.objects, cid, content, *next_call)
+        objects.put(&mut self.objects, object, content, *next_call)
     }
 
     fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) {
@@ -237,6 +272,15 @@ impl<'s> Batch<'s> {
         };
         self.memory.rollups.add(row.series, ended);
     }
+}
+
+/// The numbers of who called, and what.
+struct Place {
+    target: u32,
+    /// The target under which its statistics are kept.
+    series: u32,
+    origin: u32,
+    holder: u32,
 }
 
 /// How a call stands, in the columns of its row.

@@ -16,6 +16,7 @@ mod entry;
 mod facets;
 mod files;
 mod histogram;
+mod holders;
 mod intern;
 mod objects;
 mod packs;
@@ -43,13 +44,14 @@ use std::{
 use bytestring::ByteString;
 use mainstay_core::{
     config::{self, Payloads},
-    record::{Cid, Record, RecordId},
+    record::{Cid, Origin, Record, RecordId, Target},
 };
 
 pub use self::{
     counters::Counters,
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
-    read::{Filter, Page, Reader},
+    holders::Holder,
+    read::{Filter, Page, Reader, Whose},
     statistics::{Bucket, Range, Series},
 };
 use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
@@ -143,9 +145,15 @@ impl Journal {
     }
 
     /// Stores a text beside the records, for as long as the calls of this time are kept, and returns by
-    /// which identifier it can be read from now on: redacted, as what is recorded.
-    pub async fn keep(&self, text: ByteString) -> Result<Cid, NotWritten> {
-        let kept = self.queue.keep(text).await;
+    /// which identifier it can be read from now on: redacted, as what is recorded. It is kept for those
+    /// that may see the call of this origin to this target.
+    pub async fn keep(
+        &self,
+        text: ByteString,
+        origin: Arc<Origin>,
+        target: Target,
+    ) -> Result<Cid, NotWritten> {
+        let kept = self.queue.keep(text, origin, target).await;
         kept.unwrap_or(Err(NotWritten(None)))
     }
 
@@ -180,6 +188,16 @@ impl Journal {
 
     pub async fn record(&self, id: RecordId) -> Result<Option<Record>, JournalError> {
         self.read(move |reader| reader.record(id)).await
+    }
+
+    /// Whether an object with this content is kept for a holder that `may` see it. One of another holder
+    /// costs what one costs that is not there.
+    pub async fn is_held(
+        &self,
+        cid: Cid,
+        may: impl Fn(&Holder) -> bool + Send + 'static,
+    ) -> Result<bool, JournalError> {
+        self.read(move |reader| reader.is_held(cid, may)).await
     }
 
     /// An object's bytes, checked against its identifier.

@@ -4,6 +4,8 @@
 //! later it is stored once more, or, where it is a file, finds it there. So a run can go as soon as
 //! the calls have gone that came while it or the next was filled: nobody counts who names an object,
 //! and nothing is looked up on the disk for a call.
+//!
+//! The same content is an object of its own for each of its holders (see [`super::holders`]).
 
 use std::{
     collections::HashMap,
@@ -17,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     JournalError,
     files::Files,
+    holders,
     packs::{self, Head, Packer},
     schema::integer,
 };
@@ -55,7 +58,59 @@ impl Place {
     }
 }
 
-type Numbers = HashMap<Cid, i64, foldhash::fast::RandomState>;
+type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
+
+/// The objects of a run, by content and holder.
+#[derive(Debug, Default)]
+struct Numbers {
+    first: ByContent<Held>,
+    /// Where the same content has further holders: `{}` is what many tools are called with.
+    more: ByContent<HashMap<u32, i64>>,
+}
+
+/// An object, and for whom it is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub id: i64,
+    pub holder: u32,
+}
+
+impl Numbers {
+    fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
+        let first = self.first.get(cid)?;
+        if first.holder == holder {
+            return Some(first.id);
+        }
+        self.more.get(cid)?.get(&holder).copied()
+    }
+
+    fn insert(&mut self, cid: Cid, held: Held) {
+        let first = self.first.entry(cid).or_insert(held);
+        if first.holder != held.holder {
+            let more = self.more.entry(cid).or_default();
+            more.insert(held.holder, held.id);
+        }
+    }
+
+    /// All with this content.
+    fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+        let more = self.more.get(cid).into_iter().flatten().map(held);
+        self.first.get(cid).copied().into_iter().chain(more)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Cid, Held)> {
+        let first = self.first.iter().map(|(cid, held)| (cid, *held));
+        let more = self.more.iter();
+        first.chain(more.flat_map(|(cid, more)| more.iter().map(move |one| (cid, held(one)))))
+    }
+}
+
+fn held((holder, id): (&u32, &i64)) -> Held {
+    Held {
+        id: *id,
+        holder: *holder,
+    }
+}
 
 /// The objects of the run that is not complete, and of the one before, by content. Readers have no
 /// other way to find the former; they may see some that are not committed yet.
@@ -66,9 +121,19 @@ pub struct Recent {
 }
 
 impl Recent {
-    pub fn get(&self, cid: &Cid) -> Option<i64> {
-        let known = self.run.get(cid).or_else(|| self.run_before.get(cid));
-        known.copied()
+    fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
+        let known = self.run.get(cid, holder);
+        known.or_else(|| self.run_before.get(cid, holder))
+    }
+
+    /// All with this content, the newest run's first.
+    pub fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+        self.run.with(cid).chain(self.run_before.with(cid))
+    }
+
+    /// Those for whom objects of the run that is not complete are kept.
+    pub fn holders(&self) -> impl Iterator<Item = u32> {
+        self.run.all().map(|(_, held)| held.holder)
     }
 }
 
@@ -116,8 +181,8 @@ impl Objects {
         let next = next.max(last);
         let (mut run, mut bytes) = (Numbers::default(), 0);
         // A run that is full is complete when the next begins.
-        packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head| {
-            run.insert(Cid::from_digest(head.digest), id);
+        packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head, holder| {
+            run.insert(Cid::from_digest(head.digest), Held { id, holder });
             bytes += head.size;
         })?;
         *lock(recent) = Recent {
@@ -136,16 +201,16 @@ impl Objects {
         self.next
     }
 
-    /// The number of an object with this content. `next_call` is the call
+    /// The number of the object with this content for this holder. `next_call` is the call
     /// that names it, or the next one after that.
     pub fn put(
         &mut self,
         insert: &mut Insert<'_>,
-        cid: Cid,
+        (cid, holder): (Cid, u32),
         content: Content<'_>,
         next_call: i64,
     ) -> Result<i64, Failed> {
-        let known = lock(&self.recent).get(&cid);
+        let known = lock(&self.recent).get(&cid, holder);
         if let Some(id) = known {
             return Ok(id);
         }
@@ -158,34 +223,34 @@ impl Objects {
             insert.packer.write(insert.connection)?;
             self.turn(insert.connection, id / RUN, next_call)?;
         }
-        self.bytes += insert.object(id, &cid, content)?;
+        let held = Held { id, holder };
+        self.bytes += insert.object(held, &cid, content)?;
         self.next += 1;
-        lock(&self.recent).run.insert(cid, id);
+        lock(&self.recent).run.insert(cid, held);
         Ok(id)
     }
 
     /// The run before `run` is complete.
     fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
-        let mut complete: Vec<(u64, i64)> = {
+        let mut complete: Vec<(u64, i64, u32)> = {
             let recent = lock(&self.recent);
-            recent
-                .run
-                .iter()
-                .map(|(cid, id)| (prefix(cid), *id))
+            let all = recent.run.all();
+            all.map(|(cid, held)| (prefix(cid), held.id, held.holder))
                 .collect()
         };
         complete.sort_unstable();
-        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?)")?;
+        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
         let mut objects = Vec::new();
-        for bucket in complete.chunk_by(|(one, _), (other, _)| bucket(*one) == bucket(*other)) {
+        for bucket in complete.chunk_by(|(one, ..), (other, ..)| bucket(*one) == bucket(*other)) {
             objects.clear();
-            for (prefix, id) in bucket {
+            for (prefix, id, _) in bucket {
                 let place = u16::try_from(id % RUN).expect("a place in a run");
                 objects.extend_from_slice(&prefix.to_le_bytes());
                 objects.extend_from_slice(&place.to_le_bytes());
             }
-            let (prefix, _) = bucket[0];
-            digests.execute(params![row_of(run - 1, prefix), objects])?;
+            let (prefix, ..) = bucket[0];
+            let holders = holders::encode(bucket.iter().map(|(_, _, holder)| *holder));
+            digests.execute(params![row_of(run - 1, prefix), objects, holders])?;
         }
         connection
             .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
@@ -218,28 +283,53 @@ pub fn first_row_of(run: i64) -> i64 {
     row_of(run, 0)
 }
 
+/// Whether it matters for whom an object is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// It does not, and all are said to be kept for nobody.
+    Anybodys,
+    Held,
+}
+
+impl Search {
+    const fn sql(self) -> &'static str {
+        match self {
+            Self::Anybodys => {
+                "SELECT r.run - 1, d.objects, NULL FROM runs r
+                 CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2 ORDER BY r.run DESC"
+            }
+            Self::Held => {
+                "SELECT r.run - 1, d.objects, d.holders FROM runs r
+                 CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2 ORDER BY r.run DESC"
+            }
+        }
+    }
+}
+
 /// The newest object with this content in the runs that are complete; `is_it` compares in full.
 pub fn find(
     connection: &Connection,
     cid: &Cid,
-    mut is_it: impl FnMut(i64) -> Result<bool, JournalError>,
+    search: Search,
+    mut is_it: impl FnMut(Held) -> Result<bool, JournalError>,
 ) -> Result<Option<i64>, JournalError> {
     let prefix = prefix(cid);
-    let mut runs = connection.prepare_cached(
-        "SELECT r.run - 1, d.objects FROM runs r CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2
-         ORDER BY r.run DESC",
-    )?;
+    let mut runs = connection.prepare_cached(search.sql())?;
     let mut runs = runs.query([BUCKETS, bucket(prefix)])?;
     while let Some(row) = runs.next()? {
         let run: i64 = row.get(0)?;
         let objects = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        for object in objects.as_chunks::<ENTRY>().0 {
+        let objects = objects.as_chunks::<ENTRY>().0;
+        let holders = row.get_ref(2)?.as_blob_or_null();
+        let holders = holders.map_err(rusqlite::Error::from)?;
+        let holders = holders::decode(holders, objects.len());
+        for (object, holder) in objects.iter().zip(holders) {
             let (found, place) = object.split_first_chunk().expect("10 bytes");
             if u64::from_le_bytes(*found) != prefix {
                 continue;
             }
             let id = run * RUN + i64::from(u16::from_le_bytes([place[0], place[1]]));
-            if is_it(id)? {
+            if is_it(Held { id, holder })? {
                 return Ok(Some(id));
             }
         }
@@ -283,7 +373,12 @@ impl<'c> Insert<'c> {
     }
 
     /// Returns its size.
-    fn object(&mut self, id: i64, cid: &Cid, content: Content<'_>) -> Result<u64, Failed> {
+    fn object(
+        &mut self,
+        Held { id, holder }: Held,
+        cid: &Cid,
+        content: Content<'_>,
+    ) -> Result<u64, Failed> {
         let (size, place, data) = match content {
             Content::Kept(text) if text.len() <= INLINE_BYTES => {
                 (text.len(), Place::Database, text.as_bytes())
@@ -306,7 +401,7 @@ impl<'c> Insert<'c> {
             size,
             place,
         };
-        self.packer.push(self.connection, id, head, data)?;
+        self.packer.push(self.connection, id, head, holder, data)?;
         Ok(size)
     }
 }

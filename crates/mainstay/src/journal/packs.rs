@@ -8,7 +8,7 @@ use std::mem;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{JournalError, objects::Place, schema::integer};
+use super::{JournalError, holders, objects::Place, schema::integer};
 
 /// The bytes of a head: digest, size and place.
 const HEAD: usize = 32 + 8 + 1;
@@ -22,6 +22,7 @@ const FULL: usize = 64 * 1024;
 pub struct Packer {
     first: i64,
     heads: Vec<u8>,
+    holders: Vec<u8>,
     data: Vec<u8>,
 }
 
@@ -32,6 +33,7 @@ impl Packer {
         connection: &Connection,
         id: i64,
         head: Head,
+        holder: u32,
         data: &[u8],
     ) -> rusqlite::Result<()> {
         if self.heads.is_empty() {
@@ -41,6 +43,7 @@ impl Packer {
         self.heads.extend_from_slice(&head.digest);
         self.heads.extend_from_slice(&head.size.to_le_bytes());
         self.heads.push(head.place as u8);
+        self.holders.extend_from_slice(&holder.to_le_bytes());
         self.data.extend_from_slice(data);
         if self.heads.len() == MAX_OBJECTS * HEAD || self.data.len() >= FULL {
             self.write(connection)?;
@@ -56,8 +59,9 @@ impl Packer {
         let mut objects = mem::take(&mut self.heads);
         objects.append(&mut self.data);
         connection
-            .prepare_cached("INSERT INTO packs VALUES (?, ?, ?)")?
-            .execute(params![self.first, count, objects])?;
+            .prepare_cached("INSERT INTO packs VALUES (?, ?, ?, ?)")?
+            .execute(params![self.first, count, objects, self.holders])?;
+        self.holders.clear();
         objects.clear();
         self.heads = objects;
         Ok(())
@@ -156,19 +160,26 @@ pub fn has(connection: &Connection, object: i64) -> rusqlite::Result<bool> {
     Ok(end.is_some_and(|end| object < end))
 }
 
-/// All heads from an object's on.
+/// All heads from an object's on, and their holders.
 pub fn heads_from(
     connection: &Connection,
     object: i64,
-    mut see: impl FnMut(i64, Head),
+    mut see: impl FnMut(i64, Head, u32),
 ) -> Result<(), JournalError> {
-    let mut packs =
-        connection.prepare("SELECT first, count, objects FROM packs WHERE first >= ?")?;
+    // A journal that is only read may be of the version that had no holders.
+    let packs = |holders| {
+        let packs = format!("SELECT first, count, objects, {holders} FROM packs WHERE first >= ?");
+        connection.prepare(&packs)
+    };
+    let mut packs = packs("holders").or_else(|_| packs("NULL"))?;
     let mut packs = packs.query([object])?;
     while let Some(row) = packs.next()? {
-        for head in Pack::read(row)?.heads() {
+        let pack = Pack::read(row)?;
+        let column = row.get_ref(3)?.as_blob_or_null();
+        let column = column.map_err(rusqlite::Error::from)?;
+        for (head, holder) in pack.heads().zip(holders::decode(column, pack.count)) {
             let (id, head) = head?;
-            see(id, head);
+            see(id, head, holder);
         }
     }
     Ok(())

@@ -10,7 +10,10 @@ use std::{
 };
 
 use bytestring::ByteString;
-use mainstay_core::{config::Durability, record::Cid};
+use mainstay_core::{
+    config::Durability,
+    record::{Cid, Origin, Target},
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -60,6 +63,9 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Keep {
     pub text: ByteString,
+    /// Of the call that brought it.
+    pub origin: Arc<Origin>,
+    pub target: Target,
     pub waiter: oneshot::Sender<Result<Cid, NotWritten>>,
 }
 
@@ -163,11 +169,21 @@ impl Queue {
     }
 
     /// Answered when the text is an object that can be read; dropped if nobody will write it.
-    pub fn keep(&self, text: ByteString) -> oneshot::Receiver<Result<Cid, NotWritten>> {
+    pub fn keep(
+        &self,
+        text: ByteString,
+        origin: Arc<Origin>,
+        target: Target,
+    ) -> oneshot::Receiver<Result<Cid, NotWritten>> {
         let (waiter, kept) = oneshot::channel();
         let mut waiting = self.waiting();
         if !waiting.stopped {
-            waiting.keeps.push(Keep { text, waiter });
+            waiting.keeps.push(Keep {
+                text,
+                origin,
+                target,
+                waiter,
+            });
             drop(waiting);
             self.ask();
         }

@@ -1,6 +1,7 @@
 //! Reading: connections of their own, each a view of what was committed when its question began.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
@@ -15,8 +16,9 @@ use super::{
     JournalError,
     facets::{self, Chunk, Facet, Facets},
     files::Files,
+    holders::Holder,
     intern::{origin, target},
-    objects::{self, Objects, Place},
+    objects::{self, Held, Objects, Place, Search},
     packs::{self, Head, Pack},
     retention::first_call,
     schema,
@@ -40,6 +42,7 @@ pub struct Filter {
     /// The name of a client, as it declared itself.
     pub client: Option<String>,
     pub session: Option<String>,
+    pub whose: Whose,
     /// When the call started; both included.
     pub since: Option<SystemTime>,
     pub until: Option<SystemTime>,
@@ -47,6 +50,15 @@ pub struct Filter {
     pub text: Option<String>,
     /// Only what was recorded before this one: [`Page::next`] of the page before.
     pub before: Option<RecordId>,
+}
+
+/// By whose token calls came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    #[default]
+    Anybodys,
+    /// `None`: without a token.
+    Of(Option<String>),
 }
 
 /// Records, the newest first.
@@ -273,18 +285,55 @@ impl Reader {
 
     /// The number of the newest object with this content.
     fn find(&mut self, cid: &Cid) -> Result<Option<i64>, JournalError> {
-        let recent = objects::lock(&self.recent).get(cid);
-        // It may not have been committed when this view began.
-        if let Some(id) = recent
-            && packs::has(&self.connection, id)?
-        {
-            return Ok(Some(id));
-        }
+        self.find_held(cid, Search::Anybodys, |_, _| Ok(true))
+    }
+
+    /// See [`super::Journal::is_held`].
+    pub fn is_held(
+        &mut self,
+        cid: Cid,
+        may: impl Fn(&Holder) -> bool,
+    ) -> Result<bool, JournalError> {
+        // Few: most content has one holder.
+        let mut decided: HashMap<u32, bool> = HashMap::new();
+        let found = self.find_held(&cid, Search::Held, |connection, held| {
+            if let Some(is_held) = decided.get(&held.holder) {
+                return Ok(*is_held);
+            }
+            let holder = Holder::read(connection, held.holder)?;
+            let is_held = holder.is_some_and(|holder| may(&holder));
+            decided.insert(held.holder, is_held);
+            Ok(is_held)
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// The number of the newest object with this content among those that are `wanted`. Others are not
+    /// compared in full, so that they cost as little as those that are not there.
+    fn find_held(
+        &mut self,
+        cid: &Cid,
+        search: Search,
+        mut wanted: impl FnMut(&Connection, Held) -> Result<bool, JournalError>,
+    ) -> Result<Option<i64>, JournalError> {
         let Self {
-            connection, pack, ..
+            connection,
+            pack,
+            recent,
+            ..
         } = self;
-        objects::find(connection, cid, |id| {
-            let found = look_up(connection, pack, Some(id))?;
+        let recent: Vec<Held> = objects::lock(recent).with(cid).collect();
+        for held in recent {
+            // It may not have been committed when this view began.
+            if wanted(connection, held)? && packs::has(connection, held.id)? {
+                return Ok(Some(held.id));
+            }
+        }
+        objects::find(connection, cid, search, |held| {
+            if !wanted(connection, held)? {
+                return Ok(false);
+            }
+            let found = look_up(connection, pack, Some(held.id))?;
             Ok(found.is_some_and(|(head, _)| head.digest == *cid.digest()))
         })
     }
@@ -298,15 +347,17 @@ impl Reader {
                 .replace('_', r"\_");
             format!("%{escaped}%")
         });
-        let tool = filter.tool.as_ref();
         self.ids(
             "targets",
             [
-                ("server = ?", filter.server.as_ref()),
-                ("? IN (tool, server || '/' || tool)", tool),
+                ("server = ?", filter.server.clone().map(Value::Text)),
+                (
+                    "? IN (tool, server || '/' || tool)",
+                    filter.tool.clone().map(Value::Text),
+                ),
                 (
                     r"server || '/' || tool LIKE ? ESCAPE '\'",
-                    contained.as_ref(),
+                    contained.map(Value::Text),
                 ),
             ],
         )
@@ -314,23 +365,29 @@ impl Reader {
 
     fn origins(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
         let door = filter.door.map(|door| door.code().to_string());
+        let principal = match &filter.whose {
+            Whose::Anybodys => None,
+            Whose::Of(None) => Some(Value::Null),
+            Whose::Of(Some(principal)) => Some(Value::Text(principal.clone())),
+        };
         self.ids(
             "origins",
             [
-                ("door = CAST(? AS INTEGER)", door.as_ref()),
-                ("client = ?", filter.client.as_ref()),
-                ("session = ?", filter.session.as_ref()),
+                ("door = CAST(? AS INTEGER)", door.map(Value::Text)),
+                ("client = ?", filter.client.clone().map(Value::Text)),
+                ("session = ?", filter.session.clone().map(Value::Text)),
+                ("principal IS ?", principal),
             ],
         )
     }
 
     /// The rows of a table that meet all conditions that have a value.
-    fn ids(
+    fn ids<const N: usize>(
         &self,
         table: &str,
-        conditions: [(&str, Option<&String>); 3],
+        conditions: [(&str, Option<Value>); N],
     ) -> Result<Option<Ids>, JournalError> {
-        let (conditions, values): (Vec<&str>, Vec<&String>) = conditions
+        let (conditions, values): (Vec<&str>, Vec<Value>) = conditions
             .into_iter()
             .filter_map(|(condition, value)| Some((condition, value?)))
             .unzip();
@@ -338,7 +395,6 @@ impl Reader {
             return Ok(None);
         }
         let rows = format!("SELECT id FROM {table} WHERE {}", conditions.join(" AND "));
-        let values = values.into_iter().map(|value| Value::Text(value.clone()));
         let mut rows = self.connection.prepare_cached(&rows)?;
         let mut ids = Ids::default();
         for id in rows.query_map(rusqlite::params_from_iter(values), |row| row.get(0))? {

@@ -9,8 +9,10 @@ use mainstay_core::record::Cid;
 use rusqlite::{Connection, params};
 
 use super::{
-    JournalError, facets,
-    objects::{RUN, first_row_of, is_in_file},
+    JournalError,
+    batch::Row,
+    facets, holders,
+    objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
     store::Store,
@@ -67,11 +69,11 @@ impl Retention {
         self.grown = true;
     }
 
-    /// One step. `in_use` are targets that statistics are yet to be written for.
+    /// One step. `in_use` are calls that are not written to their end.
     pub fn step(
         &mut self,
         store: &mut Store,
-        in_use: impl Iterator<Item = u32>,
+        in_use: impl Iterator<Item = Row>,
     ) -> Result<(), JournalError> {
         if !self.busy && self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
@@ -241,12 +243,21 @@ fn rollups(store: &Store) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Removes origins and targets that no call and no statistic names any more.
-fn sweep(store: &mut Store, in_use: impl Iterator<Item = u32>) -> Result<(), JournalError> {
+/// Removes origins, targets and holders that no call, no object and no statistic names any more.
+fn sweep(store: &mut Store, in_use: impl Iterator<Item = Row>) -> Result<(), JournalError> {
     let Store {
-        connection, memory, ..
+        connection,
+        memory,
+        recent,
+        ..
     } = store;
-    let mut targets: HashSet<u32> = in_use.chain(memory.rollups.targets()).collect();
+    let mut holders: HashSet<u32> = objects::lock(recent).holders().collect();
+    let mut targets: HashSet<u32> = memory.rollups.targets().collect();
+    for row in in_use {
+        // Its statistics are yet to be written, and its result may be.
+        targets.insert(row.series);
+        holders.insert(row.holder);
+    }
     let mut origins = HashSet::new();
     facets::scan(
         connection,
@@ -262,10 +273,22 @@ fn sweep(store: &mut Store, in_use: impl Iterator<Item = u32>) -> Result<(), Jou
     for target in rolled_up.query_map([], |row| row.get(0))? {
         targets.insert(target?);
     }
+    let mut digests =
+        connection.prepare("SELECT holders FROM digests WHERE holders IS NOT NULL")?;
+    let mut digests = digests.query([])?;
+    while let Some(row) = digests.next()? {
+        let column = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        holders.extend(holders::decode(Some(column), column.len() / 4));
+    }
     memory.origins.forget();
     memory.targets.forget();
+    memory.holders.forget();
     let transaction = connection.unchecked_transaction()?;
-    for (table, used) in [("origins", &origins), ("targets", &targets)] {
+    for (table, used) in [
+        ("origins", &origins),
+        ("targets", &targets),
+        ("holders", &holders),
+    ] {
         let mut delete = transaction.prepare(&format!("DELETE FROM {table} WHERE id = ?"))?;
         let mut ids = transaction.prepare(&format!("SELECT id FROM {table}"))?;
         let ids: Vec<u32> = ids

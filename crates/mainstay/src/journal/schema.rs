@@ -10,7 +10,7 @@ use crate::state::private_options;
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
     -- Who called; a row may come twice.
@@ -55,6 +55,19 @@ const VERSION_1: &str = "
         PRIMARY KEY (span, start, target)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_2: &str = "
+    -- For whom objects are kept: whose token the call came with, the server that it named, and the tool.
+    -- What there is none of is an empty text.
+    CREATE TABLE holders (
+        id INTEGER PRIMARY KEY, principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
+        UNIQUE (principal, server, tool)
+    ) STRICT;
+    -- The holder of each object, in the order of the objects, four bytes each; none are those of rows
+    -- from before.
+    ALTER TABLE packs ADD COLUMN holders BLOB;
+    ALTER TABLE digests ADD COLUMN holders BLOB;
 ";
 
 /// Pages in the cache of the one who writes, who writes at the ends of a few tables: 8 MiB.

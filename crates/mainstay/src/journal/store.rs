@@ -16,6 +16,7 @@ use super::{
     JournalError,
     facets::{self, Chunk, Facets},
     files::Files,
+    holders::Holders,
     intern::{self, Interner},
     objects::{Failed, Objects, Shared, is_in_file},
     redact::Redactor,
@@ -47,6 +48,7 @@ pub struct Memory {
     pub origins: Interner<Origin>,
     pub targets: Interner<Target>,
     pub objects: Objects,
+    pub holders: Holders,
     pub facets: Facets,
     pub rollups: Rollups,
 }
@@ -78,6 +80,7 @@ impl Memory {
                 max_bytes,
                 recent,
             )?,
+            holders: Holders::default(),
             facets: Facets::load(connection, next_call)?,
             rollups: Rollups::default(),
         };

@@ -236,7 +236,7 @@ impl Work {
                 thread::yield_now();
             }
         }
-        let kept = keeps.iter().map(|keep| batch.keep(&keep.text));
+        let kept = keeps.iter().map(|keep| batch.keep(keep));
         let kept = kept.collect::<Result<_, _>>()?;
         let file_bytes = batch.settle()?;
         if roll_up {
@@ -288,9 +288,8 @@ impl Work {
             self.turns = 0;
             self.checkpoint("PASSIVE", CHECKPOINT_FRAMES)?;
         }
-        let series = self.tracked.iter().filter_map(|tracked| tracked.row);
-        self.retention
-            .step(&mut self.store, series.map(|row| row.series))
+        let rows = self.tracked.iter().filter_map(|tracked| tracked.row);
+        self.retention.step(&mut self.store, rows)
     }
 
     /// Brings the write-ahead log into the database, if it has so many frames.

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use super::{
     hub::Hub,
     modern::UNKNOWN_STATE,
-    own::{self, objects},
+    own::{self, Reach, Within, objects},
     reply::Reply,
     session::ClientSession,
     subscriptions::Resource,
@@ -85,8 +85,8 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
         Method::ResourcesRead => {
             let uri = asked.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
-                let (hub, era) = (asked.hub, asked.era());
-                return objects::read(hub, id, &uri.value, era, asked.cancelled).await;
+                let (hub, reach, era) = (asked.hub, asked.reach(), asked.era());
+                return objects::read(hub, reach, id, &uri.value, era, asked.cancelled).await;
             }
             asked.resource().await.map(|(_, answer)| answer)
         }
@@ -161,6 +161,18 @@ impl<'a> Asked<'a> {
     fn cuts_results(&self) -> bool {
         let mut servers = self.servers().into_iter();
         servers.any(|server| server.config().max_inline_bytes.is_some())
+    }
+
+    /// Which kept objects the client may read as resources: none where the profile neither cuts results,
+    /// whose links lead to them, nor has a tool that reads them.
+    fn reach(&self) -> Option<Reach> {
+        let shown = self.view.shown();
+        let own = [Group::Records, Group::Meta];
+        let reads = own.iter().any(|group| shown.own_tools().contains(group));
+        (reads || self.cuts_results()).then(|| Reach {
+            principal: self.outlet.client.principal.clone(),
+            within: Within::View(self.view.clone()),
+        })
     }
 
     /// Waits for the servers of the profile, each once.

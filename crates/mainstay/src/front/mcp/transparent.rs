@@ -13,7 +13,11 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::{
-    hub::Hub, own::objects, reply::Reply, session::ClientSession, subscriptions::Resource,
+    hub::Hub,
+    own::{Reach, Within, objects},
+    reply::Reply,
+    session::ClientSession,
+    subscriptions::Resource,
 };
 use crate::{
     calls::{Answer, Outlet, Refused, Request, Upstream},
@@ -73,7 +77,11 @@ pub async fn answer(
         && frame.method() == Some(Method::ResourcesRead)
         && objects::is_one(&uri.value)
     {
-        return objects::read(hub, id, &uri.value, era, cancelled).await;
+        let reach = Reach {
+            principal: outlet.client.principal.clone(),
+            within: Within::Server(server.name.clone()),
+        };
+        return objects::read(hub, Some(reach), id, &uri.value, era, cancelled).await;
     }
     let is_edited = !withheld.is_nothing() || cuts_results;
     let wish = match &upstream {

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::{self, Raw},
     front::plain::records::{failure, journal},
-    journal::{Bucket, Filter, Journal, JournalError, Page, Range, Series},
+    journal::{Bucket, Filter, Journal, JournalError, Page, Range, Series, Whose},
     utc,
 };
 
@@ -192,6 +192,7 @@ fn filter(wanted: Wanted) -> Result<Filter, Refusal> {
         door: door.transpose()?,
         client: wanted.client,
         session: wanted.session,
+        whose: Whose::Anybodys,
         since: time("since", wanted.since.as_deref())?,
         until: time("until", wanted.until.as_deref())?,
         text: wanted.text,

@@ -101,7 +101,14 @@ fn a_file_counts_once() {
         let text = format!("{}{}", number % 5, "x".repeat(INLINE_BYTES));
         store.begin().expect("begun");
         let mut batch = Batch::new(&mut store).expect("a batch");
-        batch.keep(&text.into()).expect("kept");
+        let Begun { origin, target, .. } = begun("{}");
+        let keep = Keep {
+            text: text.into(),
+            origin,
+            target,
+            waiter: tokio::sync::oneshot::channel().0,
+        };
+        batch.keep(&keep).expect("kept");
         counted += batch.settle().expect("settled");
         store.commit().expect("committed");
     }

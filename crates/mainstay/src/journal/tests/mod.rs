@@ -26,11 +26,12 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{
-    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Journal, JournalError, Outcome, Page,
-    Range, Reader,
+    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Holder, Journal, JournalError, Outcome,
+    Page, Range, Reader,
     batch::Batch,
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},
+    queue::Keep,
     store::Store,
 };
 use crate::state::create_private_dir;

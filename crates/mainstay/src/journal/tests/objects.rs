@@ -122,15 +122,19 @@ async fn a_text_can_be_kept_for_more_than_a_record() {
     let journal = room.open();
     let result = r#"{"token":"ghp_abc"}"#;
     call(&journal, begun("{}"), answered(result));
-    let cid = journal.keep(result.into()).await.expect("kept");
+    let keep = async |text: &str| {
+        let Begun { origin, target, .. } = begun("{}");
+        journal.keep(text.into(), origin, target).await
+    };
+    let cid = keep(result).await.expect("kept");
     let hidden = r#"{"token":"[redacted]"}"#;
     assert_eq!(text(&journal, Some(cid)).await, hidden);
     let record = &all(&journal).await[0];
     assert_eq!(record.result.and_then(|it| it.cid), Some(cid));
-    let alone = journal.keep("alone".into()).await.expect("kept");
+    let alone = keep("alone").await.expect("kept");
     assert_eq!(text(&journal, Some(alone)).await, "alone");
     journal.close().await;
-    let error = journal.keep("too late".into()).await;
+    let error = keep("too late").await;
     assert!(error.is_err(), "{error:?}");
 }
 
@@ -222,6 +226,137 @@ async fn objects_are_found_in_every_run() {
         .query_row(runs, [], |row| row.get(0))
         .expect("counted");
     assert_eq!(in_run, RUN - 1);
+    journal.close().await;
+}
+
+/// A call of this principal, to a tool that is called the same.
+fn of(principal: &str, arguments: &str) -> Begun {
+    Begun {
+        origin: Arc::new(Origin {
+            principal: Some(principal.to_owned()),
+            ..Origin::of(Door::McpHttp)
+        }),
+        target: target("fs", principal),
+        ..begun(arguments)
+    }
+}
+
+/// Who holds the object with this content, of these.
+async fn holders<'p>(journal: &Journal, content: &str, of: &[&'p str]) -> Vec<&'p str> {
+    let mut found = Vec::new();
+    for principal in of {
+        let may = {
+            let principal = (*principal).to_owned();
+            move |holder: &Holder| {
+                let tool = holder.tool.as_deref();
+                assert_eq!(holder.principal.as_deref(), tool);
+                tool == Some(&*principal)
+            }
+        };
+        let cid = Cid::of(content.as_bytes());
+        if journal.is_held(cid, may).await.expect("asked") {
+            found.push(*principal);
+        }
+    }
+    found
+}
+
+/// The same content is held by each whose call brought or took it: in the run that is not complete, in
+/// those that are, and after a restart; and by nobody else.
+#[tokio::test]
+async fn objects_have_holders() {
+    const ALL: [&str; 3] = ["ada", "alan", "grace"];
+    let room = Room::new();
+    let mut journal = room.open();
+    for (who, said) in [("ada", "hers"), ("ada", "both"), ("alan", "both")] {
+        call(&journal, of(who, said), answered("{}"));
+    }
+    for look in [
+        "at once",
+        "after a restart",
+        "in a run that is complete",
+        "there after a restart",
+    ] {
+        match look {
+            "at once" => {}
+            "in a run that is complete" => {
+                for number in 0..RUN {
+                    call(&journal, of("grace", &format!("{number}")), answered("{}"));
+                    if number % 5000 == 0 {
+                        journal.flush().await.expect("written");
+                    }
+                }
+                call(&journal, of("grace", "both"), answered("{}"));
+            }
+            _ => {
+                journal.close().await;
+                journal = room.open();
+            }
+        }
+        journal.flush().await.expect("written");
+        let is_later = look.contains("there") || look.contains("complete");
+        let both: &[&str] = if is_later { &ALL } else { &ALL[..2] };
+        assert_eq!(holders(&journal, "hers", &ALL).await, ["ada"], "{look}");
+        assert_eq!(holders(&journal, "both", &ALL).await, both, "{look}");
+        assert!(holders(&journal, "never", &ALL).await.is_empty());
+    }
+    // Once for each holder, however often.
+    let objects = "SELECT sum(count) FROM packs";
+    let count = || -> i64 {
+        let database = room.database();
+        database
+            .query_row(objects, [], |row| row.get(0))
+            .expect("counted")
+    };
+    let mut counted = None;
+    for _ in 0..3 {
+        call(&journal, of("grace", "both"), answered("{}"));
+        journal.flush().await.expect("written");
+        assert_eq!(*counted.get_or_insert_with(count), count());
+    }
+    journal.close().await;
+}
+
+/// Objects from before there were holders are the operator's, and nobody else's; such a journal can be
+/// read as it is.
+#[tokio::test]
+async fn objects_of_an_older_journal_have_no_holder() {
+    let room = Room::new();
+    let journal = room.open();
+    for number in 0..RUN + 10 {
+        call(&journal, of("ada", &format!("{number}")), answered("{}"));
+        if number % 5000 == 0 {
+            journal.flush().await.expect("written");
+        }
+    }
+    journal.close().await;
+    room.database()
+        .execute_batch(
+            "ALTER TABLE packs DROP COLUMN holders; ALTER TABLE digests DROP COLUMN holders;
+             DROP TABLE holders; PRAGMA user_version = 1;",
+        )
+        .expect("as it was");
+    let cid = |content: &str| Cid::of(content.as_bytes());
+    let last = (RUN + 5).to_string();
+    let mut reader = Reader::open(room.folder.path())
+        .expect("read")
+        .expect("there");
+    for content in ["5", &last] {
+        assert_eq!(
+            reader.object(cid(content)).expect("read"),
+            content.as_bytes()
+        );
+    }
+    drop(reader);
+    let journal = room.open();
+    for content in ["5", &last] {
+        assert_eq!(text(&journal, Some(cid(content))).await, content);
+        let is_held = journal.is_held(cid(content), |_| true).await;
+        assert!(!is_held.expect("asked"), "{content}");
+    }
+    call(&journal, of("ada", &last), answered("{}"));
+    journal.flush().await.expect("written");
+    assert_eq!(holders(&journal, &last, &["ada"]).await, ["ada"]);
     journal.close().await;
 }
 

@@ -4,6 +4,7 @@ mod activity;
 mod control;
 mod external;
 mod meta;
+mod objects;
 mod records;
 
 use serde_json::{Value, json};

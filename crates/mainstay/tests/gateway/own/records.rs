@@ -16,23 +16,44 @@ use crate::{
     rest::TOKEN,
 };
 
-struct Recorded {
-    gateway: Gateway,
+pub struct Recorded {
+    pub gateway: Gateway,
     journal: Arc<Journal>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Recorded {
-    async fn of(servers: &[(&str, &Backend)], settings: Value) -> Self {
+    pub async fn of(servers: &[(&str, &Backend)], settings: Value) -> Self {
         Self::guarded(servers, settings, Secret::new(TOKEN)).await
     }
 
-    async fn guarded(
+    pub async fn guarded(
         servers: &[(&str, &Backend)],
         settings: Value,
         tokens: impl Into<Tokens>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        Self::within(folder, servers, settings, tokens).await
+    }
+
+    /// The next run, with the same journal.
+    pub async fn restarted(
+        self,
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
+        self.gateway.stop().await;
+        self.journal.close().await;
+        Self::within(self.folder, servers, settings, tokens).await
+    }
+
+    async fn within(
+        folder: TempDir,
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
         let journal = Journal::open(folder.path(), &Settings::default()).expect("a journal");
         let journal = Arc::new(journal);
         let setting = Setting {
@@ -42,11 +63,11 @@ impl Recorded {
         Self {
             gateway: Gateway::guarded(&config(servers, settings), setting, tokens, |it| it).await,
             journal,
-            _folder: folder,
+            folder,
         }
     }
 
-    async fn written(&self) {
+    pub async fn written(&self) {
         self.journal.flush().await.expect("it writes");
     }
 }

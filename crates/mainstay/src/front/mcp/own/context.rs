@@ -10,13 +10,13 @@ use mainstay_core::{
     message::{self, Address, Method, Text, quote},
     names::Unresolved,
     principal::Principal,
-    record::{self, Origin, Record},
+    record::Origin,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{Asked, Refusal};
+use super::{Asked, Reach, Refusal, Within};
 use crate::{
     api::Raw,
     calls::Client,
@@ -166,30 +166,16 @@ impl<'a> Context<'a> {
         self.view.has_server(name)
     }
 
-    /// Whether the record of a call is this client's to see: what was called is part of what it sees, and
-    /// who called is not another bearer of a token.
-    pub fn shows_record(&self, record: &Record) -> bool {
-        let record::Target {
-            server,
-            method,
-            tool,
-        } = &record.target;
-        let is_seen = match server {
-            Some(server) if *method == Method::ToolsCall.name() => self.view.has_tool(server, tool),
-            Some(server) => self.has_server(server),
-            // A name that leads nowhere may be that of what is hidden.
-            None => self.view.has_all_tools(),
-        };
-        is_seen && self.is_own(record.origin.principal.as_deref())
+    /// Which records and objects the client may see.
+    pub fn reach(&self) -> Reach {
+        Reach {
+            principal: self.client.principal.clone(),
+            within: Within::View(self.view.clone()),
+        }
     }
 
-    /// Whether no record of the servers that it sees can be hidden from it.
-    pub fn shows_all_records(&self) -> bool {
-        self.view.has_all_tools() && !matches!(self.client.principal, Principal::Client(_))
-    }
-
-    /// Whether what a call of this principal brought is this client's to see. Whoever has a token of its
-    /// own sees its own alone; the operator, and whoever needs no token, sees everybody's.
+    /// Whether a question to this principal is the client's to see and answer. A client with a token sees
+    /// its own alone; the operator, and a client that needs no token, sees everybody's.
     pub fn is_own(&self, principal: Option<&str>) -> bool {
         match &self.client.principal {
             Principal::Anonymous | Principal::Operator => true,

@@ -32,6 +32,7 @@ mod external;
 mod found;
 mod meta;
 pub mod objects;
+mod reach;
 mod records;
 mod refusal;
 mod search;
@@ -48,7 +49,11 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use self::refusal::Refusal;
-pub use self::{objects::Objects, search::Indexes};
+pub use self::{
+    objects::Objects,
+    reach::{Reach, Within},
+    search::Indexes,
+};
 use super::{aggregate::Asked, reply::Reply};
 
 /// One of our own tools.

@@ -1,6 +1,9 @@
 //! Arguments and results that the journal keeps: read in parts by a tool (`read_object`) and as
 //! resources (`mainstay://objects/CID`), whose queries say the same as the tool's arguments.
 //!
+//! An identifier can be computed from a guess of the content. So a client reads only what its own calls
+//! brought and took ([`Reach`]); what others hold is to it as if it were not there.
+//!
 //! Whoever reads a result of twenty megabytes reads it in thousands of parts. The object that was read
 //! last is at hand, so that it is loaded and checked once, and few are read at a time.
 
@@ -25,7 +28,7 @@ use tokio::{
 };
 
 use super::{
-    Outcome, Refusal, Said,
+    Outcome, Reach, Refusal, Said,
     context::Context,
     excerpt::{Excerpt, Object, Wanted},
     here,
@@ -94,10 +97,11 @@ impl Objects {
         }
     }
 
-    /// Reads an object in its turn, on a thread where that may take a while.
+    /// Reads an object that is within reach, in its turn, on a thread where that may take a while.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         calls: &Calls,
+        reach: Reach,
         cid: &str,
         read: impl FnOnce(&Object) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -115,6 +119,10 @@ impl Objects {
         let reading = spawn_blocking(move || {
             // Until the end, even of a reading that nobody waits for any more.
             let _turn = turn;
+            // Each time: the object that is at hand may be there because of somebody else.
+            if !runtime.block_on(journal.is_held(known, move |holder| reach.shows(holder)))? {
+                return Err(JournalError::NoSuchObject(known));
+            }
             let object = match last.find(known) {
                 Some(object) => object,
                 None => last.keep(known, Object::new(runtime.block_on(journal.object(known))?)),
@@ -155,15 +163,16 @@ impl Last {
     }
 }
 
-/// Answers `resources/read`.
+/// Answers `resources/read`; `reach` is `None` where objects cannot be read at all.
 pub async fn read(
     hub: &Hub,
+    reach: Option<Reach>,
     id: &str,
     uri: &str,
     client: Era,
     cancelled: oneshot::Receiver<String>,
 ) -> Reply {
-    let part = match here(cancelled, part(hub, uri)).await {
+    let part = match here(cancelled, part(hub, reach, uri)).await {
         Ok(part) => part,
         Err(refusal) => return Reply::failure(id, &failed(refusal, uri)),
     };
@@ -180,7 +189,7 @@ pub async fn read(
     }
 }
 
-async fn part(hub: &Hub, uri: &str) -> Result<Excerpt, Refusal> {
+async fn part(hub: &Hub, reach: Option<Reach>, uri: &str) -> Result<Excerpt, Refusal> {
     let (cid, query) = bare(uri).split_once('?').unwrap_or((bare(uri), ""));
     let unclear = |why: &dyn std::fmt::Display| Refusal::Arguments(format!("{uri}: {why}"));
     // Anything but letters and digits would say something else in the query.
@@ -191,7 +200,8 @@ async fn part(hub: &Hub, uri: &str) -> Result<Excerpt, Refusal> {
         .parse()
         .map_err(|why| unclear(&why))?;
     let Query(wanted) = Query::<Wanted>::try_from_uri(&asked).map_err(|why| unclear(&why))?;
-    excerpt(hub, wanted).await
+    let reach = reach.ok_or_else(|| Refusal::CidNotFound(cid.to_string()))?;
+    excerpt(hub, reach, wanted).await
 }
 
 fn failed(refusal: Refusal, uri: &str) -> Failure {
@@ -213,7 +223,7 @@ pub(super) async fn read_part(context: &Context<'_>) -> Outcome {
         offset,
         total,
         next_offset,
-    } = excerpt(context.hub, wanted).await?;
+    } = excerpt(context.hub, context.reach(), wanted).await?;
     let mut said = json!({"cid": cid, "text": text, "offset": offset, "total": total});
     if let Some(next) = next_offset {
         said["next_offset"] = next.into();
@@ -221,11 +231,11 @@ pub(super) async fn read_part(context: &Context<'_>) -> Outcome {
     Ok(Said::json(&said))
 }
 
-async fn excerpt(hub: &Hub, wanted: Wanted) -> Result<Excerpt, Refusal> {
+async fn excerpt(hub: &Hub, reach: Reach, wanted: Wanted) -> Result<Excerpt, Refusal> {
     let cid = wanted.cid.clone();
     let read = hub
         .objects
-        .read(&hub.calls, &cid, move |object| wanted.of(object));
+        .read(&hub.calls, reach, &cid, move |object| wanted.of(object));
     read.await?
         .map_err(|error| Refusal::Arguments(error.to_string()))
 }

@@ -64,6 +64,7 @@ async fn call_records(context: &Context<'_>) -> Outcome {
         server: wanted.server,
         tool: wanted.tool,
         status: status.transpose()?,
+        whose: context.reach().whose(),
         ..Filter::default()
     };
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
@@ -82,8 +83,8 @@ async fn call_records(context: &Context<'_>) -> Outcome {
     })))
 }
 
-/// Records of what the client sees, and of its own calls where it has a token of its own: what is hidden
-/// from it is not told by its calls either.
+/// Records of the client's own calls to what it sees: what is hidden from it is not told by its calls
+/// either.
 async fn visible(
     context: &Context<'_>,
     journal: &Journal,
@@ -110,7 +111,7 @@ async fn visible(
             server,
             ..filter.clone()
         };
-        let page = if context.shows_all_records() {
+        let page = if context.reach().is_everything() {
             journal.records(filter, limit).await.map_err(failure)?
         } else {
             looked_through(context, journal, filter, limit, most).await?
@@ -133,13 +134,14 @@ async fn looked_through(
     limit: usize,
     most: usize,
 ) -> Result<Page, Refusal> {
+    let reach = context.reach();
     let (mut calls, mut total_count, mut looked) = (Vec::new(), 0, 0);
     loop {
         let page = journal.records(filter.clone(), LOOKED_THROUGH);
         let page = page.await.map_err(failure)?;
         looked += page.calls.len();
         for record in page.calls {
-            if context.shows_record(&record) {
+            if reach.shows_record(&record) {
                 total_count += 1;
                 if calls.len() < limit {
                     calls.push(record);
@@ -169,9 +171,10 @@ async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
     let cid = objects::bare(&cid).to_owned();
     let hub = context.hub;
+    let reach = context.reach();
     let read = hub
         .objects
-        .read(&hub.calls, &cid, |object| look(&object.raw));
+        .read(&hub.calls, reach, &cid, |object| look(&object.raw));
     let mut said = read.await?;
     if said["truncated"] == true {
         let uri = format!("{OBJECTS}{cid}");
