@@ -63,8 +63,9 @@ impl Task {
             .and_then(|url| HealthUrl::new(url, http));
         let session = self.upkeep(which).and_then(|upkeep| upkeep.session.clone());
         let Some(session) = session else { return };
+        let server = self.config.name.clone();
         self.probes
-            .spawn(async move { (which, epoch, probe::probe(session, policy, url).await) });
+            .start(server, which, epoch, probe::probe(session, policy, url));
     }
 
     pub(super) async fn opened(&mut self, which: Which, epoch: Epoch, session: Arc<Session>) {

@@ -4,6 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use mainstay_core::{
     catalog::{self, ListKind, ServerCatalog},
+    era::code,
     ids::{Epoch, ServerName},
 };
 use tokio::{
@@ -84,7 +85,7 @@ async fn pages(
         let Some(result) = answer.result() else {
             let error = answer.error().unwrap_or_default();
             // A server may have resources and know no templates.
-            if error.contains("-32601") {
+            if answer.error_code() == Some(code::METHOD_NOT_FOUND) {
                 return Ok(Vec::new());
             }
             return Err(ListError::Refused(error.to_owned()));

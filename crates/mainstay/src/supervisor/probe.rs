@@ -1,18 +1,65 @@
 //! Asks a connected server whether it is well, on its live session (design section 6).
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
 use mainstay_core::{
     health::{Excuse, Method as ProbeMethod, Outcome, Policy},
+    ids::{Epoch, ServerName},
     message::Method,
 };
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
+use super::attempt::Which;
 use crate::transport::{self, Frame, HealthUrl, Interruption, InterruptionKind, Session};
 
 /// CPU time of a server's processes during a probe, as a fraction of the probe's time, from which on
 /// they count as busy; an idle runtime's own housekeeping stays below.
 const BUSY_SHARE: f64 = 0.05;
+
+/// The probes of one server that are out.
+#[derive(Default)]
+pub struct Probes(JoinSet<(Which, Epoch, Outcome)>);
+
+impl Probes {
+    /// Starts a probe of one session. A probe that panics counts as a failed one: the lifecycle sends
+    /// the next probe only after it has heard of the last.
+    pub fn start(
+        &mut self,
+        server: ServerName,
+        which: Which,
+        epoch: Epoch,
+        probe: impl Future<Output = Outcome> + Send + 'static,
+    ) {
+        self.0.spawn(async move {
+            let outcome = AssertUnwindSafe(probe).catch_unwind().await;
+            let outcome = outcome.unwrap_or_else(|_| {
+                // The panic hook has logged the message and the place of the panic.
+                tracing::error!(%server, ?which, %epoch, "a probe panicked");
+                Outcome::Failed("the probe failed by a fault in Mainstay".to_owned())
+            });
+            (which, epoch, outcome)
+        });
+    }
+
+    /// The next outcome; never resolves while no probe is out. Cancel-safe.
+    pub async fn next(&mut self) -> (Which, Epoch, Outcome) {
+        while let Some(probed) = self.0.join_next().await {
+            // An error means that the probe was aborted, which happens in `shutdown` only.
+            if let Ok(probed) = probed {
+                return probed;
+            }
+        }
+        std::future::pending().await
+    }
+
+    pub async fn shutdown(&mut self) {
+        self.0.shutdown().await;
+    }
+}
 
 /// One probe, from the question to its outcome; takes at most twice the policy's timeout.
 pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>) -> Outcome {
@@ -80,5 +127,25 @@ fn excuse(session: &Session, spent: Duration, during: Duration) -> Option<Excuse
         Some(Excuse::Cpu)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe whose outcome never comes would keep the session from ever being probed again.
+    #[tokio::test]
+    async fn a_probe_that_panics_is_a_failed_probe() {
+        let server = || ServerName::new("x").expect("a name");
+        let mut probes = Probes::default();
+        let panics = async { panic!("as a probe should not") };
+        probes.start(server(), Which::Shared, Epoch(7), panics);
+        let (which, epoch, outcome) = probes.next().await;
+        assert_eq!((which, epoch), (Which::Shared, Epoch(7)));
+        assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+        // The set goes on: the next probe is heard of.
+        probes.start(server(), Which::Shared, Epoch(7), async { Outcome::Busy });
+        assert_eq!(probes.next().await.2, Outcome::Busy);
     }
 }

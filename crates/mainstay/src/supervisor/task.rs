@@ -26,6 +26,7 @@ use super::{
     kept::Kept,
     listing::{Done, Listings},
     privates::Privates,
+    probe::Probes,
     upkeep::Upkeep,
 };
 use crate::{
@@ -36,7 +37,9 @@ use crate::{
 /// Internal error: the protocol has no code for it.
 const NOBODY_TO_ASK: i64 = -32603;
 
-/// A degraded server is looked at so often: traffic that comes back ends the alarm at once.
+/// How often the traffic of a degraded server is looked at: a server that answers calls again is not
+/// shown as degraded until its next probe. The time of the next look is kept, so that a server that
+/// wakes the task more often than this does not put the look off.
 const DEGRADED_LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that can happen to a supervisor.
@@ -64,7 +67,9 @@ pub struct Task {
     pub(super) connections: JoinSet<Ending>,
     pub(super) carries: HashMap<task::Id, (Which, Epoch)>,
     pub(super) progress: Channel<(Which, Epoch, Progress)>,
-    pub(super) probes: JoinSet<(Which, Epoch, Outcome)>,
+    pub(super) probes: Probes,
+    /// When a degraded shared session is looked at next.
+    next_look: Instant,
     unasked: Channel<Unasked>,
     pub(super) listings: Listings,
     pub(super) kept: Option<Kept>,
@@ -119,7 +124,8 @@ impl Task {
             connections: JoinSet::new(),
             carries: HashMap::new(),
             progress: mpsc::channel(16),
-            probes: JoinSet::new(),
+            probes: Probes::default(),
+            next_look: Instant::now(),
             unasked,
             listings: Listings::default(),
             kept,
@@ -149,11 +155,8 @@ impl Task {
 
     /// When something is due that nobody reports.
     fn deadline(&self) -> Option<Instant> {
-        let look = self
-            .shared
-            .status()
-            .is_degraded()
-            .then(|| Instant::now() + DEGRADED_LOOK);
+        let degraded = self.shared.status().is_degraded();
+        let look = degraded.then_some(self.next_look);
         self.privates
             .upkeeps()
             .filter_map(Upkeep::deadline)
@@ -182,7 +185,7 @@ impl Task {
                 let (which, epoch) = self.carries.remove(&id).expect("every connection is entered when it starts");
                 Happening::Ended(which, epoch, ending)
             }
-            Some(Ok((which, epoch, outcome))) = self.probes.join_next() => Happening::Probed(which, epoch, outcome),
+            (which, epoch, outcome) = self.probes.next() => Happening::Probed(which, epoch, outcome),
             done = self.listings.done() => Happening::Listed(done),
             Some(unasked) = self.unasked.1.recv() => Happening::Unasked(unasked),
             () = &mut sleep => Happening::Deadline,
@@ -209,6 +212,7 @@ impl Task {
             Happening::Unasked(Unasked::Notice(notice)) => self.notice(notice).await,
             Happening::Unasked(Unasked::Question(question)) => self.question(question),
             Happening::Deadline => {
+                self.next_look = Instant::now() + DEGRADED_LOOK;
                 self.look(Which::Shared);
                 for id in self.privates.ids() {
                     self.look(Which::Private(id));

@@ -85,6 +85,11 @@ impl Frame {
         }
     }
 
+    /// The code of an error response.
+    pub fn error_code(&self) -> Option<i64> {
+        message::member(self.error()?, "code")?.parse().ok()
+    }
+
     /// Whether it is the response to our request of this id, which alone was posted: an error whose id is
     /// `null` can be no one else's.
     pub fn answers(&self, id: u64) -> bool {

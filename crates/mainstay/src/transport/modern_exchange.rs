@@ -324,7 +324,7 @@ impl ModernExchange {
                 self.not_modern();
             }
             // Nothing has run.
-            Method::ToolsCall if error_code(&answer) == Some(code::HEADER_MISMATCH) => {
+            Method::ToolsCall if answer.error_code() == Some(code::HEADER_MISMATCH) => {
                 let call = self.call.take();
                 if let Some((call, tool)) =
                     call.and_then(|call| call.tool().map(|tool| (call, tool)))
@@ -349,8 +349,4 @@ impl ModernExchange {
         }
         Ok(())
     }
-}
-
-fn error_code(answer: &Frame) -> Option<i64> {
-    message::member(answer.error()?, "code")?.parse().ok()
 }

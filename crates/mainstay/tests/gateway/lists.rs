@@ -6,6 +6,7 @@ use crate::{
     backend::{Backend, Kind},
     client::names,
     gateway::Gateway,
+    rogue::{self, Heard, Reply},
 };
 
 over_every_transport! {
@@ -101,6 +102,47 @@ async fn a_server_that_offers_nothing_is_served() {
         "resources/templates/list",
     ] {
         assert_eq!(bare.count(method), 0, "{method}");
+    }
+}
+
+/// A list that is refused is no empty list, whatever numbers stand in the words of the refusal: only the
+/// code says that the method is unknown.
+#[tokio::test]
+async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
+    for (code, message, expected) in [
+        (-32601, "no templates here", Value::Null),
+        (
+            -32603,
+            "upstream answered -32601",
+            json!("its resourceTemplates cannot be listed"),
+        ),
+        (
+            -326_010,
+            "not a code of JSON-RPC",
+            json!("its resourceTemplates cannot be listed"),
+        ),
+    ] {
+        let server = rogue::start_scripted(move |heard| {
+            let Heard::Message(message_in) = heard else {
+                return None;
+            };
+            let id = &message_in["id"];
+            Some(Reply::Http(match message_in["method"].as_str()? {
+                "initialize" => rogue::greeting(id, &json!({"resources": {}})),
+                "resources/list" => rogue::result(id, &json!({"resources": []})),
+                "resources/templates/list" => rogue::error(id, code, message),
+                _ => return None,
+            }))
+        })
+        .await;
+        let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
+        let rest = gateway.rest();
+        let listed = |server: &Value| server["toolsReady"] == true && server["listsStale"] == false;
+        let shown = rest.until("x", "listed", listed).await;
+        let trouble = shown["lastError"].as_str().unwrap_or_default();
+        let expected = expected.as_str().unwrap_or_default();
+        assert_eq!(trouble.is_empty(), expected.is_empty(), "{shown}");
+        assert!(trouble.starts_with(expected), "{shown}");
     }
 }
 

@@ -87,6 +87,35 @@ over_every_transport! {
     }
 }
 
+/// Traffic ends the alarm, however often it comes: a server that says something every tenth of a second
+/// is looked at as one that is silent in between.
+#[tokio::test]
+async fn a_degraded_server_that_never_stops_talking_is_looked_at() {
+    let mut health = asked(Duration::from_millis(200), "verify");
+    // Nothing but the call that times out makes a probe due.
+    health["intervalMs"] = json!(3_600_000);
+    health["threshold"] = json!(1);
+    let backend = Backend::start(Kind::Http, &["--ignore-ping"]).await;
+    let backend = backend.option("health", health).option("timeout_s", 1);
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    client.call("x__hang", json!({})).await;
+    rest.until("x", "degraded", |server| failures(server) > 0)
+        .await;
+    let says = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "on"}});
+    let mut often = tokio::time::interval(OFTEN);
+    let talking = async {
+        loop {
+            often.tick().await;
+            backend.fake().publish(&says.to_string());
+        }
+    };
+    tokio::select! {
+        () = talking => {}
+        _ = rest.until("x", "well again", |server| failures(server) == 0) => {}
+    }
+}
+
 /// Y2: what the threshold leads to.
 #[tokio::test]
 async fn each_policy_does_what_it_says() {

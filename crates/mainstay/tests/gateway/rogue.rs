@@ -33,14 +33,41 @@ const NOT_ALLOWED: &str =
 
 /// The same, where a stream may be asked for again.
 pub async fn start_resumable(answer: impl Fn(Asked) -> String + Send + Sync + 'static) -> Value {
-    let answer = Arc::new(answer);
+    start_scripted(move |heard| match heard {
+        Heard::Rest(event) => Some(Reply::Http(answer(Asked::Rest(event)))),
+        Heard::Message(message) if message["method"] == "tools/call" => {
+            Some(Reply::Http(answer(Asked::Call(&message["id"]))))
+        }
+        Heard::Message(_) => None,
+    })
+    .await
+}
+
+/// What a scripted server hears.
+pub enum Heard<'a> {
+    Message(&'a Value),
+    /// A client wants what came on a stream after this event.
+    Rest(&'a str),
+}
+
+/// What it does then.
+pub enum Reply {
+    /// These bytes are the whole HTTP response.
+    Http(String),
+}
+
+/// The entry of a server that does what `script` says, and where it says nothing has one tool, `act`.
+pub async fn start_scripted(
+    script: impl Fn(Heard) -> Option<Reply> + Send + Sync + 'static,
+) -> Value {
+    let script = Arc::new(script);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, Arc::clone(&answer)));
+            tokio::spawn(serve(stream, Arc::clone(&script)));
         }
     });
     json!({"type": "http", "url": format!("http://{address}/mcp")})
@@ -49,7 +76,7 @@ pub async fn start_resumable(answer: impl Fn(Asked) -> String + Send + Sync + 's
 /// Serves one request. A connection that breaks is its client's business.
 async fn serve(
     stream: TcpStream,
-    answer: Arc<impl Fn(Asked) -> String + Send + Sync>,
+    script: Arc<impl Fn(Heard) -> Option<Reply> + Send + Sync>,
 ) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let (mut length, mut last_event) = (0, None);
@@ -69,36 +96,53 @@ async fn serve(
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    let response = match &last_event {
-        Some(event) => answer(Asked::Rest(event)),
-        None if body.is_empty() => NOT_ALLOWED.to_owned(),
-        None => respond(&value(std::str::from_utf8(&body).expect("UTF-8")), &*answer),
+    let message = (!body.is_empty()).then(|| value(std::str::from_utf8(&body).expect("UTF-8")));
+    let reply = match (&last_event, &message) {
+        (Some(event), _) => script(Heard::Rest(event)),
+        (None, Some(message)) => script(Heard::Message(message)),
+        (None, None) => None,
+    };
+    let response = match reply {
+        Some(Reply::Http(response)) => response,
+        None => message.as_ref().map_or(NOT_ALLOWED.to_owned(), respond),
     };
     stream.write_all(response.as_bytes()).await.ok()?;
     stream.shutdown().await.ok()
 }
 
-fn respond(message: &Value, answer: &impl Fn(Asked) -> String) -> String {
+fn respond(message: &Value) -> String {
     let id = &message["id"];
-    let result = match message["method"].as_str() {
-        Some("initialize") => json!({
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "rogue", "version": "1"},
-        }),
+    match message["method"].as_str() {
+        Some("initialize") => greeting(id, &json!({"tools": {}})),
         Some("tools/list") => {
-            json!({"tools": [{"name": "act", "inputSchema": {"type": "object"}}]})
+            let tools = json!([{"name": "act", "inputSchema": {"type": "object"}}]);
+            result(id, &json!({"tools": tools}))
         }
-        Some("tools/call") => return answer(Asked::Call(id)),
-        _ => {
-            return "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-                .to_owned();
-        }
-    };
-    http(
-        "application/json",
-        &json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
-    )
+        _ => ACCEPTED.to_owned(),
+    }
+}
+
+const ACCEPTED: &str = "HTTP/1.1 202 Accepted\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// The answer to `initialize` of a server with these capabilities.
+pub fn greeting(id: &Value, capabilities: &Value) -> String {
+    let answer = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": capabilities,
+        "serverInfo": {"name": "rogue", "version": "1"},
+    });
+    result(id, &answer)
+}
+
+pub fn result(id: &Value, result: &Value) -> String {
+    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    http("application/json", &answer.to_string())
+}
+
+pub fn error(id: &Value, code: i64, message: &str) -> String {
+    let error = json!({"code": code, "message": message});
+    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+    http("application/json", &answer.to_string())
 }
 
 /// A response whose body ends with its connection.
