@@ -21,7 +21,10 @@ pub mod tasks;
 
 pub use self::{
     caller::Caller,
-    capabilities::{Capabilities, ClientCapabilities, Greeting, Unwelcome},
+    capabilities::{
+        Capabilities, ClientCapabilities, Greeting, MAX_INSTRUCTIONS, Unwelcome,
+        bounded_instructions,
+    },
     known::Eras,
     log_level::LogLevel,
     revision::{Era, Revision},

@@ -18,8 +18,8 @@ pub use self::{
     method::Method,
     object::{Object, array, items},
     text::{
-        error_response, has_members, locate, member, one_line, quote, request, response, splice,
-        text, text_member, with_body,
+        error_response, has_members, locate, member, one_line, quote, request, response, shortened,
+        splice, text, text_member, with_body,
     },
 };
 

@@ -58,6 +58,9 @@ pub struct Script {
     /// Pages every list
     #[arg(long, value_name = "K")]
     pub page_size: Option<usize>,
+    /// Adds so many bytes to every page of a list
+    #[arg(long, value_name = "BYTES", default_value_t)]
+    pub page_padding: usize,
     /// The last page's cursor leads back to the first
     #[arg(long)]
     pub endless_pages: bool,

@@ -135,6 +135,7 @@ impl Registry {
                 .unwrap_or_default(),
             catalogs: setting.catalogs,
             lineage: setting.lineage,
+            reserve: supervisor::reserve(),
             queue: Arc::default(),
         });
         if let Some(folder) = &fleet.catalogs

@@ -1,5 +1,11 @@
 //! A server's list, as it is read: of each item only its key (name or URI), and where that stands.
 
+use std::fmt;
+
+use serde::{
+    Deserializer as _,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -72,6 +78,10 @@ impl ListKind {
     }
 }
 
+/// What an item takes beside its own text: its places in the lists and in the tables of names, which
+/// every profile has. So a list of very many very small items has a bound, too.
+pub const ITEM_OVERHEAD: usize = 512;
+
 /// One tool, prompt, resource or template, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -99,6 +109,11 @@ impl Item {
         message::splice(&self.raw, &mut [(self.key_span, &message::quote(key))]).into()
     }
 
+    /// The bytes that it takes, about.
+    pub fn size(&self) -> usize {
+        self.key.len() + self.raw.len() + ITEM_OVERHEAD
+    }
+
     /// A member that holds a text, for surfaces that show a few of them.
     pub fn text(&self, member: &str) -> Option<String> {
         message::text_member(&self.raw, member).map(std::borrow::Cow::into_owned)
@@ -116,6 +131,8 @@ pub struct Page {
     pub items: Vec<Item>,
     /// Items without a key, which nobody could address.
     pub unusable: usize,
+    /// There were more items than were to be read.
+    pub is_cut: bool,
     pub next_cursor: Option<String>,
 }
 
@@ -127,21 +144,57 @@ pub struct NotAList {
     source: Option<serde_json::Error>,
 }
 
-/// Reads one page out of a list result.
-pub fn page(kind: ListKind, result: &str) -> Result<Page, NotAList> {
+/// Reads one page out of a list result, at most `max` items of it.
+pub fn page(kind: ListKind, result: &str, max: usize) -> Result<Page, NotAList> {
     let not_a_list = |source| NotAList { kind, source };
     let list = message::member(result, kind.member()).ok_or_else(|| not_a_list(None))?;
-    let raws: Vec<&RawValue> =
-        serde_json::from_str(list).map_err(|error| not_a_list(Some(error)))?;
-    let items: Vec<Item> = raws
-        .iter()
-        .filter_map(|raw| Item::read(kind, raw.get()))
-        .collect();
+    let mut deserializer = serde_json::Deserializer::from_str(list);
+    let read = deserializer.deserialize_seq(Items { kind, max });
+    let read = read.map_err(|error| not_a_list(Some(error)))?;
     Ok(Page {
-        unusable: raws.len() - items.len(),
-        items,
+        unusable: read.unusable,
+        is_cut: read.is_cut,
+        items: read.items,
         next_cursor: message::text_member(result, "nextCursor").map(std::borrow::Cow::into_owned),
     })
+}
+
+/// Reads the items of an array one by one, so that those beyond `max` take no memory.
+struct Items {
+    kind: ListKind,
+    max: usize,
+}
+
+#[derive(Default)]
+struct Read {
+    items: Vec<Item>,
+    unusable: usize,
+    is_cut: bool,
+}
+
+impl<'de> Visitor<'de> for Items {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Read, A::Error> {
+        let mut read = Read::default();
+        while read.items.len() < self.max {
+            let Some(raw) = seq.next_element::<&RawValue>()? else {
+                return Ok(read);
+            };
+            match Item::read(self.kind, raw.get()) {
+                Some(item) => read.items.push(item),
+                None => read.unusable += 1,
+            }
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            read.is_cut = true;
+        }
+        Ok(read)
+    }
 }
 
 /// A short word that differs where any of the parts does.

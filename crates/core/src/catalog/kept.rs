@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Item, ListKind, NotAList, ServerCatalog, page};
-use crate::era::{Capabilities, Eras};
+use crate::era::{Capabilities, Eras, bounded_instructions};
 
 /// A catalog, and a word for how its server was reached.
 #[derive(Debug)]
@@ -45,15 +45,16 @@ struct Text<'a> {
 }
 
 impl KeptCatalog {
-    pub fn read(text: &str) -> Result<Self, Unusable> {
+    /// Reads a kept catalog, at most `max_items` items of each list.
+    pub fn read(text: &str, max_items: usize) -> Result<Self, Unusable> {
         let head: Head = serde_json::from_str(text)?;
         let mut catalog = ServerCatalog {
             capabilities: head.capabilities,
-            instructions: head.instructions,
+            instructions: head.instructions.map(bounded_instructions),
             ..ServerCatalog::default()
         };
         for kind in ListKind::ALL {
-            catalog.set(kind, page(kind, text)?.items);
+            catalog.set(kind, page(kind, text, max_items)?.items);
         }
         Ok(Self {
             launch: head.launch,
@@ -100,10 +101,11 @@ mod tests {
             ..ServerCatalog::default()
         };
         catalog.capabilities.tools = true;
-        let read = page(ListKind::Tools, tools).expect("a list");
+        let read = page(ListKind::Tools, tools, 9).expect("a list");
         catalog.set(ListKind::Tools, read.items);
         let eras = Eras::only(Era::Modern);
-        let kept = KeptCatalog::read(&KeptCatalog::write("x", &catalog, eras)).expect("readable");
+        let kept =
+            KeptCatalog::read(&KeptCatalog::write("x", &catalog, eras), 9).expect("readable");
         assert_eq!(
             (kept.launch.as_str(), kept.catalog, kept.eras),
             ("x", catalog, eras)
@@ -118,7 +120,7 @@ mod tests {
             "{}",
             r#"{"launch":"x","capabilities":{},"instructions":null}"#,
         ] {
-            KeptCatalog::read(text).expect_err(text);
+            KeptCatalog::read(text, 9).expect_err(text);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use self::listing::{Listing, prompts, tools};
 pub use self::{
-    item::{Item, ListKind, NotAList, Page, digest_of, page},
+    item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, page},
     kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
 };
@@ -71,6 +71,11 @@ impl ServerCatalog {
     pub fn refused_names<'a>(&'a self, withheld: &'a Withheld) -> impl Iterator<Item = &'a str> {
         let names = self.tools.iter().map(|tool| &*tool.key);
         names.filter(|name| withheld.refuses_name(name))
+    }
+
+    /// The bytes that a list takes, about.
+    pub fn size(&self, kind: ListKind) -> usize {
+        self.list(kind).iter().map(Item::size).sum()
     }
 
     pub fn item(&self, kind: ListKind, key: &str) -> Option<&Item> {

@@ -12,6 +12,7 @@ fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) ->
         page(
             kind,
             &format!(r#"{{"{}":[{}]}}"#, kind.member(), items.join(",")),
+            keys.len(),
         )
         .expect("a list")
         .items
@@ -155,6 +156,7 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
     let found = page(
         ListKind::Tools,
         r#"{"tools":[{"name":"a"},{"title":"b"},7],"nextCursor":"c"}"#,
+        9,
     )
     .expect("a list");
     assert_eq!(
@@ -165,5 +167,18 @@ fn a_page_keeps_its_cursor_and_counts_what_nobody_could_address() {
         ),
         (1, 2, Some("c"))
     );
-    assert!(page(ListKind::Tools, r#"{"content":[]}"#).is_err());
+    assert!(page(ListKind::Tools, r#"{"content":[]}"#, 9).is_err());
+}
+
+#[test]
+fn a_page_is_read_as_far_as_is_wanted() {
+    let text = r#"{"tools":[{"name":"a"},7,{"name":"b"},{"name":"c"}],"nextCursor":"d"}"#;
+    for (max, keys, is_cut) in [(0, "", true), (2, "ab", true), (3, "abc", false)] {
+        let found = page(ListKind::Tools, text, max).expect("a list");
+        let found_keys: String = found.items.iter().map(|item| &*item.key).collect();
+        assert_eq!((found_keys.as_str(), found.is_cut), (keys, is_cut), "{max}");
+        assert_eq!(found.next_cursor.as_deref(), Some("d"));
+    }
+    // What follows is read all the same: half a list is no list.
+    assert!(page(ListKind::Tools, r#"{"tools":[{"name":"a"},{"name":"#, 1).is_err());
 }

@@ -48,6 +48,18 @@ impl Capabilities {
     }
 }
 
+/// What is kept of a server's `instructions`. Those of all servers of a profile are joined in the
+/// answer to every client's `initialize`, and models read them: a longer text helps neither.
+pub const MAX_INSTRUCTIONS: usize = 64 * 1024;
+
+/// What is kept of a server's name and of its version.
+const MAX_WORD: usize = 256;
+
+/// A server's instructions, cut at [`MAX_INSTRUCTIONS`].
+pub fn bounded_instructions(text: String) -> String {
+    message::shortened(text, MAX_INSTRUCTIONS)
+}
+
 /// What matters of a server's answer to `initialize` or `server/discover`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
@@ -111,13 +123,14 @@ impl Greeting {
 
     fn of(result: &Value, info: &Value, revision: Revision, supported: Vec<Revision>) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
+        let word = |value: &Value| text(value).map(|text| message::shortened(text, MAX_WORD));
         Self {
             revision,
             supported,
             capabilities: Capabilities::read(&result["capabilities"], revision),
-            instructions: text(&result["instructions"]),
-            server_info: text(&info["name"])
-                .map(|name| (name, text(&info["version"]).unwrap_or_default())),
+            instructions: text(&result["instructions"]).map(bounded_instructions),
+            server_info: word(&info["name"])
+                .map(|name| (name, word(&info["version"]).unwrap_or_default())),
         }
     }
 }

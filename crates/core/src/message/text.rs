@@ -133,6 +133,17 @@ fn push_one_line(out: &mut String, text: &str) {
     out.push_str(&text[at..]);
 }
 
+/// At most so many bytes of a text, and `…` where it was longer.
+pub fn shortened(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        // What was cut off may be most of it.
+        text.shrink_to_fit();
+        text.push('…');
+    }
+    text
+}
+
 /// `text` as a JSON string, quotes included.
 pub fn quote(text: &str) -> String {
     // Names and most URIs need no escape.

@@ -316,7 +316,11 @@ pub(crate) fn page(
         format!(r#","nextCursor":"{}""#, cursor_at(offset))
     });
     let list = items[start..end].join(",");
-    Ok(format!(r#"{{"{key}":[{list}]{next}}}"#))
+    let padding = match script.page_padding {
+        0 => String::new(),
+        bytes => format!(r#","padding":"{}""#, "x".repeat(bytes)),
+    };
+    Ok(format!(r#"{{"{key}":[{list}]{next}{padding}}}"#))
 }
 
 /// Cursors look like nothing, so that nobody counts on their form.

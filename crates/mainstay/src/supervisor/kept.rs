@@ -3,15 +3,21 @@
 //! again.
 
 use std::{
-    fs, io,
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use mainstay_core::{
-    catalog::{self, KeptCatalog, ServerCatalog},
+    catalog::{self, ITEM_OVERHEAD, KeptCatalog, ServerCatalog},
     config::{Launch, ServerConfig},
     era::Eras,
 };
+
+use crate::transport::MAX_LIST_BYTES;
+
+/// What a kept catalog may have: its lists, and the words beside them.
+const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 
 /// A server's file; what it was kept for tells a server that is reached in another way now.
 #[derive(Clone, Debug)]
@@ -30,16 +36,33 @@ impl Kept {
 
     /// What the server offered last; nothing where that cannot be read, or was another's.
     pub fn load(&self) -> Option<(ServerCatalog, Eras)> {
-        let text = fs::read_to_string(&self.path).ok()?;
-        let kept = KeptCatalog::read(&text)
+        let text = self.text()?;
+        let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
             .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
         (kept.launch == self.launch).then_some((kept.catalog, kept.eras))
     }
 
+    /// The file, unless it is too large. There is none before the first save.
+    fn text(&self) -> Option<String> {
+        let file = File::open(&self.path).ok()?;
+        let mut text = String::new();
+        let most = MAX_BYTES as u64;
+        // One byte more tells a file that is too large.
+        file.take(most + 1).read_to_string(&mut text).ok()?;
+        if text.len() > MAX_BYTES {
+            tracing::warn!(path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
+            return None;
+        }
+        Some(text)
+    }
+
     /// Readers see the old file or the new one, whole.
     pub fn save(&self, catalog: &ServerCatalog, eras: Eras) -> io::Result<()> {
         let text = KeptCatalog::write(&self.launch, catalog, eras);
+        if text.len() > MAX_BYTES {
+            return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
+        }
         crate::state::write_private(&self.path, text.as_bytes())
     }
 }
@@ -54,4 +77,28 @@ fn fingerprint(launch: &Launch) -> String {
         Launch::Broken(_) => Vec::new(),
     };
     catalog::digest_of(&parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let kept = Kept {
+            path: folder.path().join("x.json"),
+            launch: "l".to_owned(),
+        };
+        assert!(kept.load().is_none());
+        let catalog = ServerCatalog::default();
+        kept.save(&catalog, Eras::UNKNOWN).expect("saved");
+        assert!(kept.load().is_some());
+        let mut text = std::fs::read_to_string(&kept.path).expect("readable");
+        text.push_str(&" ".repeat(MAX_BYTES - text.len()));
+        std::fs::write(&kept.path, &text).expect("written");
+        assert!(kept.load().is_some());
+        std::fs::write(&kept.path, text + " ").expect("written");
+        assert!(kept.load().is_none());
+    }
 }

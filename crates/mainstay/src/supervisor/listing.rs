@@ -3,16 +3,18 @@
 use std::{collections::HashSet, time::Duration};
 
 use mainstay_core::{
-    catalog::{self, ListKind, ServerCatalog},
+    catalog::{self, ITEM_OVERHEAD, ListKind, ServerCatalog},
     era::code,
     ids::{Epoch, ServerName},
+    message,
 };
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
 
-use crate::transport::Session;
+use super::shares::{Shares, mib};
+use crate::transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session};
 
 /// Pages that are followed per list (J17); a server that offers more is cut off there, with a warning.
 const MAX_PAGES: usize = 1000;
@@ -20,12 +22,26 @@ const MAX_PAGES: usize = 1000;
 /// What one page may take; K6 has 30 s for everything but `tools/call`.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
+/// How much is shown of an error with which a server refuses a list.
+const MAX_ERROR: usize = 1024;
+
 /// What came of a listing.
 #[derive(Debug)]
 pub struct Listed {
     pub catalog: ServerCatalog,
-    /// Lists that could not be read, and why; the catalog has their last good state.
-    pub failed: Vec<(ListKind, String)>,
+    pub lists: Vec<(ListKind, Outcome)>,
+    /// What the lists take, those that were not read again among them.
+    pub shares: Shares,
+}
+
+/// What came of reading one list.
+#[derive(Debug)]
+pub enum Outcome {
+    Read,
+    /// The catalog has the items up to a bound, or the last good state where there were none.
+    Cut(String),
+    /// The list could not be read; the catalog has its last good state.
+    Failed(String),
 }
 
 /// Lists everything, or only `kinds`, over what was known before. A list that fails keeps its last
@@ -35,27 +51,92 @@ pub async fn list(
     server: &ServerName,
     kinds: &[ListKind],
     before: Option<&ServerCatalog>,
+    mut shares: Shares,
 ) -> Listed {
     let mut catalog = before.cloned().unwrap_or_default();
     catalog.capabilities = session.greeting.capabilities;
     catalog
         .instructions
         .clone_from(&session.greeting.instructions);
-    let mut failed = Vec::new();
+    let mut lists = Vec::new();
+    let mut read = Vec::new();
     for &kind in kinds {
         if !kind.offered(&catalog.capabilities) {
             catalog.set(kind, Vec::new());
+            shares.set(kind, None);
+            lists.push((kind, Outcome::Read));
             continue;
         }
-        match pages(session, server, kind).await {
-            Ok(items) => catalog.set(kind, items),
+        let budget = shares.budget(kind);
+        let outcome = match pages(session, server, kind, &budget).await {
+            Ok(Pages { items, cut }) => {
+                if !(items.is_empty() && cut.is_some()) {
+                    catalog.set(kind, items);
+                    shares.set(kind, Some(budget.clone()));
+                    read.push((kind, budget));
+                }
+                match cut {
+                    None => Outcome::Read,
+                    Some(bound) => {
+                        let has = catalog.list(kind).len();
+                        let reason = bound.describe(kind, has, &shares);
+                        tracing::warn!(%server, reason, "a list is cut off");
+                        Outcome::Cut(reason)
+                    }
+                }
+            }
             Err(error) => {
                 tracing::warn!(%server, %error, "cannot list {}", kind.member());
-                failed.push((kind, error.to_string()));
+                let reason = format!("its {} cannot be listed: {error}", kind.member());
+                Outcome::Failed(reason)
             }
+        };
+        lists.push((kind, outcome));
+    }
+    // Not before everything is read: the bound is on what is read, too.
+    for (kind, budget) in read {
+        budget.shrink_to(catalog.size(kind));
+    }
+    Listed {
+        catalog,
+        lists,
+        shares,
+    }
+}
+
+/// The bound at which a list was cut off.
+#[derive(Debug)]
+enum Bound {
+    Pages,
+    /// Of this server's lists together.
+    Server,
+    /// Of all servers' lists together.
+    Fleet,
+}
+
+impl Bound {
+    fn of(budget: &Budget) -> Self {
+        if budget.was_refused_by_reserve() {
+            Self::Fleet
+        } else {
+            Self::Server
         }
     }
-    Listed { catalog, failed }
+
+    fn describe(&self, kind: ListKind, has: usize, shares: &Shares) -> String {
+        let bound = match self {
+            Self::Pages => format!("a list may have {MAX_PAGES} pages"),
+            Self::Server => {
+                let bound = mib(MAX_LIST_BYTES);
+                format!("all lists of a server together may have {bound}")
+            }
+            Self::Fleet => {
+                let bound = mib(shares.reserve().limit());
+                format!("the long lists of all servers together may have {bound}")
+            }
+        };
+        format!("its {} are cut off after {has}: {bound}", kind.member())
+    }
 }
 
 /// Why a list could not be read.
@@ -71,44 +152,69 @@ enum ListError {
     NotAList(#[from] catalog::NotAList),
 }
 
+/// What was read of a list.
+#[derive(Debug)]
+struct Pages {
+    items: Vec<catalog::Item>,
+    /// Where it was cut off.
+    cut: Option<Bound>,
+}
+
 async fn pages(
     session: &Session,
     server: &ServerName,
     kind: ListKind,
-) -> Result<Vec<catalog::Item>, ListError> {
+    budget: &Budget,
+) -> Result<Pages, ListError> {
     let mut items = Vec::new();
     let mut params = None::<String>;
     let mut cursors = HashSet::new();
     for _ in 0..MAX_PAGES {
-        let asked = timeout(PAGE_LIMIT, session.ask(kind.method(), params.as_deref())).await;
-        let answer = asked.map_err(|_| ListError::Timeout)??;
+        let asking = session.ask_within(kind.method(), params.as_deref(), budget);
+        let answer = match timeout(PAGE_LIMIT, asking).await {
+            Err(_) => return Err(ListError::Timeout),
+            Ok(Err(error)) => match error.kind {
+                // `maxMessageBytes` may be less than what is left.
+                InterruptionKind::TooLarge(limit) if limit == budget.limit() => {
+                    let cut = Some(Bound::of(budget));
+                    return Ok(Pages { items, cut });
+                }
+                _ => return Err(error.into()),
+            },
+            Ok(Ok(answer)) => answer,
+        };
         let Some(result) = answer.result() else {
-            let error = answer.error().unwrap_or_default();
             // A server may have resources and know no templates.
             if answer.error_code() == Some(code::METHOD_NOT_FOUND) {
-                return Ok(Vec::new());
+                return Ok(Pages { items, cut: None });
             }
-            return Err(ListError::Refused(error.to_owned()));
+            let error = answer.error().unwrap_or_default().to_owned();
+            return Err(ListError::Refused(message::shortened(error, MAX_ERROR)));
         };
-        let page = catalog::page(kind, result)?;
+        let page = catalog::page(kind, result, budget.left() / ITEM_OVERHEAD)?;
         if page.unusable > 0 {
             tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
         }
+        if !budget.take(page.items.len() * ITEM_OVERHEAD) {
+            let cut = Some(Bound::of(budget));
+            return Ok(Pages { items, cut });
+        }
         items.extend(page.items);
+        if page.is_cut {
+            let cut = Some(Bound::Server);
+            return Ok(Pages { items, cut });
+        }
         let Some(cursor) = page.next_cursor else {
-            return Ok(items);
+            return Ok(Pages { items, cut: None });
         };
-        params = Some(format!(
-            r#"{{"cursor":{}}}"#,
-            mainstay_core::message::quote(&cursor)
-        ));
+        params = Some(format!(r#"{{"cursor":{}}}"#, message::quote(&cursor)));
         if !cursors.insert(cursor) {
             tracing::warn!(%server, "the pages of {} repeat themselves; the list ends there", kind.member());
-            return Ok(items);
+            return Ok(Pages { items, cut: None });
         }
     }
-    tracing::warn!(%server, pages = MAX_PAGES, "{} has more pages than are followed", kind.member());
-    Ok(items)
+    let cut = Some(Bound::Pages);
+    Ok(Pages { items, cut })
 }
 
 /// A server that changes its lists in a burst is listed once (Y7).
@@ -124,6 +230,15 @@ pub struct Listings {
     /// Lists to be read at `at`; the flag says that the server announced a change.
     stale: Vec<(ListKind, bool)>,
     at: Option<Instant>,
+    troubles: Troubles,
+}
+
+/// What is odd about a server's lists, each until it is read again.
+#[derive(Debug, Default)]
+struct Troubles {
+    by_kind: [Option<String>; ListKind::ALL.len()],
+    /// How many tools the server had before it listed none (invariant 8).
+    tools_gone: Option<usize>,
 }
 
 /// A listing that has ended.
@@ -144,8 +259,41 @@ impl Listings {
         self.at.get_or_insert(Instant::now() + DEBOUNCE);
     }
 
+    /// What came of reading lists; a server had so many tools before, and now has so many. Returns what
+    /// is odd about the lists.
+    pub fn settled(
+        &mut self,
+        lists: &[(ListKind, Outcome)],
+        had: usize,
+        has: usize,
+    ) -> Option<String> {
+        for (kind, outcome) in lists {
+            self.troubles.by_kind[*kind as usize] = match outcome {
+                Outcome::Read => None,
+                Outcome::Cut(reason) | Outcome::Failed(reason) => Some(reason.clone()),
+            };
+        }
+        let is_failed =
+            |(kind, outcome): &(_, _)| matches!(outcome, Outcome::Failed(_)).then_some(*kind);
+        self.failed(lists.iter().filter_map(is_failed));
+        self.troubles.tools_gone = match (had, has) {
+            (_, 1..) => None,
+            (0, 0) => self.troubles.tools_gone,
+            (had, 0) => Some(had),
+        };
+        let gone = self.troubles.tools_gone;
+        let gone = gone.map(|had| format!("it lists no tools; it had {had}"));
+        self.troubles
+            .by_kind
+            .iter()
+            .flatten()
+            .next()
+            .cloned()
+            .or(gone)
+    }
+
     /// These could not be read.
-    pub fn failed(&mut self, kinds: impl Iterator<Item = ListKind>) {
+    fn failed(&mut self, kinds: impl Iterator<Item = ListKind>) {
         for kind in kinds {
             if !self.stale.iter().any(|(stale, _)| *stale == kind) {
                 self.stale.push((kind, false));

@@ -12,7 +12,7 @@ use mainstay_core::{
 use tokio::sync::oneshot;
 
 use super::{
-    Report, View,
+    Report,
     listing::{self, Done},
     task::Task,
 };
@@ -26,10 +26,11 @@ impl Task {
             return;
         };
         let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
+        let shares = self.shares.clone();
         self.listings.start(async move {
             Done {
                 epoch,
-                listed: listing::list(&session, &server, &kinds, before.as_deref()).await,
+                listed: listing::list(&session, &server, &kinds, before.as_deref(), shares).await,
                 announced,
             }
         });
@@ -44,15 +45,17 @@ impl Task {
         if epoch != self.shared.epoch() {
             return;
         }
-        self.listings
-            .failed(listed.failed.iter().map(|(kind, _)| *kind));
         let before = self.view.borrow().catalog.clone();
+        let had = before.as_ref().map_or(0, |before| before.tools.len());
+        let has = listed.catalog.tools.len();
+        let trouble = self.listings.settled(&listed.lists, had, has);
+        self.shares = listed.shares;
         let same = before.clone().filter(|before| **before == listed.catalog);
         let changed = same.is_none();
         // The same one where nothing changed: then there is nothing to merge.
         let catalog = same.unwrap_or_else(|| Arc::new(listed.catalog));
         self.view.send_modify(|view| {
-            view.list_trouble = trouble(&listed.failed, before.as_deref(), &catalog, view);
+            view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
         });
         let eras = self.view.borrow().eras;
@@ -118,23 +121,4 @@ impl Task {
 
 fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
     catalog.tools.iter().map(|tool| &*tool.key)
-}
-
-/// What is odd about a listing: a list that cannot be read, or tools that have all gone without a
-/// word (invariant 8).
-fn trouble(
-    failed: &[(ListKind, String)],
-    before: Option<&ServerCatalog>,
-    now: &ServerCatalog,
-    view: &View,
-) -> Option<String> {
-    if let Some((kind, reason)) = failed.first() {
-        return Some(format!("its {} cannot be listed: {reason}", kind.member()));
-    }
-    let had = before.map_or(0, |before| before.tools.len());
-    match (had, now.tools.is_empty()) {
-        (_, false) => None,
-        (0, true) => view.list_trouble.clone().filter(|_| view.listed.is_some()),
-        (had, true) => Some(format!("it lists no tools; it had {had}")),
-    }
 }

@@ -19,6 +19,7 @@ mod private;
 mod privates;
 mod probe;
 mod queue;
+mod shares;
 mod task;
 mod upkeep;
 mod usage;
@@ -55,6 +56,7 @@ pub use self::{
     pace::Pace,
     private::Private,
     queue::{Queue, Queued},
+    shares::reserve,
     usage::Use,
     view::{Crash, Crashes, View},
     wanted::Wanted,
@@ -64,7 +66,7 @@ use crate::{
     lineage::Lineage,
     logs::{Logs, ServerLog},
     metrics::Figures,
-    transport::{Listener, Notice, Question, Session},
+    transport::{Listener, Notice, Question, Reserve, Session},
 };
 
 /// Commands that may wait for a supervisor; each is handled without waiting for anything.
@@ -99,6 +101,8 @@ pub struct Fleet {
     /// Where catalogs are kept between runs.
     pub catalogs: Option<PathBuf>,
     pub lineage: Lineage,
+    /// What long lists take.
+    pub reserve: Reserve,
     /// What servers ask and no client could be asked.
     pub queue: Arc<Queue>,
 }

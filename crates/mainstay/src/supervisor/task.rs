@@ -27,6 +27,7 @@ use super::{
     listing::{Done, Listings},
     privates::Privates,
     probe::Probes,
+    shares::Shares,
     upkeep::Upkeep,
 };
 use crate::{
@@ -72,6 +73,8 @@ pub struct Task {
     next_look: Instant,
     unasked: Channel<Unasked>,
     pub(super) listings: Listings,
+    /// What the lists of the published catalog take.
+    pub(super) shares: Shares,
     pub(super) kept: Option<Kept>,
     /// What is kept of the eras.
     pub(super) kept_eras: Eras,
@@ -96,7 +99,11 @@ impl Task {
         });
         let shared = Upkeep::new(policy(&config), initialize(&config), Arc::clone(&inbox));
         let kept = kept(&fleet, &config);
-        let (catalog, kept_eras) = kept.as_ref().and_then(Kept::load).unzip();
+        let (mut catalog, kept_eras) = kept.as_ref().and_then(Kept::load).unzip();
+        let mut taken = Shares::new(fleet.reserve.clone());
+        if let Some(catalog) = &mut catalog {
+            taken.admit(catalog);
+        }
         let (catalog, kept_eras) = (catalog.map(Arc::new), kept_eras.unwrap_or_default());
         let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
@@ -128,6 +135,7 @@ impl Task {
             next_look: Instant::now(),
             unasked,
             listings: Listings::default(),
+            shares: taken,
             kept,
             kept_eras,
             first: eras.first(),

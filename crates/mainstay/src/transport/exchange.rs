@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::{ids::ServerName, message};
 
 use super::{
-    Frame, Said,
+    Budget, Frame, Said,
     http_exchange::HttpExchange,
     lines::{LineWriter, Mark},
     modern_exchange::ModernExchange,
@@ -119,6 +119,29 @@ impl Exchange {
             id,
             way,
             in_flight: None,
+        }
+    }
+
+    /// Reads no more of the answer than `budget` has. Where all answers come on one stream, whole
+    /// messages are counted instead: see [`Exchange::answer_within`].
+    fn count(&mut self, budget: &Budget) {
+        match &mut self.way {
+            Way::Http(exchange) => exchange.count(budget.clone()),
+            Way::Modern(exchange) => exchange.count(budget.clone()),
+            Way::Piped { .. } | Way::Posted(_) => {}
+        }
+    }
+
+    /// The response, if it is within the budget, which it uses up.
+    pub async fn answer_within(&mut self, budget: &Budget) -> Result<Frame, Interruption> {
+        self.count(budget);
+        let answer = self.answer().await?;
+        let is_counted = matches!(self.way, Way::Http(_) | Way::Modern(_));
+        if is_counted || budget.take(answer.text().len()) {
+            Ok(answer)
+        } else {
+            let limit = budget.limit();
+            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
         }
     }
 

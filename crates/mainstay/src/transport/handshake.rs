@@ -10,7 +10,7 @@ use mainstay_core::{
 use tokio::time::timeout;
 
 use super::{
-    Exchange, Frame, Opening,
+    Budget, Exchange, Frame, InterruptionKind, MAX_GREETING, Opening,
     detect::{self, Approach, Found, PIPE_LIMIT, Unopened},
     greet,
     session::Link,
@@ -87,6 +87,19 @@ struct Handshake<'a> {
     opening: &'a Opening,
 }
 
+/// Waits for the answer to a question of the handshake. A server whose answer is too large lives on,
+/// and is refused; any other error means that the process is on its way out.
+async fn answer(exchange: &mut Exchange, probed: bool) -> Result<Frame, Ungreeted> {
+    let answered = exchange.answer_within(&Budget::new(MAX_GREETING)).await;
+    answered.map_err(|interruption| match interruption.kind {
+        InterruptionKind::TooLarge(_) => {
+            let loss = Loss::Rejected(interruption.to_string());
+            Ungreeted::Refused(loss.into())
+        }
+        _ => Ungreeted::Gone { probed },
+    })
+}
+
 impl Handshake<'_> {
     async fn ask(&self) -> Result<Exchange, Ungreeted> {
         let render = |id: &str| detect::own_request(Era::Modern, id, Method::Discover, None);
@@ -97,29 +110,27 @@ impl Handshake<'_> {
     async fn discover(&self, limit: Option<Duration>) -> Result<Discovered, Ungreeted> {
         let mut probe = self.ask().await?;
         let answered = match limit {
-            Some(limit) => timeout(limit, probe.answer()).await.ok(),
-            None => Some(probe.answer().await),
+            Some(limit) => timeout(limit, answer(&mut probe, true)).await.ok(),
+            None => Some(answer(&mut probe, true).await),
         };
         match answered {
             None => Ok(Discovered::Pending(Box::new(probe))),
-            Some(Ok(answer)) => self.found(answer).await,
-            Some(Err(_)) => Err(Ungreeted::Gone { probed: true }),
+            Some(answer) => self.found(answer?).await,
         }
     }
 
     /// What follows from an answer to the probe.
-    async fn found(&self, mut answer: Frame) -> Result<Discovered, Ungreeted> {
-        let mut evidence = detect::evidence(&answer);
+    async fn found(&self, mut frame: Frame) -> Result<Discovered, Ungreeted> {
+        let mut evidence = detect::evidence(&frame);
         if evidence.is_offer() {
-            let again = self.ask().await?.response().await;
-            answer = again.map_err(|_| Ungreeted::Gone { probed: false })?;
-            evidence = detect::evidence(&answer);
+            frame = answer(&mut self.ask().await?, false).await?;
+            evidence = detect::evidence(&frame);
         }
         match evidence.settle() {
             Found::Modern(greeting) => Ok(Discovered::Modern(Box::new(Greeted {
                 eras: detect::eras_of(&greeting),
                 greeting,
-                answer,
+                answer: frame,
             }))),
             Found::Legacy(eras) => Ok(Discovered::Legacy(eras)),
             Found::Refused(refused) => Err(refused.into()),
@@ -133,7 +144,7 @@ impl Handshake<'_> {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
         });
         let gone = |_| Ungreeted::Gone { probed: false };
-        let answer = asked.await.map_err(gone)?.response().await.map_err(gone)?;
+        let answer = answer(&mut asked.await.map_err(gone)?, false).await?;
         let greeting = greet(&answer).map_err(|loss| {
             let refused = detect::refused_initialize(&answer, loss);
             let eras = refused.eras.or(eras);
@@ -162,7 +173,7 @@ impl Handshake<'_> {
             Err(Ungreeted::Gone { .. }) => return Err(Ungreeted::Gone { probed: true }),
             Ok(greeted) => return Ok(greeted),
         };
-        match timeout(PIPE_LIMIT, probe.answer()).await {
+        match timeout(PIPE_LIMIT, answer(&mut probe, true)).await {
             Ok(Ok(answer)) => match self.found(answer).await? {
                 Discovered::Modern(greeted) => Ok(*greeted),
                 Discovered::Legacy(_) | Discovered::Pending(_) => Err(refused.into()),

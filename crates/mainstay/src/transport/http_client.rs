@@ -266,6 +266,7 @@ pub fn interruption(error: &Error) -> Interruption {
         }
         Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
         Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
+        Error::OverBudget(limit) => Interruption::sent(InterruptionKind::TooLarge(*limit)),
         Error::Malformed(reason) => {
             Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))
         }

@@ -11,7 +11,7 @@ use mainstay_core::{
 use tokio::time::{Sleep, sleep};
 
 use super::{
-    Frame, Interruption, InterruptionKind, Question, Said,
+    Budget, Frame, Interruption, InterruptionKind, Question, Said,
     events::{Events, StreamBroken},
     http_client,
     http1::{CollectError, Error, Responding, Response},
@@ -35,6 +35,7 @@ pub struct HttpExchange {
     state: State,
     stream: bool,
     place: Place,
+    budget: Option<Budget>,
 }
 
 enum State {
@@ -94,11 +95,17 @@ impl HttpExchange {
             state: State::Head(response),
             stream: false,
             place: Place::default(),
+            budget: None,
         }
     }
 
+    /// Reads no more of the answer than this.
+    pub fn count(&mut self, budget: Budget) {
+        self.budget = Some(budget);
+    }
+
     /// An exchange whose response head has been read already.
-    pub fn answered(link: Arc<HttpLink>, id: u64, response: Response) -> Self {
+    pub fn answered(link: Arc<HttpLink>, id: u64, response: Response, budget: Budget) -> Self {
         let mut exchange = Self {
             link,
             id,
@@ -106,6 +113,7 @@ impl HttpExchange {
             state: State::Done,
             stream: false,
             place: Place::default(),
+            budget: Some(budget),
         };
         exchange.head(response);
         exchange
@@ -161,6 +169,10 @@ impl HttpExchange {
                         Some(Err(StreamBroken::TooLarge { limit, .. })) => {
                             self.state = State::Done;
                             return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
+                        }
+                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                            self.state = State::Done;
+                            return Err(http_client::interruption(&error));
                         }
                         Some(Err(StreamBroken::Broken(error))) => {
                             tracing::debug!(%error, "an event stream broke off");
@@ -230,7 +242,8 @@ impl HttpExchange {
         }
     }
 
-    fn head(&mut self, response: Response) {
+    fn head(&mut self, mut response: Response) {
+        response.count(self.budget.clone());
         self.stream = response.head.is_success() && response.head.is_event_stream;
         self.state = if self.stream {
             State::Events(Box::new(Events::new(response, self.link.max_message_bytes)))

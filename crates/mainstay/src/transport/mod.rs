@@ -5,6 +5,7 @@
 //! connection ends is reported by its [`Running`] future, which returns only when nothing of the
 //! connection is left (invariant 9).
 
+mod budget;
 mod command;
 mod cpu;
 mod detect;
@@ -49,6 +50,7 @@ use mainstay_core::{
     era::{ClientCapabilities, Era, Greeting, Revision},
     ids::ServerName,
     lifecycle::Loss,
+    message,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +58,7 @@ use self::{detect::POST_LIMIT, modern_http::NotModern};
 use crate::{lineage::Lineage, logs::ServerLog};
 
 pub use self::{
+    budget::{Budget, Reserve},
     command::{Resolution, resolve},
     cpu::cpu_time,
     detect::{Approach, Unopened},
@@ -73,6 +76,18 @@ pub use self::{
     vitals::{InFlight, Vitals},
     webhook::{NotTaken, Webhook},
 };
+
+/// What the lists of one server may have, all pages of all four kinds together: as much as one message
+/// may have by default. The lists of servers that are known have less than a hundredth of it.
+pub const MAX_LIST_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a server's answer to `initialize` or `server/discover` may have. It is kept as long as its
+/// session, and clients of the transparent path get it whole.
+const MAX_GREETING: usize = 1024 * 1024;
+
+/// What is kept of the words in which a server refuses to be spoken to: they are in its status, in
+/// events and in its log.
+const MAX_REFUSAL: usize = 1024;
 
 /// Resolves to the reason when the connection, with everything it started, is gone.
 pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
@@ -120,11 +135,18 @@ pub fn own_initialize(revision: Revision, capabilities: &ClientCapabilities) -> 
 /// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error
 /// only when nothing of the attempt is left.
 pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
-    match &opening.launch {
+    let opened = match &opening.launch {
         Launch::Stdio(launch) => stdio::open(&opening, launch).await,
         Launch::Http(launch) => open_http(&opening, launch).await,
         Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string()).into()),
-    }
+    };
+    opened.map_err(|unopened| match unopened.loss {
+        Loss::Rejected(reason) => Unopened {
+            loss: Loss::Rejected(message::shortened(reason, MAX_REFUSAL)),
+            ..unopened
+        },
+        _ => unopened,
+    })
 }
 
 async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {

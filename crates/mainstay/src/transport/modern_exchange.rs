@@ -14,11 +14,11 @@ use mainstay_core::{
 };
 
 use super::{
-    Frame, Interruption, InterruptionKind, Said, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, Said, Unreadable,
     detect::{self, Evidence},
     events::{Events, StreamBroken},
     http_client,
-    http1::{CollectError, Responding, Response},
+    http1::{CollectError, Error, Responding, Response},
     modern_http::{ModernLink, invalid},
     streamable_http::POST_HEADERS,
     tool_headers::ToolHeaders,
@@ -101,6 +101,7 @@ pub struct ModernExchange {
     state: State,
     status: Option<u16>,
     stream: bool,
+    budget: Option<Budget>,
 }
 
 enum State {
@@ -142,11 +143,23 @@ impl ModernExchange {
             state: State::Head(response),
             status: None,
             stream: false,
+            budget: None,
         }
     }
 
+    /// Reads no more of the answer than this.
+    pub fn count(&mut self, budget: Budget) {
+        self.budget = Some(budget);
+    }
+
     /// An exchange whose response head has been read already.
-    pub fn answered(link: Arc<ModernLink>, id: u64, method: Method, response: Response) -> Self {
+    pub fn answered(
+        link: Arc<ModernLink>,
+        id: u64,
+        method: Method,
+        response: Response,
+        budget: Budget,
+    ) -> Self {
         let mut exchange = Self {
             link,
             id,
@@ -156,6 +169,7 @@ impl ModernExchange {
             state: State::Done,
             status: None,
             stream: false,
+            budget: Some(budget),
         };
         exchange.head(response);
         exchange
@@ -202,6 +216,9 @@ impl ModernExchange {
                         Some(Err(StreamBroken::TooLarge { limit, .. })) => {
                             Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
                         }
+                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                            Err(http_client::interruption(&error))
+                        }
                         Some(Err(StreamBroken::Broken(error))) => {
                             tracing::debug!(%error, "an event stream broke off");
                             Err(Interruption::sent(InterruptionKind::Lost))
@@ -233,7 +250,8 @@ impl ModernExchange {
         }
     }
 
-    fn head(&mut self, response: Response) {
+    fn head(&mut self, mut response: Response) {
+        response.count(self.budget.clone());
         self.status = Some(response.head.status);
         self.stream = response.head.is_success() && response.head.is_event_stream;
         self.state = if self.stream {

@@ -20,7 +20,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asker, Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session,
+    Asker, Budget, Exchange, Frame, Interruption, InterruptionKind, MAX_GREETING, MAX_LIST_BYTES,
+    Opening, Running, Session,
     detect::{self, Evidence, Found, Unopened},
     exchange::Way,
     http_client::{self, Target, Template},
@@ -188,7 +189,14 @@ async fn discover(
         over: OnceLock::new(),
         lost: CancellationToken::new(),
     });
-    let first = ModernExchange::answered(Arc::clone(&link), 0, Method::Discover, response);
+    let budget = Budget::new(MAX_GREETING);
+    let first = ModernExchange::answered(
+        Arc::clone(&link),
+        0,
+        Method::Discover,
+        response,
+        budget.clone(),
+    );
     let knows_no_better = |_| NotModern::Legacy(silent());
     let mut answer = Exchange::over(Way::Modern(Box::new(first)), 0)
         .response()
@@ -199,7 +207,8 @@ async fn discover(
         let again = link.start(None, |id| {
             detect::own_request(Era::Modern, id, Method::Discover, None)
         });
-        let again = again.map_err(knows_no_better)?.response().await;
+        let mut again = again.map_err(knows_no_better)?;
+        let again = again.answer_within(&budget).await;
         answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
         evidence = detect::evidence(&answer);
     }
@@ -249,15 +258,14 @@ impl ModernLink {
 
     /// Reads the tools again, up to the one that is wanted.
     pub(super) async fn refresh(self: Arc<Self>, tool: String) {
+        let budget = Budget::new(MAX_LIST_BYTES);
         let reading = async {
             let mut params = None::<String>;
             for _ in 0..MAX_PAGES {
-                let page = self
-                    .start(None, |id| {
-                        detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
-                    })?
-                    .response()
-                    .await?;
+                let mut asked = self.start(None, |id| {
+                    detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
+                })?;
+                let page = asked.answer_within(&budget).await?;
                 let result = page.result().unwrap_or("{}");
                 let tools = message::member(result, "tools").and_then(message::items);
                 let found = tools.into_iter().flatten().any(|listed| {

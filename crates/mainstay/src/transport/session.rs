@@ -10,7 +10,7 @@ use mainstay_core::{
 use tokio::time::Instant;
 
 use super::{
-    Exchange, Frame, Interruption, InterruptionKind,
+    Budget, Exchange, Frame, Interruption, InterruptionKind,
     detect::own_request,
     exchange::{Way, cancelled},
     lines::LineWriter,
@@ -154,9 +154,29 @@ impl Session {
 
     /// A request of our own.
     pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
-        let render = |id: &str| own_request(self.era(), id, method, params);
-        let exchange = self.link.start(None, render).await?;
+        let exchange = self.start(method, params).await?;
         exchange.response().await
+    }
+
+    /// The same, where no more of the answer is read than the budget has.
+    pub async fn ask_within(
+        &self,
+        method: Method,
+        params: Option<&str>,
+        budget: &Budget,
+    ) -> Result<Frame, Interruption> {
+        let mut exchange = self.start(method, params).await?;
+        exchange.answer_within(budget).await
+    }
+
+    /// Sends a request of our own.
+    pub async fn start(
+        &self,
+        method: Method,
+        params: Option<&str>,
+    ) -> Result<Exchange, Interruption> {
+        let render = |id: &str| own_request(self.era(), id, method, params);
+        self.link.start(None, render).await
     }
 
     /// The question that every server of this era must answer.

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asker, Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Said, Session,
+    Asker, Budget, Exchange, Frame, Interruption, InterruptionKind, MAX_GREETING, Opening, Running,
+    Said, Session,
     events::{Events, StreamBroken},
     exchange::Way,
     greet,
@@ -113,12 +114,12 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 }
 
 async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
-    let exchange = link
+    let mut exchange = link
         .start(None, |id| {
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
         })
         .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-    exchange.response().await
+    exchange.answer_within(&Budget::new(MAX_GREETING)).await
 }
 
 async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Loss> {

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asker, Exchange, Frame, Opening, Running, Said, Session,
+    Asker, Budget, Exchange, Frame, MAX_GREETING, Opening, Running, Said, Session,
     detect::{Unopened, refused_initialize},
     events::{Events, StreamBroken},
     exchange::Way,
@@ -180,7 +180,7 @@ async fn greet_server(
         }
         _ => return Err(http_client::unavailable(&response, "initialize").into()),
     }
-    let answer = HttpExchange::answered(Arc::clone(&link), 0, response)
+    let answer = HttpExchange::answered(Arc::clone(&link), 0, response, Budget::new(MAX_GREETING))
         .response()
         .await
         .map_err(|interruption| Refused::NotSpoken(interruption.to_string()))?;

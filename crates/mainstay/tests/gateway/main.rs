@@ -49,6 +49,7 @@ mod handshake;
 mod hangs;
 mod isolation;
 mod kept;
+mod large_lists;
 mod large_results;
 mod lists;
 mod loss;

@@ -1,6 +1,12 @@
 //! A backend on Streamable HTTP that answers calls with whatever bytes a test wants.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -54,6 +60,16 @@ pub enum Heard<'a> {
 pub enum Reply {
     /// These bytes are the whole HTTP response.
     Http(String),
+    /// The response begins with this, and goes on with as many `x` as are taken, which are counted.
+    Endless(String, Arc<Taken>),
+}
+
+/// What was taken of an endless response.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub bytes: AtomicUsize,
+    /// The client has hung up.
+    pub is_over: AtomicBool,
 }
 
 /// The entry of a server that does what `script` says, and where it says nothing has one tool, `act`.
@@ -104,6 +120,15 @@ async fn serve(
     };
     let response = match reply {
         Some(Reply::Http(response)) => response,
+        Some(Reply::Endless(beginning, taken)) => {
+            let mut piece = beginning.into_bytes();
+            while stream.write_all(&piece).await.is_ok() {
+                taken.bytes.fetch_add(piece.len(), Ordering::Relaxed);
+                piece = vec![b'x'; 64 * 1024];
+            }
+            taken.is_over.store(true, Ordering::Relaxed);
+            return None;
+        }
         None => message.as_ref().map_or(NOT_ALLOWED.to_owned(), respond),
     };
     stream.write_all(response.as_bytes()).await.ok()?;

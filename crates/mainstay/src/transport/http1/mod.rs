@@ -24,6 +24,7 @@ use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, Endpoint},
 };
+use super::Budget;
 
 /// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
 /// requests are written into a closing connection.
@@ -48,6 +49,9 @@ pub enum Error {
     Broken(#[source] io::Error),
     #[error("not an HTTP/1.1 response: {0}")]
     Malformed(&'static str),
+    /// The body is given up in the middle.
+    #[error("the answer exceeds {0} bytes")]
+    OverBudget(usize),
 }
 
 /// A URL that cannot be used.
@@ -287,6 +291,8 @@ pub struct Response {
     client: Arc<Client>,
     connection: Option<Connection>,
     body: BodyDecoder,
+    /// What may be read of the body, where that is bounded apart from its messages.
+    budget: Option<Budget>,
 }
 
 impl Response {
@@ -297,7 +303,13 @@ impl Response {
             client: Arc::clone(client),
             connection: Some(connection),
             body,
+            budget: None,
         })
+    }
+
+    /// Counts what comes of the body from now on.
+    pub fn count(&mut self, budget: Option<Budget>) {
+        self.budget = budget;
     }
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
@@ -307,7 +319,15 @@ impl Response {
                 return Poll::Ready(None);
             };
             match self.body.decode(&mut connection.buffer) {
-                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(data))),
+                Ok(Decoded::Data(data)) => {
+                    if let Some(budget) = &self.budget
+                        && !budget.take(data.len())
+                    {
+                        self.connection = None;
+                        return Poll::Ready(Some(Err(Error::OverBudget(budget.limit()))));
+                    }
+                    return Poll::Ready(Some(Ok(data)));
+                }
                 Ok(Decoded::End) => {
                     if let Some(connection) = self.connection.take()
                         && self.head.keeps_alive

@@ -1,0 +1,187 @@
+//! How many bytes of answers to requests of our own are read and kept.
+//!
+//! A piece of an answer is counted when it comes, before it is kept: an answer that exceeds its budget
+//! is given up in the middle.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+/// Bytes that one reader may have, and that are counted as long as it, or what came of it, lives.
+/// Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Counted>);
+
+#[derive(Debug)]
+struct Counted {
+    limit: usize,
+    used: AtomicUsize,
+    reserve: Option<Reserve>,
+    /// The reserve refused, though the limit had room.
+    reserve_refused: AtomicBool,
+}
+
+/// Bytes that many budgets share, beside what each has for itself. Cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Reserve(Arc<Pool>);
+
+#[derive(Debug)]
+struct Pool {
+    limit: usize,
+    /// What a budget takes before it takes anything of the pool.
+    own: usize,
+    used: AtomicUsize,
+}
+
+impl Reserve {
+    /// `limit` bytes for all budgets together, beside `own` bytes for each.
+    pub fn new(limit: usize, own: usize) -> Self {
+        Self(Arc::new(Pool {
+            limit,
+            own,
+            used: AtomicUsize::new(0),
+        }))
+    }
+
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
+    /// What a budget that has used so much has of the pool.
+    fn part(&self, used: usize) -> usize {
+        used.saturating_sub(self.0.own)
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let taken = |used: usize| used.checked_add(bytes).filter(|it| *it <= self.0.limit);
+        let used = &self.0.used;
+        used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken)
+            .is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Budget {
+    pub fn new(limit: usize) -> Self {
+        Self::with(limit, None)
+    }
+
+    /// One that takes of the reserve what exceeds its own part.
+    pub fn of(limit: usize, reserve: &Reserve) -> Self {
+        Self::with(limit, Some(reserve.clone()))
+    }
+
+    fn with(limit: usize, reserve: Option<Reserve>) -> Self {
+        Self(Arc::new(Counted {
+            limit,
+            used: AtomicUsize::new(0),
+            reserve,
+            reserve_refused: AtomicBool::new(false),
+        }))
+    }
+
+    pub fn limit(&self) -> usize {
+        self.0.limit
+    }
+
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    pub fn left(&self) -> usize {
+        self.0.limit.saturating_sub(self.used())
+    }
+
+    /// Counts bytes that have come; `false` if they are more than may be had. One task takes at a time.
+    #[must_use]
+    pub fn take(&self, bytes: usize) -> bool {
+        let used = self.used();
+        let after = match used.checked_add(bytes) {
+            Some(after) if after <= self.0.limit => after,
+            _ => return false,
+        };
+        if let Some(reserve) = &self.0.reserve
+            && !reserve.take(reserve.part(after) - reserve.part(used))
+        {
+            self.0.reserve_refused.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.0.used.store(after, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives back all but `bytes`: what is kept of an answer may be less than its text.
+    pub fn shrink_to(&self, bytes: usize) {
+        let used = self.used();
+        if bytes < used {
+            self.0.used.store(bytes, Ordering::Relaxed);
+            if let Some(reserve) = &self.0.reserve {
+                reserve.give_back(reserve.part(used) - reserve.part(bytes));
+            }
+        }
+    }
+
+    /// Whether it was the reserve that refused.
+    pub fn was_refused_by_reserve(&self) -> bool {
+        self.0.reserve_refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(reserve) = &self.reserve {
+            reserve.give_back(reserve.part(*self.used.get_mut()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_has_its_own_part_and_all_share_the_rest() {
+        let reserve = Reserve::new(100, 10);
+        let (one, other) = (Budget::of(200, &reserve), Budget::of(200, &reserve));
+        assert!(one.take(110) && !one.take(1));
+        assert!(one.was_refused_by_reserve());
+        assert!(other.take(10) && !other.take(1));
+        one.shrink_to(60);
+        assert!(other.take(50) && !other.take(1));
+        drop(one);
+        assert!(other.take(50) && !other.take(1));
+        let third = Budget::of(5, &reserve);
+        assert!(third.take(5) && !third.take(1) && !third.was_refused_by_reserve());
+    }
+
+    proptest! {
+        /// Whatever is taken and given back, in whatever order: the sums hold, and nothing stays.
+        #[test]
+        fn no_budget_and_no_reserve_is_exceeded(
+            steps in prop::collection::vec((0..4usize, prop::option::of(0..80usize), 0..120usize), 0..60),
+        ) {
+            let reserve = Reserve::new(150, 20);
+            let make = || Budget::of(100, &reserve);
+            let mut budgets = [make(), make(), make(), make()];
+            for (index, shrink, bytes) in steps {
+                match shrink {
+                    Some(to) => budgets[index].shrink_to(to),
+                    None if bytes > 110 => budgets[index] = make(),
+                    None => drop(budgets[index].take(bytes)),
+                }
+                prop_assert!(budgets.iter().all(|it| it.used() <= 100));
+                let shared: usize = budgets.iter().map(|it| it.used().saturating_sub(20)).sum();
+                prop_assert!(shared <= 150);
+                prop_assert_eq!(reserve.0.used.load(Ordering::Relaxed), shared);
+            }
+            drop(budgets);
+            prop_assert_eq!(reserve.0.used.load(Ordering::Relaxed), 0);
+        }
+    }
+}
