@@ -9,6 +9,7 @@ mod bridge;
 mod client;
 mod large;
 mod outlet;
+mod owner;
 mod refused;
 mod repeat;
 mod rounds;
@@ -33,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use self::{
     account::Account,
     attempt::{Attempt, Call},
+    owner::Searches,
 };
 pub use self::{
     client::{Client, Questions, origin},
@@ -202,6 +204,7 @@ pub struct Calls {
     tracer: Option<Arc<Tracer>>,
     /// Calls for which no server was asked.
     refused: Arc<Failures>,
+    searches: Searches,
 }
 
 impl Calls {
@@ -212,6 +215,7 @@ impl Calls {
             journal,
             tracer,
             refused: Arc::default(),
+            searches: Searches::default(),
         }
     }
 

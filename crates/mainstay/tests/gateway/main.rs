@@ -64,6 +64,7 @@ mod modern_streams;
 mod names;
 mod operations;
 mod own;
+mod owners;
 mod pass_through;
 mod probes;
 mod profiles;

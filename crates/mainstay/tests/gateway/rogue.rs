@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -60,6 +61,10 @@ pub enum Heard<'a> {
 pub enum Reply {
     /// These bytes are the whole HTTP response.
     Http(String),
+    /// The same after a while.
+    Late(Duration, String),
+    /// No byte ever comes.
+    Never,
     /// The response begins with this, and goes on with as many `x` as are taken, which are counted.
     Endless(String, Arc<Taken>),
 }
@@ -120,6 +125,15 @@ async fn serve(
     };
     let response = match reply {
         Some(Reply::Http(response)) => response,
+        Some(Reply::Late(pause, response)) => {
+            tokio::time::sleep(pause).await;
+            response
+        }
+        Some(Reply::Never) => {
+            // Until the client hangs up.
+            stream.read_u8().await.ok()?;
+            return None;
+        }
         Some(Reply::Endless(beginning, taken)) => {
             let mut piece = beginning.into_bytes();
             while stream.write_all(&piece).await.is_ok() {

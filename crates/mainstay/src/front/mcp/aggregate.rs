@@ -364,53 +364,41 @@ impl<'a> Asked<'a> {
     }
 
     /// A request about a resource, and whose it was.
-    async fn resource(self) -> Result<(Target, Answer), Failure> {
+    async fn resource(mut self) -> Result<(Target, Answer), Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         self.settled().await;
-        if let Some(target) = self.hub.owner(&self.view, &uri.value) {
-            let answer = self.forward(&target, uri).await?;
-            return Ok((target, answer));
-        }
-        // Nobody lists it: the servers are asked in configuration order until one knows it (design
-        // section 12).
-        let mut able = self.servers();
-        able.retain(|server| {
-            let session = server.view().session;
-            session.is_some_and(|session| session.greeting.capabilities.resources)
-        });
-        for server in &able {
-            if let Some(answer) = self.try_owner(server, uri).await {
-                let target = Target {
-                    server: server.name.clone(),
-                    original: (*uri.value).into(),
-                };
-                let profile = &self.view.profile;
-                self.hub
-                    .remember_owner(Some(profile), &uri.value, target.clone());
-                return Ok((target, answer));
-            }
-        }
-        let failure = unknown_resource(&uri.value);
-        Err(if able.is_empty() {
-            self.refused(&uri.value, failure).await
-        } else {
-            // That each of them was asked is on record.
-            self.hub.calls.refuse(None, failure).await
-        })
+        let target = match self.hub.owner(&self.view, &uri.value) {
+            Some(target) => target,
+            None => self.find_owner(&uri.value).await?,
+        };
+        let answer = self.forward(&target, uri).await?;
+        Ok((target, answer))
     }
 
-    async fn try_owner(&self, server: &Arc<Server>, uri: &Text<'_>) -> Option<Answer> {
-        let request = request(self.frame, self.address, uri, &Arc::from(&*uri.value)).ok()?;
-        // The client's cancellation is heard by the owner's own call only; a search is short.
-        let (_keep, cancel) = oneshot::channel();
-        let upstream = Upstream::Shared(Arc::clone(server));
-        let answer = self
-            .hub
-            .calls
-            .call(upstream, request, self.outlet.clone(), cancel)
-            .await
-            .ok()?;
-        answer.frame.result().is_some().then_some(answer)
+    /// Whose a resource is that no list names. The search ends with the call.
+    async fn find_owner(&mut self, uri: &str) -> Result<Target, Failure> {
+        let (hub, profile) = (self.hub, Arc::clone(&self.view.profile));
+        let searching = hub.find_owner(Some(&profile), self.servers(), uri);
+        let cancelled = async {
+            match (&mut self.cancelled).await {
+                Ok(reason) => reason,
+                // Nobody can cancel it any more. The call asks again, and a receiver answers once only.
+                Err(_) => {
+                    self.cancelled = oneshot::channel().1;
+                    std::future::pending().await
+                }
+            }
+        };
+        let failure = tokio::select! {
+            found = searching => match found {
+                Some(target) => return Ok(target),
+                None => unknown_resource(uri),
+            },
+            reason = cancelled => {
+                Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}"))
+            }
+        };
+        Err(self.refused(uri, failure).await)
     }
 
     /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.

@@ -135,31 +135,24 @@ async fn read_from(
     Ok(api::WholeRead { server, result })
 }
 
-/// From its owner, where that is known; else the servers are asked in the order of the
-/// configuration until one has it (design section 12).
+/// From its owner, where that is known; else the servers are asked which of them has it.
 async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::WholeRead, Failure> {
     hub.registry.settled().await;
-    if let Some(target) = hub.owner_of_all(uri) {
-        return read_from(hub, via, target.server.as_str(), &target.original).await;
-    }
-    for server in hub.registry.servers() {
-        let asked = server
-            .view()
-            .session
-            .is_some_and(|session| session.greeting.capabilities.resources);
-        if asked && let Ok(whole) = read_from(hub, via, server.name.as_str(), uri).await {
-            hub.remember_owner(
-                None,
-                uri,
-                Target {
-                    server: server.name.clone(),
-                    original: uri.into(),
-                },
-            );
-            return Ok(whole);
-        }
-    }
-    Err(resource_not_found(uri))
+    let owner = match hub.owner_of_all(uri) {
+        Some(owner) => Some(owner),
+        None => hub.find_owner(None, hub.registry.servers(), uri).await,
+    };
+    let Some(owner) = owner else {
+        let refused = Refused {
+            client: &via.client(),
+            method: Method::ResourcesRead,
+            name: uri,
+            arguments: None,
+        };
+        let failure = resource_not_found(uri);
+        return Err(hub.calls.refuse(Some(refused), failure).await);
+    };
+    read_from(hub, via, owner.server.as_str(), &owner.original).await
 }
 
 /// The arguments as JSON text; `null` counts as none.

@@ -66,8 +66,7 @@ impl Hub {
         found.get(&found_key(profile, uri)).cloned()
     }
 
-    /// `profile` is where it was looked for; `None` is everywhere.
-    pub fn remember_owner(&self, profile: Option<&Profile>, uri: &str, owner: Target) {
+    fn remember_owner(&self, profile: Option<&Profile>, uri: &str, owner: Target) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         // Full: what matters will be found again.
         if found.len() >= MAX_FOUND {
@@ -76,35 +75,40 @@ impl Hub {
         found.insert(found_key(profile, uri), owner);
     }
 
-    /// Subscribes a stream to a resource; the first does so upstream. The servers are asked in
-    /// configuration order where nobody lists it. Says whether one keeps it.
-    pub async fn subscribe(&self, view: &View, stream: &str, uri: &str) -> bool {
+    /// Asks these servers which of them has a resource that no list names, and remembers the answer.
+    /// `profile` is where it is looked for; `None` is everywhere.
+    pub async fn find_owner(
+        &self,
+        profile: Option<&Profile>,
+        servers: Vec<Arc<Server>>,
+        uri: &str,
+    ) -> Option<Target> {
+        let server = self.calls.find_owner(servers, uri).await?;
+        let owner = Target {
+            server: server.name.clone(),
+            original: uri.into(),
+        };
+        self.remember_owner(profile, uri, owner.clone());
+        Some(owner)
+    }
+
+    /// Whose this resource is, among those that a client sees; the servers are asked where no list names
+    /// it.
+    pub async fn whose(&self, view: &View, uri: &str) -> Option<Target> {
         self.registry.profile_settled(&view.profile).await;
-        if let Some(target) = self.owner(view, uri) {
-            let Some(server) = self.registry.named(&target.server) else {
-                return false;
-            };
-            return self.subscribe_to(&server, target, stream, uri).await;
+        if let Some(owner) = self.owner(view, uri) {
+            return Some(owner);
         }
         let mut servers = self.registry.servers_of(&view.profile);
         servers.retain(|server| view.has_server(&server.name));
-        for server in servers {
-            let target = Target {
-                server: server.name.clone(),
-                original: uri.into(),
-            };
-            if self
-                .subscribe_to(&server, target.clone(), stream, uri)
-                .await
-            {
-                self.remember_owner(Some(&view.profile), uri, target);
-                return true;
-            }
-        }
-        false
+        self.find_owner(Some(&view.profile), servers, uri).await
     }
 
-    async fn subscribe_to(&self, server: &Server, target: Target, stream: &str, uri: &str) -> bool {
+    /// Subscribes a stream to a resource; the first does so upstream. Says whether its server keeps it.
+    pub async fn subscribe(&self, target: Target, stream: &str, uri: &str) -> bool {
+        let Some(server) = self.registry.named(&target.server) else {
+            return false;
+        };
         let original = Arc::clone(&target.original);
         let ask = async || {
             let Some(session) = server.view().session else {

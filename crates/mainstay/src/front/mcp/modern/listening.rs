@@ -94,7 +94,8 @@ pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
         name: &name,
     };
     let subscribed = wanted.uris.iter().map(async |uri| {
-        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(view, &name, uri)).await;
+        let owner = hub.whose(view, uri).await?;
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(owner, &name, uri)).await;
         subscribed.unwrap_or(false).then(|| uri.clone())
     });
     let (promise, promised) = watch::channel(false);

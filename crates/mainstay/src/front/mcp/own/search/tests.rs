@@ -46,7 +46,9 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
         let list = json!({"tools": tools}).to_string();
         catalog.set(
             ListKind::Tools,
-            page(ListKind::Tools, &list, usize::MAX).expect("a list").items,
+            page(ListKind::Tools, &list, usize::MAX)
+                .expect("a list")
+                .items,
         );
         Part {
             server: ServerName::new(server).expect("a name"),
