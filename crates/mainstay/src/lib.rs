@@ -9,6 +9,7 @@ pub mod daemon;
 pub mod demo;
 pub mod event_stream;
 pub mod events;
+pub mod files;
 pub mod front;
 pub mod guardian;
 pub mod journal;

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     alerts,
     registry::Registry,
-    surroundings::{LoadError, Loaded, Origin},
+    surroundings::{LoadError, Loaded, Origin, off_the_runtime},
 };
 
 pub use self::edit::{Change, change_file, restored};
@@ -55,14 +55,14 @@ impl Reloader {
 
     /// What a reload would do now.
     pub async fn plan(&self) -> Result<Plan, LoadError> {
-        let new = self.origin.load()?.config;
+        let (_, Loaded { config: new, .. }) = self.read().await?;
         Ok(Plan::between(&*self.current.lock().await, &new))
     }
 
     /// Reloads; returns what was done.
     pub async fn reload(&self) -> Result<Plan, LoadError> {
         let mut current = self.current.lock().await;
-        let (text, loaded) = self.read().inspect_err(|error| {
+        let (text, loaded) = self.read().await.inspect_err(|error| {
             tracing::error!(
                 error = error as &dyn std::error::Error,
                 "the configuration stays as it was"
@@ -82,10 +82,14 @@ impl Reloader {
         Ok(plan)
     }
 
-    fn read(&self) -> Result<(Option<String>, Loaded), LoadError> {
-        let text = self.origin.text()?;
-        let loaded = self.origin.parse(text.as_deref())?;
-        Ok((text, loaded))
+    async fn read(&self) -> Result<(Option<String>, Loaded), LoadError> {
+        let origin = self.origin.clone();
+        let read = move || {
+            let text = origin.text()?;
+            let loaded = origin.parse(text.as_deref())?;
+            Ok((text, loaded))
+        };
+        off_the_runtime(read).await
     }
 
     /// Takes a configuration into force; of `settled` it says all there is to say.

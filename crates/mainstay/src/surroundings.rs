@@ -1,21 +1,25 @@
 //! The process's own environment, home folder and files, and the configuration found in them.
 
 use std::{
-    env, fs, io,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    env, io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use mainstay_core::{
     config::{
-        Config, ConfigError, ConfigErrors, Inline, Location, ParsedEntry, Source, Surroundings,
-        Telemetry,
+        Config, ConfigError, ConfigErrors, Inline, Location, ParsedEntry, References, Source,
+        Surroundings, Telemetry, Unreadable,
         edit::{self, Entry},
         locate, locate_clients, parse, parse_entry,
     },
     failure::{Failure, FailureKind},
     ids::ServerName,
 };
+
+use crate::files;
 
 /// The world of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,12 +31,74 @@ impl Surroundings for Process {
         env::var(name).ok()
     }
 
-    fn read_file(&self, path: &Path) -> io::Result<String> {
-        fs::read_to_string(path)
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        let mut read = files::referenced(&BTreeSet::from([path.to_owned()]));
+        let late = Err(Unreadable::Late(files::PATIENCE));
+        read.remove(path).unwrap_or(late)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
         env::home_dir().filter(|home| home.is_absolute())
+    }
+}
+
+/// The world of this process, with files that were read before.
+struct WithFiles(BTreeMap<PathBuf, Result<String, Unreadable>>);
+
+impl Surroundings for WithFiles {
+    fn var(&self, name: &str) -> Option<String> {
+        Process.var(name)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        match self.0.get(path) {
+            Some(read) => read.clone(),
+            None => Process.read_file(path),
+        }
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        Process.home_dir()
+    }
+}
+
+/// The same, where every file is empty; notes which are asked for.
+#[derive(Default)]
+struct Asking(RefCell<BTreeSet<PathBuf>>);
+
+impl Surroundings for Asking {
+    fn var(&self, name: &str) -> Option<String> {
+        Process.var(name)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        self.0.borrow_mut().insert(path.to_owned());
+        Ok(String::new())
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        Process.home_dir()
+    }
+}
+
+/// Parses with the files that references name. They are read side by side between a first pass, which
+/// finds out which they are, and a second: so the whole takes no longer than [`files::PATIENCE`], however
+/// many of them hang.
+fn with_files<T>(parse: impl Fn(&dyn Surroundings) -> T) -> T {
+    let asking = Asking::default();
+    let parsed = parse(&asking);
+    let asked = asking.0.into_inner();
+    if asked.is_empty() {
+        return parsed;
+    }
+    parse(&WithFiles(files::referenced(&asked)))
+}
+
+/// Does what reads files without holding up the tasks of this thread.
+pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
@@ -49,7 +115,7 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read {}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    Unreadable { path: PathBuf, source: Unreadable },
     #[error("{} is no usable configuration", path.display())]
     Invalid { path: PathBuf, errors: ConfigErrors },
 }
@@ -58,7 +124,9 @@ impl LoadError {
     /// A line each, as `FILE:LINE:COLUMN: PATH: MESSAGE` where there is a place.
     pub fn findings(&self) -> Vec<String> {
         match self {
-            Self::Unreadable { source, .. } => vec![format!("{self}: {source}")],
+            Self::Unreadable { source, .. } => {
+                vec![format!("{self}: {source} ({})", source.hint())]
+            }
             Self::Invalid { path, errors } => errors
                 .0
                 .iter()
@@ -141,12 +209,15 @@ impl Origin {
 
     /// The file's text. The usual file may be missing (A7), one that was named may not (A8).
     pub fn text(&self) -> Result<Option<String>, LoadError> {
-        match self.location() {
-            None => Ok(None),
-            Some(Location::Usual(path)) if !path.exists() => Ok(None),
-            Some(Location::Named(path) | Location::Usual(path)) => fs::read_to_string(&path)
-                .map(Some)
-                .map_err(|source| LoadError::Unreadable { path, source }),
+        let Some(location) = self.location() else {
+            return Ok(None);
+        };
+        match (files::configuration(location.path()), location) {
+            (Ok(text), _) => Ok(Some(text)),
+            (Err(Unreadable::Absent), Location::Usual(_)) => Ok(None),
+            (Err(source), Location::Named(path) | Location::Usual(path)) => {
+                Err(LoadError::Unreadable { path, source })
+            }
         }
     }
 
@@ -157,7 +228,8 @@ impl Origin {
             Some((text, path)) => self.parse_file(text, path)?,
         };
         for Inline { name, entry } in &self.clients.inline {
-            let ParsedEntry { config, warnings } = self.parse_entry(name.clone(), entry, text)?;
+            let replaced = References::Replaced;
+            let ParsedEntry { config, warnings } = self.parse_entry(name, entry, text, replaced)?;
             loaded.config = loaded.config.with_inline([config]);
             loaded.warnings.extend(warnings);
         }
@@ -173,7 +245,7 @@ impl Origin {
             require_transport: self.requires_transport(),
             ..Source::file(&absolute)
         };
-        match parse(text, &source, &Process) {
+        match with_files(|surroundings| parse(text, &source, surroundings)) {
             Ok(parsed) => Ok(Loaded {
                 config: parsed.config,
                 path: Some(path),
@@ -186,11 +258,12 @@ impl Origin {
     /// An entry that does not stand in the file, which has this text, read as if it did.
     pub fn entry(
         &self,
-        name: ServerName,
+        name: &ServerName,
         entry: &Entry,
         text: Option<&str>,
+        references: References,
     ) -> Result<ParsedEntry, LoadError> {
-        let mut parsed = self.parse_entry(name, entry, text)?;
+        let mut parsed = self.parse_entry(name, entry, text, references)?;
         if let Some(interval) = self.health_interval
             && !parsed.config.health_interval_stated
         {
@@ -201,15 +274,17 @@ impl Origin {
 
     fn parse_entry(
         &self,
-        name: ServerName,
+        name: &ServerName,
         entry: &Entry,
         text: Option<&str>,
+        references: References,
     ) -> Result<ParsedEntry, LoadError> {
         let Some(path) = self.path() else {
-            return entry_alone(name, entry);
+            return entry_alone(name, entry, references);
         };
         let (text, absolute) = (text.unwrap_or(edit::EMPTY), absolute(&path)?);
-        parse_entry(name, entry, text, &Source::file(&absolute), &Process)
+        let source = Source::file(&absolute);
+        with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
             .map_err(|errors| LoadError::Invalid { path, errors })
     }
 
@@ -218,17 +293,14 @@ impl Origin {
         self.location().map(|location| location.path().to_owned())
     }
 
-    /// Whether there is anything to say which servers there are: a file, or a flag of [002] (B1, B6).
-    pub fn is_there(&self) -> bool {
+    /// Whether a flag says which servers there are, even where there is no file.
+    pub fn is_stated(&self) -> bool {
         let Clients {
             usual,
             file,
             inline,
         } = &self.clients;
-        *usual
-            || file.is_some()
-            || !inline.is_empty()
-            || self.path().is_some_and(|path| path.exists())
+        *usual || file.is_some() || !inline.is_empty()
     }
 
     /// Whether the file is one by [002], whose servers must say their `transport` (A13, Y9).
@@ -264,16 +336,21 @@ pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
 }
 
 /// An entry read beside no file.
-pub fn entry_alone(name: ServerName, entry: &Entry) -> Result<ParsedEntry, LoadError> {
+pub fn entry_alone(
+    name: &ServerName,
+    entry: &Entry,
+    references: References,
+) -> Result<ParsedEntry, LoadError> {
     let path = PathBuf::new();
-    parse_entry(name, entry, edit::EMPTY, &Source::file(&path), &Process)
+    let (text, source) = (edit::EMPTY, Source::file(&path));
+    with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
         .map_err(|errors| LoadError::Invalid { path, errors })
 }
 
 /// Relative paths inside a file mean its own folder, wherever we are started.
 fn absolute(path: &Path) -> Result<PathBuf, LoadError> {
-    std::path::absolute(path).map_err(|source| LoadError::Unreadable {
+    std::path::absolute(path).map_err(|error: io::Error| LoadError::Unreadable {
         path: path.to_owned(),
-        source,
+        source: error.into(),
     })
 }

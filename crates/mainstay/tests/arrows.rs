@@ -68,7 +68,8 @@ const ROOMS: &str = "
     processes     ->
     switches      -> state
     state         ->
-    surroundings  ->
+    surroundings  -> files
+    files         ->
     utc           ->
     lib           ->
 ";

@@ -3,12 +3,12 @@
 //! Readers record what is wrong and go on with a stand-in, so that one run names every problem; an
 //! entry with a problem is never launched.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{cell::Cell, collections::BTreeMap, path::Path};
 
 use crate::ids::ServerName;
 
 use super::{
-    Launch, Secret, ServerConfig, StdioLaunch, Surroundings,
+    Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings,
     expand::{Scope, Unresolved},
     fields::Fields,
     http,
@@ -20,6 +20,7 @@ use super::{
 /// What all entries of a file share.
 pub(super) struct Context<'e> {
     pub surroundings: &'e dyn Surroundings,
+    pub references: References,
     pub folder: &'e Path,
     pub inputs: &'e BTreeMap<String, String>,
     pub require_transport: bool,
@@ -41,10 +42,12 @@ impl<'e> Context<'e> {
     pub fn scope(&self) -> Scope<'e> {
         Scope {
             surroundings: self.surroundings,
+            references: self.references,
             folder: self.folder,
             inputs: self.inputs,
             params: BTreeMap::new(),
             env: BTreeMap::new(),
+            room: Cell::new(Some(MAX_EXPANDED)),
         }
     }
 }
@@ -200,7 +203,11 @@ impl<'e> Entry<'e, '_, '_> {
         Some((node.place, text))
     }
 
+    /// A URL whose references are still there is checked when they are replaced.
     pub fn checked_url(&mut self, place: &Place, url: String) -> Option<String> {
+        if self.scope.is_open(&url) {
+            return Some(url);
+        }
         match http::check_url(&url) {
             Ok(()) => Some(url),
             Err(fault) => {
@@ -229,9 +236,15 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     pub fn resolved<T>(&mut self, place: &Place, resolved: Result<T, Unresolved>) -> Option<T> {
-        resolved
-            .map_err(|fault| self.report.error_about(place, &fault, fault.hint()))
-            .ok()
+        match resolved {
+            Ok(text) => Some(text),
+            // The entry is wrong already, and a long one would have as many findings as texts.
+            Err(Unresolved::NoRoom) => None,
+            Err(fault) => {
+                self.report.error_about(place, &fault, fault.hint());
+                None
+            }
+        }
     }
 
     pub fn members(&mut self, key: &'static str) -> Vec<Member<'e>> {

@@ -1,26 +1,49 @@
 //! References in a text: `${VAR}`, `${env:VAR}`, `${VAR:-default}`, `${input:id}`, `${file:path}`;
-//! `$${` stands for `${` (A32, A37). What a reference yields is never expanded again.
+//! `$${` stands for `${`. What a reference yields is never expanded again, and references cannot be
+//! nested, so that a text is read once, from its beginning to its end.
 
 use std::{
+    borrow::Cow,
+    cell::Cell,
     collections::BTreeMap,
-    io,
     path::{Path, PathBuf},
 };
 
-use super::Secret;
+use super::{
+    Secret, Unreadable,
+    report::{LONGEST_NAME, shortened},
+};
+
+/// The most that the texts of one server's entry may come to, all fields together, in bytes: what
+/// stands there, references included, and what the references yield. No system starts a process with a
+/// longer command line and environment, and twelve lines that double each other would fill any memory.
+pub const MAX_EXPANDED: usize = 1024 * 1024;
+
+/// How much of a path is shown, in characters.
+const LONGEST_PATH: usize = 256;
 
 /// What parsing needs from the outside world, so that the core stays pure.
 pub trait Surroundings {
     /// A variable of the environment.
     fn var(&self, name: &str) -> Option<String>;
-    /// The text of a file that `${file:…}` names.
-    fn read_file(&self, path: &Path) -> io::Result<String>;
+    /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable>;
     fn home_dir(&self) -> Option<PathBuf>;
+}
+
+/// What becomes of references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// Their values take their places.
+    Replaced,
+    /// They stay as they are, and nothing that they name is looked at: nobody has approved the entry.
+    Kept,
 }
 
 /// What the references of one server's entry may name.
 pub(super) struct Scope<'s> {
     pub surroundings: &'s dyn Surroundings,
+    pub references: References,
     /// The configuration file's, against which relative paths are resolved.
     pub folder: &'s Path,
     /// Defaults of the file's `inputs`, by id.
@@ -30,6 +53,8 @@ pub(super) struct Scope<'s> {
     /// The entry's `env`. While it is being read it holds what stands above the current line, so that
     /// `"PATH": "/opt/bin:${PATH}"` means the PATH that is inherited.
     pub env: BTreeMap<String, Secret>,
+    /// How many bytes of [`MAX_EXPANDED`] are left; `None` once a text had no room.
+    pub room: Cell<Option<usize>>,
 }
 
 /// Why a text cannot be expanded.
@@ -40,10 +65,7 @@ pub(super) enum Unresolved {
     #[error("input {0:?} has no value")]
     Input(String),
     #[error("cannot read {path:?}: {reason}")]
-    File {
-        path: PathBuf,
-        reason: io::ErrorKind,
-    },
+    File { path: String, reason: Unreadable },
     #[error("${{keyring:{0}}} is not supported yet")]
     Keyring(String),
     #[error("unknown kind of reference ${{{0}:…}}")]
@@ -54,6 +76,11 @@ pub(super) enum Unresolved {
     Nested,
     #[error("\"${{\" without a closing \"}}\"")]
     Unclosed,
+    #[error("the texts of this entry have more than 1 MiB, with what their references stand for")]
+    TooLong,
+    /// The same of a further text: it was said already.
+    #[error("no room is left for this text")]
+    NoRoom,
     #[error("the text contains a NUL character")]
     Nul,
     #[error("\"~\" stands for the home folder, which is unknown")]
@@ -70,39 +97,155 @@ impl Unresolved {
                     input_variable(id)
                 )
             }
+            Self::File {
+                reason: Unreadable::Absent,
+                ..
+            } => "create it, or give a default: ${file:…:-…}".to_owned(),
+            Self::File { reason, .. } => reason.hint().to_owned(),
             Self::Keyring(_) => "use ${env:NAME} or ${file:PATH}".to_owned(),
             Self::Kind(_) => {
                 "known are env, input and file; $${ stands for a literal ${".to_owned()
             }
             Self::Unclosed | Self::Nameless => "$${ stands for a literal ${".to_owned(),
-            Self::File { .. } | Self::Nested | Self::Nul | Self::Homeless => return None,
+            Self::TooLong => "have the server read large values from a file itself".to_owned(),
+            Self::Nested | Self::NoRoom | Self::Nul | Self::Homeless => return None,
         })
     }
 }
 
-impl Scope<'_> {
-    pub fn expand(&self, text: &str) -> Result<String, Unresolved> {
-        let mut expanded = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(at) = rest.find("${") {
-            let (before, reference) = (&rest[..at], &rest[at + 2..]);
-            if let Some(before) = before.strip_suffix('$') {
-                expanded.extend([before, "${"]);
-                rest = reference;
-                continue;
-            }
-            let (reference, after) = reference.split_once('}').ok_or(Unresolved::Unclosed)?;
-            expanded.push_str(before);
-            expanded.push_str(&self.resolve(reference)?);
-            rest = after;
+/// A part of a text.
+enum Piece<'t> {
+    Plain(&'t str),
+    Reference(Reference<'t>),
+}
+
+#[derive(Clone, Copy)]
+struct Reference<'t> {
+    kind: Kind,
+    name: &'t str,
+    default: Option<&'t str>,
+    /// As it stands in the text, less `${` and `}`.
+    whole: &'t str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Env,
+    Input,
+    File,
+}
+
+impl<'t> Reference<'t> {
+    fn read(whole: &'t str) -> Result<Self, Unresolved> {
+        if whole.contains("${") {
+            return Err(Unresolved::Nested);
         }
-        expanded.push_str(rest);
+        let (reference, default) = match whole.split_once(":-") {
+            Some((reference, default)) => (reference, Some(default)),
+            None => (whole, None),
+        };
+        let (kind, name) = match reference.split_once(':') {
+            Some((kind, name)) => (Some(kind), name),
+            None => (None, reference),
+        };
+        if name.is_empty() {
+            return Err(Unresolved::Nameless);
+        }
+        let kind = match kind {
+            None => Kind::Any,
+            Some("env") => Kind::Env,
+            Some("input") => Kind::Input,
+            Some("file") => Kind::File,
+            Some("keyring") => return Err(Unresolved::Keyring(shortened(name, LONGEST_NAME))),
+            Some(other) => return Err(Unresolved::Kind(shortened(other, LONGEST_NAME))),
+        };
+        Ok(Self {
+            kind,
+            name,
+            default,
+            whole,
+        })
+    }
+}
+
+/// Reads a text piece by piece; ends at the first that cannot be read.
+fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, Unresolved>> {
+    let mut rest = text;
+    // A reference that was found behind the plain text before it.
+    let mut next = None;
+    std::iter::from_fn(move || {
+        if let Some(piece) = next.take() {
+            return Some(piece);
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(at) = rest.find("${") else {
+            return Some(Ok(Piece::Plain(std::mem::take(&mut rest))));
+        };
+        let (before, from) = rest.split_at(at);
+        let from = &from[2..];
+        if let Some(before) = before.strip_suffix('$') {
+            rest = from;
+            next = Some(Ok(Piece::Plain("${")));
+            return Some(Ok(Piece::Plain(before)));
+        }
+        next = Some(match from.split_once('}') {
+            Some((reference, after)) => {
+                rest = after;
+                Reference::read(reference).map(Piece::Reference)
+            }
+            None => Err(Unresolved::Unclosed),
+        });
+        if matches!(next, Some(Err(_))) {
+            rest = "";
+        }
+        Some(Ok(Piece::Plain(before)))
+    })
+}
+
+impl Scope<'_> {
+    /// The text with the values of its references in their places.
+    pub fn expand(&self, text: &str) -> Result<String, Unresolved> {
+        let mut expanded = String::new();
+        for piece in pieces(text) {
+            match (piece?, self.references) {
+                (Piece::Plain(plain), References::Replaced) => {
+                    self.charge(plain.len())?;
+                    expanded.push_str(plain);
+                }
+                (Piece::Reference(reference), References::Replaced) => {
+                    self.charge("${}".len() + reference.whole.len())?;
+                    let value = self.resolve(reference)?;
+                    self.charge(value.len())?;
+                    expanded.push_str(&value);
+                }
+                (Piece::Plain(_) | Piece::Reference(_), References::Kept) => {}
+            }
+        }
+        if self.references == References::Kept {
+            self.charge(text.len())?;
+            expanded.push_str(text);
+        }
         // No command line, environment or header can carry it.
         if expanded.contains('\0') {
             Err(Unresolved::Nul)
         } else {
             Ok(expanded)
         }
+    }
+
+    /// Whether this text, which was expanded, still holds references.
+    pub fn is_open(&self, expanded: &str) -> bool {
+        self.references == References::Kept && expanded.contains("${")
+    }
+
+    fn charge(&self, bytes: usize) -> Result<(), Unresolved> {
+        let room = self.room.get().ok_or(Unresolved::NoRoom)?;
+        let left = room.checked_sub(bytes);
+        self.room.set(left);
+        left.map(|_| ()).ok_or(Unresolved::TooLong)
     }
 
     /// A path: `~/` is the home folder, a relative one starts at the configuration file.
@@ -121,57 +264,52 @@ impl Scope<'_> {
         }
     }
 
-    fn resolve(&self, reference: &str) -> Result<String, Unresolved> {
-        if reference.contains("${") {
-            return Err(Unresolved::Nested);
-        }
-        let (reference, default) = match reference.split_once(":-") {
-            Some((reference, default)) => (reference, Some(default)),
-            None => (reference, None),
-        };
-        let (kind, name) = match reference.split_once(':') {
-            Some((kind, name)) => (Some(kind), name),
-            None => (None, reference),
-        };
-        if name.is_empty() {
-            return Err(Unresolved::Nameless);
-        }
+    fn resolve<'a>(&'a self, reference: Reference<'a>) -> Result<Cow<'a, str>, Unresolved> {
+        let Reference {
+            kind,
+            name,
+            default,
+            ..
+        } = reference;
         let value = match kind {
-            None => self
-                .params
-                .get(name)
-                .cloned()
-                .or_else(|| self.variable(name)),
-            Some("env") => self.variable(name),
-            Some("input") => self.input(name),
-            Some("file") => match self.file(name) {
+            Kind::Any => match self.params.get(name) {
+                Some(value) => Some(Cow::from(value)),
+                None => self.variable(name),
+            },
+            Kind::Env => self.variable(name),
+            Kind::Input => self.input(name),
+            Kind::File => match self.file(name) {
                 Err(Unresolved::File {
-                    reason: io::ErrorKind::NotFound,
+                    reason: Unreadable::Absent,
                     ..
                 }) if default.is_some() => None,
-                read => Some(read?),
+                read => Some(read?.into()),
             },
-            Some("keyring") => return Err(Unresolved::Keyring(name.to_owned())),
-            Some(other) => return Err(Unresolved::Kind(other.to_owned())),
         };
         match (value, default) {
             // As in a shell, the default also stands in for an empty value.
-            (Some(value), Some(default)) if value.is_empty() => Ok(default.to_owned()),
+            (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
             (Some(value), _) => Ok(value),
-            (None, Some(default)) => Ok(default.to_owned()),
-            (None, None) if kind == Some("input") => Err(Unresolved::Input(name.to_owned())),
-            (None, None) => Err(Unresolved::Variable(name.to_owned())),
+            (None, Some(default)) => Ok(default.into()),
+            (None, None) if kind == Kind::Input => {
+                Err(Unresolved::Input(shortened(name, LONGEST_NAME)))
+            }
+            (None, None) => Err(Unresolved::Variable(shortened(name, LONGEST_NAME))),
         }
     }
 
-    fn variable(&self, name: &str) -> Option<String> {
-        let own = self.env.get(name).map(|value| value.expose().to_owned());
-        own.or_else(|| self.surroundings.var(name))
+    fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
+        match self.env.get(name) {
+            Some(own) => Some(own.expose().into()),
+            None => self.surroundings.var(name).map(Cow::from),
+        }
     }
 
-    fn input(&self, id: &str) -> Option<String> {
-        let given = self.params.get(id).or_else(|| self.inputs.get(id)).cloned();
-        given.or_else(|| self.surroundings.var(&input_variable(id)))
+    fn input(&self, id: &str) -> Option<Cow<'_, str>> {
+        match self.params.get(id).or_else(|| self.inputs.get(id)) {
+            Some(given) => Some(given.into()),
+            None => self.surroundings.var(&input_variable(id)).map(Cow::from),
+        }
     }
 
     /// A file's text without its last line break, which editors add.
@@ -180,9 +318,9 @@ impl Scope<'_> {
         let mut text = self
             .surroundings
             .read_file(&path)
-            .map_err(|error| Unresolved::File {
-                path,
-                reason: error.kind(),
+            .map_err(|reason| Unresolved::File {
+                path: shortened(&path.to_string_lossy(), LONGEST_PATH),
+                reason,
             })?;
         if text.ends_with('\n') {
             text.pop();

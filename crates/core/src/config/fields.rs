@@ -51,6 +51,10 @@ impl<'a> Fields<'a> {
     pub fn finish(mut self, report: &mut Report<'_>, foreign: &[&str], later: &[&str]) {
         self.members.sort_by_key(|member| member.key_place.offset);
         for Member { key, key_place, .. } in &self.members {
+            // To find the key that was meant takes a while.
+            if report.has_warnings_enough() {
+                break;
+            }
             if later.contains(key) {
                 report.warn(key_place, "not supported by this version, and ignored");
             } else if !foreign.contains(key) && !is_comment(key) {

@@ -34,6 +34,7 @@ mod secret;
 mod server_name;
 mod syntax;
 mod telemetry;
+mod unreadable;
 mod withheld;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
@@ -42,7 +43,7 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
-pub use expand::Surroundings;
+pub use expand::{MAX_EXPANDED, References, Surroundings};
 pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
 pub use journal::{Durability, Journal, Payloads, Redact};
@@ -54,6 +55,7 @@ pub use profiles::{Expose, Profile, ToolEdit, ToolFilter};
 pub use secret::Secret;
 pub use syntax::Syntax;
 pub use telemetry::Telemetry;
+pub use unreadable::Unreadable;
 pub use withheld::Withheld;
 
 /// A valid configuration; servers stand in the order of the file.

@@ -13,6 +13,7 @@ use crate::ids::ServerName;
 /// A server added while Mainstay runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {
+    /// References stand in it as they were given while it is pending.
     pub config: ServerConfig,
     /// Its entry as it was given: nothing expanded, secrets included.
     pub entry: Arc<Map<String, Value>>,
@@ -165,15 +166,6 @@ impl Runtime {
             text
         })
     }
-
-    /// The same, approved.
-    #[must_use]
-    pub fn approved(&self) -> Self {
-        Self {
-            approval: Approval::Given,
-            ..self.clone()
-        }
-    }
 }
 
 #[cfg(test)]
@@ -261,7 +253,11 @@ mod tests {
         let Standing::Pending(runtime) = standing else {
             panic!("{standing:?}")
         };
-        overlay.say(&name("p"), Word::Entry(Arc::new(runtime.approved())), &[]);
+        let approved = Runtime {
+            approval: Approval::Given,
+            ..Runtime::clone(&runtime)
+        };
+        overlay.say(&name("p"), Word::Entry(Arc::new(approved)), &[]);
         assert_eq!(shown(&mut overlay, &[]), "p=x");
     }
 }

@@ -9,8 +9,8 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Naming, ServerConfig, Surroundings, Syntax, Telemetry,
-    alerts,
+    Config, ConfigError, ConfigErrors, Launch, MAX_EXPANDED, Naming, References, ServerConfig,
+    Surroundings, Syntax, Telemetry, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     journal,
@@ -103,7 +103,7 @@ pub fn parse(
 /// One server's entry beside a file.
 #[derive(Clone, Debug)]
 pub struct ParsedEntry {
-    /// May be [`Launch::Broken`](super::Launch::Broken).
+    /// May be [`Launch::Broken`].
     pub config: ServerConfig,
     pub warnings: Vec<ConfigError>,
 }
@@ -116,9 +116,16 @@ pub fn parse_entry(
     file: &str,
     source: &Source<'_>,
     surroundings: &dyn Surroundings,
+    references: References,
 ) -> Result<ParsedEntry, ConfigErrors> {
     let unusable = |error| ConfigErrors(vec![error]);
     let entry = serde_json::to_string(entry).unwrap_or_default(); // a map of texts cannot fail
+    if entry.len() > MAX_EXPANDED {
+        return Ok(ParsedEntry {
+            config: ServerConfig::new(name, Launch::Broken(too_long())),
+            warnings: Vec::new(),
+        });
+    }
     let file = file.strip_prefix('\u{feff}').unwrap_or(file);
     let (lines, entry_lines) = (Lines::new(file), Lines::new(&entry));
     let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
@@ -135,6 +142,7 @@ pub fn parse_entry(
     });
     let context = Context {
         surroundings,
+        references,
         folder: source.folder,
         inputs: &inputs,
         require_transport: source.require_transport,
@@ -150,6 +158,16 @@ pub fn parse_entry(
         warning.position = None;
     }
     Ok(ParsedEntry { config, warnings })
+}
+
+/// What is wrong with an entry that is longer than its texts may ever be.
+fn too_long() -> ConfigError {
+    ConfigError {
+        path: String::new(),
+        message: "the entry has more than 1 MiB".to_owned(),
+        hint: Some("have the server read large values from a file itself".to_owned()),
+        position: None,
+    }
 }
 
 fn read_root<'a>(
@@ -169,6 +187,7 @@ fn read_root<'a>(
         .unwrap_or_default();
     let context = Context {
         surroundings,
+        references: References::Replaced,
         folder: source.folder,
         inputs: &inputs,
         require_transport: source.require_transport,

@@ -1,5 +1,7 @@
 //! How a server is reached: which transport, and what that one needs.
 
+use std::collections::HashSet;
+
 use super::{
     HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, Secret, StdioLaunch,
     entry::Entry,
@@ -213,6 +215,7 @@ impl Entry<'_, '_, '_> {
 
     pub fn headers(&mut self) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
+        let mut taken = HashSet::new();
         for Member {
             key,
             key_place,
@@ -237,7 +240,7 @@ impl Entry<'_, '_, '_> {
             if http::is_ours(&name) {
                 self.report
                     .warn(&key_place, "Mainstay sets this header itself; ignored");
-            } else if headers.iter().any(|(known, _)| *known == name) {
+            } else if !taken.insert(name.clone()) {
                 self.report
                     .error(&key_place, "duplicate header; case does not count");
             } else {

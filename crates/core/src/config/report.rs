@@ -4,35 +4,80 @@ use std::cell::OnceCell;
 
 use super::error::ConfigError;
 
-/// Where lines begin, so that thousands of findings in a large file cost no thousand scans of it.
+/// How much of a key or another name from the file is shown, in characters. Names stand in the path of
+/// everything below them, so that a long one would be copied as often as it has members.
+pub(super) const LONGEST_NAME: usize = 64;
+
+/// The most errors, and the most warnings, that are kept of a file or an entry: nobody reads more.
+const MAX_FINDINGS: usize = 10_000;
+
+/// Bytes of text between two counts of its characters.
+const BLOCK: usize = 1024;
+
+/// The text's beginning, if it has more than so many characters.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Where lines and characters are, so that a thousand findings in a large file cost no thousand scans of
+/// it, even if it is a single line.
 pub(super) struct Lines<'t> {
     text: &'t str,
-    starts: OnceCell<Vec<usize>>,
+    index: OnceCell<Index>,
+}
+
+struct Index {
+    /// The byte at which each line begins.
+    starts: Vec<usize>,
+    /// How many characters begin before each block of [`BLOCK`] bytes.
+    before: Vec<usize>,
+}
+
+impl Index {
+    fn of(text: &str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1));
+        let mut before = vec![0];
+        for block in text.as_bytes().chunks(BLOCK) {
+            before.push(before[before.len() - 1] + characters(block));
+        }
+        Self {
+            starts: starts.collect(),
+            before,
+        }
+    }
+
+    /// How many characters begin before a byte.
+    fn characters(&self, text: &str, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        self.before[block] + characters(&text.as_bytes()[block * BLOCK..offset])
+    }
+}
+
+/// How many characters begin in a part of a text.
+fn characters(bytes: &[u8]) -> usize {
+    let begins = |byte: &&u8| **byte & 0xc0 != 0x80;
+    bytes.iter().filter(begins).count()
 }
 
 impl<'t> Lines<'t> {
     pub fn new(text: &'t str) -> Self {
         Self {
             text,
-            starts: OnceCell::new(),
+            index: OnceCell::new(),
         }
     }
 
     /// 1-based line and column, the column in characters.
     pub fn position(&self, offset: usize) -> (usize, usize) {
-        let starts = self.starts.get_or_init(|| {
-            let breaks = self
-                .text
-                .bytes()
-                .enumerate()
-                .filter(|(_, byte)| *byte == b'\n');
-            std::iter::once(0)
-                .chain(breaks.map(|(at, _)| at + 1))
-                .collect()
-        });
-        let line = starts.partition_point(|start| *start <= offset);
-        let start = starts[line - 1];
-        (line, self.text[start..offset].chars().count() + 1)
+        let index = self.index.get_or_init(|| Index::of(self.text));
+        let line = index.starts.partition_point(|start| *start <= offset);
+        let start = index.starts[line - 1];
+        let characters = |offset| index.characters(self.text, offset);
+        (line, characters(offset) - characters(start) + 1)
     }
 }
 
@@ -45,12 +90,13 @@ pub(super) struct Place {
 
 impl Place {
     pub fn member(&self, key: &str, offset: usize) -> Self {
+        let key = &shortened(key, LONGEST_NAME);
         let plain = !key.is_empty()
             && key
                 .chars()
                 .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'));
         let path = match (self.path.as_str(), plain) {
-            ("", true) => key.to_owned(),
+            ("", true) => key.clone(),
             (path, true) => format!("{path}.{key}"),
             (path, false) => format!("{path}[{key:?}]"),
         };
@@ -75,8 +121,7 @@ impl<'t> Report<'t> {
     }
 
     pub fn error(&mut self, place: &Place, message: impl Into<String>) {
-        let error = self.finding(place, message.into(), None);
-        self.errors.push(error);
+        self.note_error(place, message.into(), None);
     }
 
     pub fn error_with_hint(
@@ -85,14 +130,12 @@ impl<'t> Report<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let error = self.finding(place, message.into(), Some(hint.into()));
-        self.errors.push(error);
+        self.note_error(place, message.into(), Some(hint.into()));
     }
 
     /// An error that may have a hint.
     pub fn error_about(&mut self, place: &Place, fault: &impl ToString, hint: Option<String>) {
-        let error = self.finding(place, fault.to_string(), hint);
-        self.errors.push(error);
+        self.note_error(place, fault.to_string(), hint);
     }
 
     pub fn warn(&mut self, place: &Place, message: impl Into<String>) {
@@ -105,8 +148,22 @@ impl<'t> Report<'t> {
         message: impl Into<String>,
         hint: Option<String>,
     ) {
-        let warning = self.finding(place, message.into(), hint);
-        self.warnings.push(warning);
+        if !self.has_warnings_enough() {
+            let warning = self.finding(place, message.into(), hint);
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Whether no further warning is kept.
+    pub fn has_warnings_enough(&self) -> bool {
+        self.warnings.len() >= MAX_FINDINGS
+    }
+
+    fn note_error(&mut self, place: &Place, message: String, hint: Option<String>) {
+        if self.errors.len() < MAX_FINDINGS {
+            let error = self.finding(place, message, hint);
+            self.errors.push(error);
+        }
     }
 
     fn finding(&self, place: &Place, message: String, hint: Option<String>) -> ConfigError {

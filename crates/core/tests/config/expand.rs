@@ -115,7 +115,7 @@ fn what_cannot_be_resolved_breaks_the_server_and_says_where() {
         |text: &str| entry_findings(&format!(r#"{{"command": "x", "args": ["-y", "{text}"]}}"#));
     assert_snapshot!(said("${NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
     assert_snapshot!(said("${env:NOPE}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: variable "NOPE" is not set (set it, or give a default: ${NOPE:-…})"#);
-    assert_snapshot!(said("${file:nope.txt}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read "/etc/mainstay/nope.txt": entity not found"#);
+    assert_snapshot!(said("${file:nope.txt}"), @r#"problem config.json:2:33: mcpServers.s.args[1]: cannot read "/etc/mainstay/nope.txt": there is no such file (create it, or give a default: ${file:…:-…})"#);
     assert_snapshot!(said("${keyring:github}"), @"problem config.json:2:33: mcpServers.s.args[1]: ${keyring:github} is not supported yet (use ${env:NAME} or ${file:PATH})");
     assert_snapshot!(said("${vault:x}"), @"problem config.json:2:33: mcpServers.s.args[1]: unknown kind of reference ${vault:…} (known are env, input and file; $${ stands for a literal ${)");
     assert_snapshot!(said("${}"), @"problem config.json:2:33: mcpServers.s.args[1]: a reference without a name ($${ stands for a literal ${)");

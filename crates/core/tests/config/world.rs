@@ -3,12 +3,12 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    io,
     path::{Path, PathBuf},
 };
 
 use mainstay_core::config::{
-    ConfigError, HttpLaunch, Launch, Parsed, ServerConfig, Source, StdioLaunch, Surroundings, parse,
+    ConfigError, HttpLaunch, Launch, Parsed, ServerConfig, Source, StdioLaunch, Surroundings,
+    Unreadable, parse,
 };
 
 /// An environment, a home and files that exist only here.
@@ -47,10 +47,9 @@ impl Surroundings for World {
         self.vars.get(name).map(ToString::to_string)
     }
 
-    fn read_file(&self, path: &Path) -> io::Result<String> {
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
         let text = path.to_str().and_then(|path| self.files.get(path));
-        text.map(ToString::to_string)
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        text.map(ToString::to_string).ok_or(Unreadable::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

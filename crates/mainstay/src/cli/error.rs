@@ -133,6 +133,7 @@ impl CommandError {
             Self::NotRecorded(_) => Some(
                 "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
             ),
+            Self::Load(LoadError::Unreadable { source, .. }) => Some(source.hint().to_owned()),
             Self::Lineage(LineageError::LaunchesItself { server, .. }) => Some(format!(
                 "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
             )),
@@ -151,7 +152,7 @@ impl CommandError {
         }
     }
 
-    /// With its causes: `cannot read x.json: No such file or directory`.
+    /// With its causes: `cannot read x.json: there is no such file`.
     fn sentence(&self) -> String {
         let mut sentence = self.to_string();
         let mut cause = self.source();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use mainstay_core::{
     config::{
-        Approval, Config, Overlay, ParsedEntry, Runtime, ServerConfig, Standing, Word, edit::Entry,
+        Approval, Config, Overlay, ParsedEntry, References, Runtime, ServerConfig, Standing, Word,
+        edit::Entry,
     },
     event::EventKind,
     failure::{Failure, FailureKind},
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Announcement, Registry, Servers, profiles::Rules, supervise};
 use crate::{
     supervisor::{Operation, Server},
-    surroundings::{self, Origin},
+    surroundings::{self, Origin, off_the_runtime},
 };
 
 /// Owns the supervisors, and knows what they were made of.
@@ -55,7 +56,8 @@ impl Changes {
 
 impl Registry {
     /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused (A24).
-    pub fn read_entry(
+    /// Nothing is looked at that the references of a pending one name.
+    pub async fn read_entry(
         &self,
         name: &str,
         entry: Entry,
@@ -64,11 +66,23 @@ impl Registry {
         let invalid =
             |message| Failure::new(FailureKind::InvalidConfig, message).with("name", name);
         let legal = ServerName::new(name).map_err(|error| invalid(error.to_string()))?;
-        let parsed = match &self.origin {
-            Some(origin) => origin.entry(legal, &entry, self.text().as_deref().map(String::as_str)),
-            None => surroundings::entry_alone(legal, &entry),
+        let references = match approval {
+            Approval::Given => References::Replaced,
+            Approval::Pending => References::Kept,
         };
-        let ParsedEntry { config, warnings } = parsed.map_err(|error| error.failure())?;
+        let (origin, text) = (self.origin.clone(), self.text());
+        let entry = Arc::new(entry);
+        let parsed = off_the_runtime({
+            let entry = Arc::clone(&entry);
+            move || match &origin {
+                Some(origin) => {
+                    let text = text.as_deref().map(String::as_str);
+                    origin.entry(&legal, &entry, text, references)
+                }
+                None => surroundings::entry_alone(&legal, &entry, references),
+            }
+        });
+        let ParsedEntry { config, warnings } = parsed.await.map_err(|error| error.failure())?;
         if let Some(first) = config.problems().next() {
             let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
             let message = format!("Invalid configuration: {}", first.message);
@@ -77,7 +91,7 @@ impl Registry {
         Ok(NewServer {
             runtime: Runtime {
                 config,
-                entry: Arc::new(entry),
+                entry,
                 approval,
             },
             warnings: warnings.iter().map(ToString::to_string).collect(),
@@ -86,7 +100,9 @@ impl Registry {
 
     /// Whether there is anything to say which servers there are (B7).
     pub fn is_configured(&self) -> bool {
-        !self.servers.load().list.is_empty() || self.origin.as_ref().is_some_and(Origin::is_there)
+        !self.servers.load().list.is_empty()
+            || self.text().is_some()
+            || self.origin.as_ref().is_some_and(Origin::is_stated)
     }
 
     /// Where a server's entry comes from.
@@ -208,7 +224,8 @@ impl Registry {
     }
 
     /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
-    /// itself is being started then. Returns what was approved, too.
+    /// itself is being started then. What its references name is read now, and one that cannot be read
+    /// leaves the server pending. Returns what was approved, too.
     pub async fn approve(
         self: &Arc<Self>,
         name: &str,
@@ -216,28 +233,22 @@ impl Registry {
     ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
         self.to_the_end(async move {
-            let mut roster = this.open_roster().await?;
             let name = &server.name;
-            let refused = |kind, message: String| Failure::new(kind, message).of_server(name);
-            let approved = match roster.overlay.word(name) {
-                Some(Word::Entry(entry)) if entry.approval == Approval::Pending => {
-                    // A client may have put another in its place since somebody looked.
-                    if digest != Some(entry.digest()) {
-                        let message = match digest {
-                            None => format!(
-                                "Server '{name}' is approved with the digest of what is shown of it"
-                            ),
-                            Some(_) => format!("Server '{name}' is not what was shown; look again"),
-                        };
-                        return Err(refused(FailureKind::NotAsShown, message));
-                    }
-                    Arc::new(entry.approved())
-                }
-                _ => {
-                    let message = format!("Server '{name}' waits for no approval");
-                    return Err(refused(FailureKind::NotPending, message));
-                }
+            let shown = match this.standing(name) {
+                Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,
+                Standing::Configured | Standing::Ephemeral(_) => return Err(not_pending(name)),
             };
+            let entry = (*shown.entry).clone();
+            let approved = this.read_entry(name.as_str(), entry, Approval::Given);
+            let approved = Arc::new(approved.await?.runtime);
+            let mut roster = this.open_roster().await?;
+            match roster.overlay.word(name) {
+                // A client may have put another in its place meanwhile.
+                Some(Word::Entry(now)) if now.approval == Approval::Pending => {
+                    as_shown(now, digest.as_deref())?;
+                }
+                _ => return Err(not_pending(name)),
+            }
             let word = Word::Entry(Arc::clone(&approved));
             let server = this.say(&mut roster, name, word, Known::Replaced).await?;
             Ok((server, approved))
@@ -410,6 +421,22 @@ pub struct NewServer {
 pub enum Known {
     Refused,
     Replaced,
+}
+
+/// A pending server, if it is the one that this digest was shown for.
+fn as_shown(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
+    let name = &pending.config.name;
+    let message = match digest {
+        Some(digest) if digest == pending.digest() => return Ok(Arc::clone(pending)),
+        Some(_) => format!("Server '{name}' is not what was shown; look again"),
+        None => format!("Server '{name}' is approved with the digest of what is shown of it"),
+    };
+    Err(Failure::new(FailureKind::NotAsShown, message).of_server(name))
+}
+
+fn not_pending(name: &ServerName) -> Failure {
+    let message = format!("Server '{name}' waits for no approval");
+    Failure::new(FailureKind::NotPending, message).of_server(name)
 }
 
 pub(crate) fn duplicate(name: &ServerName) -> Failure {

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use mainstay_core::{
     config::{
-        ConfigErrors, Launch, Plan, ServerConfig, Syntax,
+        ConfigErrors, Launch, Plan, References, ServerConfig, Syntax,
         edit::{self, Document, EditError, Entry},
         masking,
     },
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::{Reloader, save};
 use crate::{
     registry::{Known, duplicate},
-    surroundings::{LoadError, Loaded, Origin},
+    surroundings::{LoadError, Loaded, Origin, off_the_runtime},
 };
 
 /// What is to be written.
@@ -51,11 +51,8 @@ impl Reloader {
             .to_the_end(async move {
                 let mut current = this.current.lock().await;
                 let (origin, settled) = (this.origin.clone(), change.name().cloned());
-                let written = tokio::task::spawn_blocking(move || change_and_save(&origin, change));
-                let Changed { text, loaded } = match written.await {
-                    Ok(changed) => changed?,
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                };
+                let written = off_the_runtime(move || change_and_save(&origin, change));
+                let Changed { text, loaded } = written.await?;
                 let plan = Plan::between(&current, &loaded.config);
                 this.take(&mut current, Some(text), loaded.config, settled.as_ref())
                     .await;
@@ -175,7 +172,7 @@ fn state_transport(
         return Ok(());
     }
     let parsed = origin
-        .entry(name.clone(), entry, Some(text))
+        .entry(name, entry, Some(text), References::Kept)
         .map_err(|error| error.failure())?;
     let ServerConfig { launch, .. } = parsed.config;
     match launch {

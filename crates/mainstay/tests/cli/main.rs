@@ -20,4 +20,5 @@ mod shutdown;
 mod switches;
 mod terminal;
 mod token;
+mod unreadable;
 mod world;

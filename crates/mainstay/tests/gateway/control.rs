@@ -18,20 +18,29 @@ use crate::{
 const SECRET: &str = "s3cret-of-the-tests";
 
 /// A configuration in a file, and a Mainstay that reads it.
-struct World {
-    folder: TempDir,
+pub struct World {
+    pub folder: TempDir,
     name: &'static str,
 }
 
 impl World {
-    fn new(name: &'static str, text: &str) -> Self {
+    pub fn new(name: &'static str, text: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join(name), text).expect("written");
         Self { folder, name }
     }
 
-    fn of(config: &Value) -> Self {
+    pub fn of(config: &Value) -> Self {
         Self::new("servers.json", &config.to_string())
+    }
+
+    /// Writes another configuration in its place.
+    pub fn write(&self, config: &Value) {
+        std::fs::write(self.file(), config.to_string()).expect("written");
+    }
+
+    pub fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join(self.name)
     }
 
     fn text(&self) -> String {
@@ -42,7 +51,12 @@ impl World {
         serde_json::from_str(&self.text()).expect("JSON")
     }
 
-    async fn run(&self) -> Gateway {
+    pub async fn run(&self) -> Gateway {
+        self.run_with(Setting::default()).await
+    }
+
+    /// The same with what a daemon is told beside its configuration.
+    pub async fn run_with(&self, setting: Setting) -> Gateway {
         let origin = Origin {
             flag: Some(self.folder.path().join(self.name)),
             ..Origin::default()
@@ -50,7 +64,7 @@ impl World {
         let config = origin.load().expect("a usable file").config;
         let setting = Setting {
             origin: Some(origin),
-            ..Setting::default()
+            ..setting
         };
         Gateway::run(&config, setting, Secret::new(TOKEN), |address| address).await
     }
@@ -71,12 +85,12 @@ fn with(backend: &Backend, members: Value) -> Value {
 }
 
 /// Must have worked.
-fn ok((status, answer): (StatusCode, Value)) -> Value {
+pub fn ok((status, answer): (StatusCode, Value)) -> Value {
     assert_eq!(status, StatusCode::OK, "{answer}");
     answer
 }
 
-fn refused(expected: StatusCode, error: &str, (status, answer): (StatusCode, Value)) -> Value {
+pub fn refused(expected: StatusCode, error: &str, (status, answer): (StatusCode, Value)) -> Value {
     assert_eq!(
         (status, answer["error"].as_str()),
         (expected, Some(error)),
@@ -417,6 +431,7 @@ async fn what_is_pending_is_started_by_nobody_before_it_is_approved() {
     };
     let new = registry
         .read_entry("p", entry, Approval::Pending)
+        .await
         .expect("a usable entry");
     registry.add(new.runtime).await.expect("added");
     let server = rest.server("p").await;

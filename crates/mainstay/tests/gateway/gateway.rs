@@ -1,7 +1,6 @@
 //! A Mainstay in this process, and the patience of these tests.
 
 use std::{
-    io,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +9,7 @@ use std::{
 
 use mainstay::{daemon::Daemon, registry::Registry, setting::Setting, tokens::Tokens};
 use mainstay_core::{
-    config::{self, Config, Secret, Source, Surroundings, Syntax},
+    config::{self, Config, Secret, Source, Surroundings, Syntax, Unreadable},
     ids::ProfileName,
 };
 use serde_json::{Value, json};
@@ -56,8 +55,8 @@ impl Surroundings for Nothing {
         None
     }
 
-    fn read_file(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
+    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
+        Err(Unreadable::Absent)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {

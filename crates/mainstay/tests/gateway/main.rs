@@ -72,6 +72,8 @@ mod progress;
 mod questions;
 mod records;
 mod recovery;
+#[cfg(unix)]
+mod references;
 mod reloading;
 mod requests;
 mod resumption;

@@ -39,7 +39,7 @@ pub async fn add(
         entry,
     } = Asked::read(body)?;
     let known = keeping.known();
-    let new = read(&door, &name, &entry)?;
+    let new = read(&door, &name, &entry).await?;
     let added = enter(&door, new, known, keeping.persist).await?;
     Ok(Json(added))
 }
@@ -56,7 +56,7 @@ pub async fn put(
         keeping,
         entry,
     } = Asked::read(body)?;
-    let new = read(&door, &name, &entry)?;
+    let new = read(&door, &name, &entry).await?;
     Ok(Json(
         enter(&door, new, Known::Replaced, keeping.persist).await?,
     ))
@@ -72,7 +72,7 @@ pub async fn connect_client(
         keeping,
         entry,
     } = Asked::read(body)?;
-    let NewServer { runtime, .. } = read(&door, &name, &entry)?;
+    let NewServer { runtime, .. } = read(&door, &name, &entry).await?;
     let (legal, entry) = (runtime.config.name.clone(), Arc::clone(&runtime.entry));
     let connected = door.hub.registry.connect(runtime, keeping.known()).await;
     let server = connected.map_err(|failure| failure.with("name", name))?;
@@ -226,12 +226,13 @@ impl Keeping {
 }
 
 /// Reads an entry, whose placeholders stand for what is known.
-fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
+async fn read(door: &Door, name: &str, entry: &Entry) -> Result<NewServer, Failure> {
     let secrets = secrets(door)?;
     let Value::Object(entry) = restored(&Value::Object(entry.clone()), &secrets)? else {
         unreachable!("an object stays one")
     };
-    door.hub.registry.read_entry(name, entry, Approval::Given)
+    let registry = &door.hub.registry;
+    registry.read_entry(name, entry, Approval::Given).await
 }
 
 /// What placeholders may stand for: the file, and the entries that are not in it.

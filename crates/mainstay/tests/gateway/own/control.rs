@@ -10,7 +10,7 @@ use crate::{
     rest::TOKEN,
 };
 
-async fn operator(gateway: &Gateway) -> Http {
+pub async fn operator(gateway: &Gateway) -> Http {
     let mut client = gateway.stranger("/mcp");
     client.token = Some(TOKEN.to_owned());
     client.initialize(LATEST).await;

@@ -1,7 +1,7 @@
 //! Mainstay's own tools, as clients of both eras call them.
 
 mod activity;
-mod control;
+pub mod control;
 mod external;
 mod meta;
 mod objects;
@@ -29,14 +29,14 @@ fn said(result: &Value) -> (Value, bool) {
 }
 
 /// What a tool says that succeeds.
-async fn says(client: &Http, tool: &str, arguments: Value) -> Value {
+pub async fn says(client: &Http, tool: &str, arguments: Value) -> Value {
     let (said, failed) = said(&client.call(tool, arguments).await);
     assert!(!failed, "{said}");
     said
 }
 
 /// What a tool says that fails.
-async fn fails(client: &Http, tool: &str, arguments: Value) -> Value {
+pub async fn fails(client: &Http, tool: &str, arguments: Value) -> Value {
     let (said, failed) = said(&client.call(tool, arguments).await);
     assert!(failed, "{said}");
     assert!(said["error"].is_string(), "{said}");

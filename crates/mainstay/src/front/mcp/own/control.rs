@@ -46,9 +46,9 @@ async fn add(context: &Context<'_>) -> Outcome {
     let NewServer {
         runtime: mut new,
         warnings,
-    } = registry.read_entry(&name, entry, Approval::Given)?;
-    if has_references || matches!(new.config.launch, Launch::Stdio(_)) {
-        new.approval = Approval::Pending;
+    } = registry.read_entry(&name, entry, Approval::Pending).await?;
+    if !has_references && matches!(new.config.launch, Launch::Http(_)) {
+        new.approval = Approval::Given;
     }
     let is_pending = new.approval == Approval::Pending;
     let server = registry.add(new).await?;

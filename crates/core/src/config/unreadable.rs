@@ -1,0 +1,50 @@
+//! Why a file cannot be read that a configuration names.
+
+use std::{io, time::Duration};
+
+/// What is wrong with the file, without its path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("there is no such file")]
+    Absent,
+    /// A FIFO, a device, a socket or a folder.
+    #[error("it is {0}, not a regular file")]
+    NotRegular(&'static str),
+    /// Larger than so many MiB.
+    #[error("it has more than {0} MiB")]
+    TooLarge(u64),
+    #[error("it is not UTF-8 text")]
+    NotText,
+    /// The disk or the network did not answer in time.
+    #[error("it could not be read within {} s", .0.as_secs())]
+    Late(Duration),
+    /// So many earlier reads still wait for their disks, and no further one begins.
+    #[error("{0} other files that were to be read do not answer")]
+    Congested(usize),
+    #[error("{0}")]
+    System(io::ErrorKind),
+}
+
+impl Unreadable {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Absent => "create it, or correct the path",
+            Self::NotRegular(_) => "name a regular file",
+            Self::TooLarge(_) => "put what is needed of it into a smaller file",
+            Self::NotText => "save it as UTF-8",
+            Self::Late(_) | Self::Congested(_) => "check the disk or network mount it lies on",
+            Self::System(_) => "check the path, and that Mainstay's user may read it",
+        }
+    }
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Absent,
+            io::ErrorKind::InvalidData => Self::NotText,
+            other => Self::System(other),
+        }
+    }
+}
