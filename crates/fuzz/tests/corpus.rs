@@ -31,3 +31,8 @@ fn events() {
 fn display() {
     replay("display", fuzz::display::check);
 }
+
+#[test]
+fn references() {
+    replay("references", fuzz::references::check);
+}
