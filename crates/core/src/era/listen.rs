@@ -10,7 +10,7 @@ use super::{
 use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
 
 /// What names tasks in a filter.
-const TASKS: &str = "taskIds";
+pub(super) const TASKS: &str = "taskIds";
 
 /// The notifications that a stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -324,6 +324,26 @@ pub fn answers(params: &str) -> Result<Option<Answers>, message::InvalidParams> 
     }))
 }
 
+/// A result (JSON text) that asks for input, with another name for its state; `None` where it has none.
+pub fn restated(result: &str, rename: impl Fn(&str) -> Option<String>) -> Option<String> {
+    // Most results ask for nothing, and some are large.
+    memchr::memmem::find(result.as_bytes(), STATE.as_bytes())?;
+    if message::text_member(result, RESULT_TYPE).as_deref() != Some(INPUT_REQUIRED) {
+        return None;
+    }
+    let name = rename(&message::text_member(result, STATE)?)?;
+    let mut changed = Object::read(result)?;
+    changed.set_text(STATE, &name);
+    Some(changed.to_string())
+}
+
+/// The `params` (JSON text) of a next attempt with this state in place of its own.
+pub fn with_state(params: &str, state: &str) -> Option<String> {
+    let mut changed = Object::read(params)?;
+    changed.set_text(STATE, state);
+    Some(changed.to_string())
+}
+
 /// Takes the answers out of a request's params.
 pub(super) fn strip(params: &mut Object<'_>) {
     params.remove(RESPONSES);

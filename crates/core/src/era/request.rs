@@ -4,19 +4,28 @@ use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, Method, Object, Span, meta};
 
 /// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
-/// (progress token, trace context) stays.
+/// (progress token, trace context) stays. Such a client answers questions by responses: a `requestState`
+/// in its request would be somebody else's.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
-    change(request, |_, _, of| introduce(of, caller))
+    change(request, |method, params, of| {
+        if questions::may_ask(method) {
+            questions::strip(params);
+        }
+        introduce(of, caller);
+    })
 }
 
 /// What makes a legacy client's request one for a modern server, as an edit of its text, with progress
-/// under `token`. `None` where it has no `params`.
+/// under `token`. `None` where it has no `params`, or is not a single edit.
 pub fn edit_to_modern(
     request: &str,
     envelope: &Envelope,
     caller: &Caller,
     token: Option<&str>,
 ) -> Option<(Span, String)> {
+    if envelope.brings_answers() {
+        return None;
+    }
     meta::changed(request, envelope, |of| {
         if let Some(token) = token {
             of.set("progressToken", token);

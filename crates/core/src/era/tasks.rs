@@ -1,10 +1,13 @@
 //! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a call that is answered by the name
 //! of its work, before the work is done.
 
+mod names;
+
 use std::{borrow::Cow, time::Duration};
 
 use serde_json::{Value, json};
 
+pub use self::names::{Rename, in_message, in_request, in_response, in_result};
 use super::{
     Caller, code,
     questions::{BadInputRequired, INPUT_REQUIRED, InputRequired, REQUESTS, RESPONSES},

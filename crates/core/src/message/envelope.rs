@@ -37,6 +37,16 @@ impl Envelope {
         self.landmarks.answers
     }
 
+    /// Whether `params` ask for the answer to become a task (2025-11-25, "Tasks").
+    pub fn asks_for_task(&self) -> bool {
+        self.landmarks.task
+    }
+
+    /// Whether `params._meta` holds more than a progress token and what a request says of its sender.
+    pub fn has_other_meta(&self) -> bool {
+        self.landmarks.meta_has_more || self.landmarks.meta_doubled
+    }
+
     /// The same message with a body that is longer or shorter; `None` unless it is a response.
     pub(super) fn resized(self, length: usize) -> Option<Self> {
         let Kind::Response {
@@ -78,6 +88,7 @@ pub(super) struct Landmarks {
     /// `_meta` has more than that and a progress token.
     pub(super) meta_has_more: bool,
     answers: bool,
+    task: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +171,7 @@ struct Params<'a> {
     meta_doubled: bool,
     read: Meta<'a>,
     answers: bool,
+    task: bool,
     not_an_object: bool,
 }
 
@@ -230,6 +242,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                         }
                         key => {
                             params.answers |= ANSWERS.contains(&key);
+                            params.task |= key == "task";
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
@@ -321,6 +334,7 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         stateless: params.read.stateless,
         meta_has_more: params.read.has_more,
         answers: params.answers,
+        task: params.task,
     });
     let kind = match (
         members.method.as_ref().map(|method| &*method.0),

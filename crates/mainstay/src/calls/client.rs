@@ -17,6 +17,7 @@ use mainstay_core::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
+use super::Bound;
 use crate::transport::{Asker, Frame, Question};
 
 /// Questions that may wait for one client. A person answers one after the other; a server that asks
@@ -36,6 +37,8 @@ pub struct Client {
     pub origin: Arc<Origin>,
     /// By which a server's questions are told to be this client's.
     pub asker: Asker,
+    /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
+    pub bound: Option<Bound>,
     asks: Asks,
 }
 
@@ -65,6 +68,7 @@ impl Client {
             principal,
             origin: Arc::new(origin),
             asker: Asker::new(),
+            bound: None,
             asks: Asks::Nobody,
         }
     }
@@ -81,6 +85,7 @@ impl Client {
             principal,
             origin: Arc::new(origin),
             asker: Asker::new(),
+            bound: None,
             asks: Asks::Session(questions),
         }
     }
@@ -97,7 +102,22 @@ impl Client {
             principal,
             origin: Arc::new(origin),
             asker: Asker::new(),
+            bound: None,
             asks: Asks::Rounds(questions),
+        }
+    }
+
+    /// The same client, at the endpoint of one server.
+    #[must_use]
+    pub fn bound(self, bound: Option<Bound>) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// A message of a server as this client is to see it.
+    pub(super) fn shown(&self, message: String) -> String {
+        match &self.bound {
+            Some(bound) => bound.message(message),
+            None => message,
         }
     }
 

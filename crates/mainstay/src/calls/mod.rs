@@ -8,6 +8,7 @@ mod attempt;
 mod bridge;
 mod client;
 mod large;
+mod names;
 mod outlet;
 mod owner;
 mod refused;
@@ -38,6 +39,7 @@ use self::{
 };
 pub use self::{
     client::{Client, Questions, origin},
+    names::{Bound, Kind as NameKind, Names, Reopened},
     outlet::{Messages, Outlet},
     refused::Refused,
 };

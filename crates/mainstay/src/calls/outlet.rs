@@ -135,6 +135,7 @@ impl Outlet {
     }
 
     fn push(&self, message: String) {
+        let message = self.client.shown(message);
         self.update(|state| state.unread.push_back(message));
     }
 

@@ -141,6 +141,14 @@ impl Frame {
         }
     }
 
+    /// This message with other `params` (JSON text), on one line; as it is where it has none.
+    pub fn with_params(&self, params: &str) -> String {
+        match message::locate(&self.text, Span::whole(&self.text), &["params"]) {
+            Some(span) => message::splice(&self.text, &mut [(span, params)]),
+            None => self.one_line(),
+        }
+    }
+
     /// The value of `params`, as JSON text.
     pub fn params(&self) -> Option<&str> {
         message::member(&self.text, "params")

@@ -40,6 +40,7 @@ mod rest;
 mod rogue;
 
 mod bad_input;
+mod bound;
 mod calls;
 mod cancellation;
 mod changes;

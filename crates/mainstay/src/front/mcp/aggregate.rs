@@ -26,7 +26,7 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
-    calls::{Answer, Outlet, Refused, Request, Upstream},
+    calls::{Answer, Client, Outlet, Refused, Request, Upstream},
     supervisor::Server,
     transport::Frame,
 };
@@ -46,8 +46,8 @@ pub struct Asked<'a> {
     pub address: &'a Address<'a>,
     pub cancelled: oneshot::Receiver<String>,
     pub outlet: Outlet,
-    /// It brings a `requestState` that is none of ours.
-    pub foreign_state: bool,
+    /// The server that gave the `requestState` that it brings.
+    pub state_of: Option<&'a str>,
 }
 
 /// Answers a client with a session.
@@ -79,7 +79,11 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
         Method::ToolsCall => return asked.call_tool().await,
         Method::PromptsGet => asked.get_prompt().await,
         Method::Complete => asked.complete().await,
-        _ if asked.era() == Era::Modern && tasks::is_about_one(method) => {
+        // The extension has no `tasks/result`.
+        _ if asked.era() == Era::Modern
+            && method != Method::TasksResult
+            && tasks::is_about_one(method) =>
+        {
             return asked.task().await;
         }
         Method::ResourcesRead => {
@@ -207,7 +211,7 @@ impl<'a> Asked<'a> {
         match self.forward(target, name).await {
             Ok(answer) if takes_tasks && tasks::is_task(&answer.frame) => {
                 let server = target.server.as_str();
-                let answer = hub.tasks.renamed(&client.principal, server, answer);
+                let answer = hub.names.renamed(&client.principal, server, answer);
                 Reply::answer(id, &answer)
             }
             Ok(answer) => Reply::answer(id, &answer),
@@ -348,19 +352,24 @@ impl<'a> Asked<'a> {
             Failure::new(FailureKind::ServerNotFound, "the server has gone")
                 .of_server(&target.server)
         })?;
-        if self.foreign_state && !speaks_modern(&server) {
-            return Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE));
-        }
+        self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
-        self.hub
-            .calls
-            .call(
-                Upstream::Shared(server),
-                request,
-                self.outlet,
-                self.cancelled,
-            )
-            .await
+        let client = Arc::clone(&self.outlet.client);
+        let upstream = Upstream::Shared(server);
+        let answer = (self.hub.calls)
+            .call(upstream, request, self.outlet, self.cancelled)
+            .await?;
+        Ok(restated(self.hub, &client, target, self.frame, answer))
+    }
+
+    /// A `requestState` means something to the server alone that gave it.
+    fn check_state(&self, server: &Server) -> Result<(), Failure> {
+        match self.state_of {
+            Some(giver) if giver != server.name.as_str() || !speaks_modern(server) => {
+                Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A request about a resource, and whose it was.
@@ -462,6 +471,13 @@ fn request(
     Request::new(frame.clone(), address.progress_token)
         .map(|request| request.renamed(exposed, original))
         .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
+}
+
+/// An answer that asks the client, with its state under the client's name.
+fn restated(hub: &Hub, client: &Client, target: &Target, frame: &Frame, answer: Answer) -> Answer {
+    let (principal, server) = (&client.principal, target.server.as_str());
+    hub.names
+        .restated(principal, server, frame, &client.caller, answer)
 }
 
 fn speaks_modern(server: &Server) -> bool {

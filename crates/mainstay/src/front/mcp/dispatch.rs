@@ -88,7 +88,7 @@ async fn forward(
                 address: &address,
                 cancelled,
                 outlet,
-                foreign_state: false,
+                state_of: None,
             };
             aggregate::answer_session(session, asked).await
         }
@@ -128,6 +128,8 @@ pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
             ),
         },
         None => {
+            let bound = session.client.bound.as_ref();
+            let frame = bound.and_then(|it| it.response(&frame)).unwrap_or(frame);
             if let Kind::Response { id, .. } = frame.envelope().kind
                 && !session.questions.answer(frame.get(id), &frame)
             {

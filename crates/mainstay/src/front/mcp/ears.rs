@@ -11,7 +11,7 @@ use mainstay_core::{
 
 use super::outbox::Outbox;
 use crate::{
-    calls::Questions,
+    calls::{Bound, Questions},
     supervisor::Server,
     transport::{Listener, Notice, Question},
 };
@@ -21,9 +21,20 @@ use crate::{
 pub struct Ears {
     pub outbox: Arc<Outbox>,
     pub questions: Arc<Questions>,
+    /// See `Client::bound`.
+    pub bound: Option<Bound>,
 }
 
 impl Ears {
+    /// What the server says, as the client is to see it.
+    fn push(&self, message: String) {
+        let message = match &self.bound {
+            Some(bound) => bound.message(message),
+            None => message,
+        };
+        self.outbox.push(message);
+    }
+
     /// For an isolated session of this server.
     pub fn of(
         &self,
@@ -56,7 +67,7 @@ impl Listener for Isolated {
             _ => Some(notice.frame.one_line()),
         };
         if let Some(text) = text {
-            self.ears.outbox.push(text);
+            self.ears.push(text);
         }
     }
 
@@ -70,7 +81,7 @@ impl Listener for Isolated {
         if self.caller.takes(question.method(), params) {
             // One too many is refused: it is dropped.
             if let Ok(request) = self.ears.questions.enter(question) {
-                self.ears.outbox.push(request);
+                self.ears.push(request);
             }
         } else if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));

@@ -32,12 +32,11 @@ use super::{
     session::{Backend, ClientSession, Named, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
-    tasks::TaskIds,
     transparent,
     view::View,
 };
 use crate::{
-    calls::Calls,
+    calls::{Calls, Names},
     lineage::Lineage,
     registry::Registry,
     supervisor::{Private, Server, Wanted},
@@ -70,8 +69,8 @@ pub struct Hub {
     /// The most verbose level that a client without a session has asked for. It stays: nobody says when
     /// the last of them has gone, and each is sent what it asked for only.
     logs_for_requests: Mutex<Option<LogLevel>>,
-    /// Names for the tasks of servers.
-    pub tasks: TaskIds,
+    /// Under which clients know the tasks of servers, and the states of their calls.
+    pub names: Arc<Names>,
     /// By which tools are found.
     pub indexes: Indexes,
     /// By which parts of kept results are read.
@@ -133,7 +132,7 @@ impl Hub {
     ) -> Self {
         Self {
             switches,
-            tasks: seal.task_ids(),
+            names: Arc::new(seal.names()),
             seal,
             ended: Mutex::default(),
             registry,
@@ -170,7 +169,7 @@ impl Hub {
         {
             return Err(NoSession::TooMany);
         }
-        let ears = Ears::default();
+        let ears = self.ears(&scope, &principal);
         let mut caller = Caller::of_initialize(params);
         let (backend, result) = match &scope {
             Scope::Profile(profile) => {
@@ -212,6 +211,13 @@ impl Hub {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    fn ears(&self, scope: &Scope, principal: &Principal) -> Ears {
+        Ears {
+            bound: scope.bound(&self.names, principal),
+            ..Ears::default()
+        }
     }
 
     /// Opens the client's own upstream session; a server that opens none is translated for it.
@@ -325,7 +331,7 @@ impl Hub {
         if unsealed.endpoint != scope.endpoint() || ended() {
             return None;
         }
-        let ears = Ears::default();
+        let ears = self.ears(scope, principal);
         let caller = Caller {
             capabilities: Arc::new(unsealed.capabilities),
             client_info: unsealed.client_info,

@@ -22,7 +22,7 @@ use mainstay_core::{
 use serde_json::json;
 use sha2::Sha256;
 
-use super::tasks::TaskIds;
+use crate::calls::Names;
 
 /// Bytes of the seal that an id carries.
 const SEAL: usize = 8;
@@ -69,9 +69,9 @@ impl Seal {
         Self { key, run }
     }
 
-    /// Names of tasks that later runs know, too.
-    pub fn task_ids(&self) -> TaskIds {
-        TaskIds::new(self.key.clone())
+    /// Names for clients that later runs know, too.
+    pub fn names(&self) -> Names {
+        Names::new(self.key.clone())
     }
 
     /// A new id.

@@ -22,7 +22,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{ears::Ears, outbox::Outbox, replay::Replay};
 use crate::{
-    calls::{Cancel, Client, Messages, Outlet, Questions, origin},
+    calls::{Bound, Cancel, Client, Messages, Names, Outlet, Questions, origin},
     registry::Profile,
     supervisor::{Private, Server},
 };
@@ -56,6 +56,14 @@ impl Scope {
         Origin {
             profile,
             ..origin(door, caller, principal)
+        }
+    }
+
+    /// What a client may name of the server that it speaks to directly.
+    pub fn bound(&self, names: &Arc<Names>, principal: &Principal) -> Option<Bound> {
+        match self {
+            Self::Profile(_) => None,
+            Self::One(server) => Some(names.bound(principal, &server.name)),
         }
     }
 
@@ -146,7 +154,7 @@ impl ClientSession {
         ears: Ears,
     ) -> Self {
         let Named { id, key } = named;
-        let questions = ears.questions;
+        let (questions, bound) = (ears.questions, ears.bound);
         let origin = Origin {
             session: Some(name_of(&id)),
             ..scope.origin(door, &caller, &principal)
@@ -159,12 +167,9 @@ impl ClientSession {
             backend,
             outbox: ears.outbox,
             replay: Replay::default(),
-            client: Arc::new(Client::of_session(
-                caller,
-                principal,
-                origin,
-                Arc::clone(&questions),
-            )),
+            client: Arc::new(
+                Client::of_session(caller, principal, origin, Arc::clone(&questions)).bound(bound),
+            ),
             questions,
             log_level: Mutex::default(),
             in_flight: Mutex::default(),

@@ -7,7 +7,7 @@ use mainstay_core::{
     config::Withheld,
     era::{LogLevel, code},
     failure::Failure,
-    message::{self, Address, Kind, Method},
+    message::{self, Address, InvalidParams, Kind, Method},
 };
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
@@ -18,6 +18,7 @@ use super::{
     reply::Reply,
     session::ClientSession,
     subscriptions::Resource,
+    tasks,
 };
 use crate::{
     calls::{Answer, Outlet, Refused, Request, Upstream},
@@ -55,9 +56,38 @@ pub async fn answer(
     cancelled: oneshot::Receiver<String>,
     outlet: Outlet,
 ) -> Reply {
-    let Some(request) = Request::new(frame.clone(), address.progress_token) else {
+    let client = Arc::clone(&outlet.client);
+    let Some(bound) = &client.bound else {
+        return Reply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
+    };
+    let invalid = |error: InvalidParams| Reply::error(id, code::INVALID_PARAMS, &error.to_string());
+    let renamed = match bound.request(frame) {
+        Ok(renamed) => renamed,
+        Err(error) => return invalid(error),
+    };
+    let readdressed;
+    let (frame, address) = match &renamed {
+        None => (frame, address),
+        Some(frame) => {
+            readdressed = match message::address(frame.text(), frame.envelope()) {
+                Ok(address) => address,
+                Err(error) => return invalid(error),
+            };
+            (frame, &readdressed)
+        }
+    };
+    let Some(mut request) = Request::new(frame.clone(), address.progress_token) else {
         return Reply::error(id, -32600, "a request is expected");
     };
+    if frame.method().is_some_and(tasks::is_about_one) {
+        request = match tasks::named(frame) {
+            Err(reason) => return Reply::error(id, code::INVALID_PARAMS, reason),
+            Ok(name) => match bound.task(&name.value) {
+                Some(own) => request.renamed(&name, &own.into()),
+                None => return Reply::error(id, code::INVALID_PARAMS, tasks::UNKNOWN),
+            },
+        };
+    }
     let (server, era) = (Arc::clone(upstream.server()), outlet.client.caller.era());
     let (withheld, cuts_results) = {
         // Not held for the time of the call.
@@ -92,6 +122,7 @@ pub async fn answer(
     if let Some(wish) = wish {
         wish.answered(&answer);
     }
+    let answer = answer.map(|answer| bound.answer(frame, &client.caller, answer));
     match answer {
         Ok(answer) if frame.method() == Some(Method::ToolsList) && is_edited => {
             let text = edited(&answer.frame, id, &withheld, cuts_results);

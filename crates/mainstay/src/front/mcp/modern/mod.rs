@@ -90,7 +90,17 @@ pub fn answer(
         .as_ref()
         .and_then(|answers| answers.state.as_deref());
     let is_ours = state.is_some_and(|state| hub.parking.knows(state));
-    let foreign_state = state.is_some() && !is_ours;
+    // A modern server's own: it knows nothing of our principals.
+    let (frame, state_of) = match state.filter(|_| !is_ours) {
+        None => (frame, None),
+        Some(state) => match hub.names.reopened(&principal, &frame, state) {
+            Some(reopened) => (reopened.frame, Some(reopened.server)),
+            None => {
+                let reply = Reply::error(id(&frame), code::INVALID_PARAMS, UNKNOWN_STATE);
+                return Call::over(reply);
+            }
+        },
+    };
     if let Some(answers) = answers.filter(|_| is_ours) {
         let (outlet, messages) =
             Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
@@ -103,18 +113,21 @@ pub fn answer(
         scope: scope.clone(),
         frame: frame.clone(),
         outlet,
-        foreign_state,
+        state_of: state_of.clone(),
     };
+    let bound = scope.bound(&hub.names, &principal);
     if !may_ask || !caller.capabilities.can_be_asked() {
-        let (outlet, messages) =
-            Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
+        let client = Client::unasked(caller, principal, origin).bound(bound);
+        let (outlet, messages) = Outlet::new(Arc::new(client), level);
         let reply = request(outlet).reply(cancelled, Arc::default());
         return Call::new(&hub.calls, reply, messages, cancel);
     }
     let (asks, questions) = parking::questions();
-    let client = Arc::new(Client::in_rounds(caller, principal.clone(), origin, asks));
-    let (inner, said) = Outlet::new(Arc::clone(&client), level);
-    let (outlet, messages) = Outlet::new(client, level);
+    // What the call says is translated once, on its way to the interview.
+    let heard = Client::unasked(caller.clone(), principal.clone(), origin.clone());
+    let (outlet, messages) = Outlet::new(Arc::new(heard), level);
+    let client = Client::in_rounds(caller, principal.clone(), origin, asks).bound(bound);
+    let (inner, said) = Outlet::new(Arc::new(client), level);
     let (end, ended) = oneshot::channel();
     let seat = Arc::<Seat>::default();
     let reply = request(inner).reply(ended, Arc::clone(&seat));
@@ -150,8 +163,8 @@ struct Request {
     scope: Scope,
     frame: Frame,
     outlet: Outlet,
-    /// It brings a `requestState` that is none of ours: only a modern server can know it.
-    foreign_state: bool,
+    /// The modern server that gave the `requestState` that it brings, if it brings one.
+    state_of: Option<Box<str>>,
 }
 
 impl Request {
@@ -184,7 +197,7 @@ impl Request {
                     address: &address,
                     cancelled,
                     outlet: self.outlet.clone(),
-                    foreign_state: self.foreign_state,
+                    state_of: self.state_of.as_deref(),
                 };
                 aggregate::answer(asked).await
             }
@@ -241,8 +254,16 @@ impl Request {
                 found.map_err(failed)?.era() == Era::Modern
             }
         };
-        if is_modern {
+        if is_modern
+            && self
+                .state_of
+                .as_deref()
+                .is_none_or(|it| it == server.name.as_str())
+        {
             return Ok(Place::Server);
+        }
+        if self.state_of.is_some() {
+            return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         let lease = self.hub.pool.lease(server, &self.outlet.client);
         if method == Method::Discover {
@@ -258,9 +279,6 @@ impl Request {
         }
         if modern::is_removed(method) {
             return Err(Reply::unknown_method(id, &self.frame.method_name()));
-        }
-        if self.foreign_state {
-            return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
         if let Some(level) = self.outlet.client.caller.log_level {
             let wanted = lease.want_logs(level).await;

@@ -150,7 +150,7 @@ async fn call_tool(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     let answer = asked.forward(&target, &name).await?;
     if client.caller.capabilities.tasks && tasks::is_task(&answer.frame) {
         let server = target.server.as_str();
-        let answer = hub.tasks.renamed(&client.principal, server, answer);
+        let answer = hub.names.renamed(&client.principal, server, answer);
         return Ok(Said::Server(Reply::answer(id, &answer)));
     }
     if let Some(error) = answer.frame.error() {

@@ -1,0 +1,306 @@
+//! The places where messages name tasks, so that a gateway can put names of its own there: those of the
+//! extension (SEP-2663) and those of 2025-11-25 ("Tasks").
+
+use super::{ID, is_task};
+use crate::{
+    era::listen,
+    message::{InvalidParams, Method, Object, array, quote},
+};
+
+/// In `_meta`: the task that a message belongs to (2025-11-25).
+pub const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+const UNKNOWN: InvalidParams = InvalidParams("unknown task");
+
+/// Gives a task another name. `None` leaves the name as it is, or says that there is no such task.
+pub type Rename<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// A server's result (JSON text) with the tasks renamed that it names as the answer to this method;
+/// `None` where there is none. `as_task` says whether the request asked for a task in the way of 2025-11-25.
+/// A task of a list that `rename` does not know is left out.
+pub fn in_result(
+    method: Method,
+    as_task: bool,
+    result: &str,
+    rename: Rename<'_>,
+) -> Option<String> {
+    let mut changed = Object::read(result)?;
+    let any = match method {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => named(&mut changed, rename),
+        Method::TasksResult => related(&mut changed, rename),
+        Method::TasksList => listed(&mut changed, rename),
+        _ if as_task => within(&mut changed, "task", |task| named(task, rename)),
+        Method::ToolsCall if is_task(result) => named(&mut changed, rename),
+        _ => false,
+    };
+    any.then(|| changed.to_string())
+}
+
+/// A server's notification or request (JSON text) with its own tasks renamed; `None` where it names
+/// none. A request such as `tasks/get` names a task of the client, which stays.
+pub fn in_message(method: Method, message: &str, rename: Rename<'_>) -> Option<String> {
+    let mut changed = Object::read(message)?;
+    let any = within(&mut changed, "params", |params| {
+        let stated = match method {
+            Method::TaskStatus | Method::TaskChanged => named(params, rename),
+            Method::Acknowledged => within(params, "notifications", |of| {
+                strings(of, listen::TASKS, rename).unwrap_or(false)
+            }),
+            _ => false,
+        };
+        related(params, rename) | stated
+    });
+    any.then(|| changed.to_string())
+}
+
+/// A client's response (JSON text) with the server's task renamed that it belongs to; `None` where it
+/// belongs to none that `rename` knows: then to one of the client's own.
+pub fn in_response(response: &str, rename: Rename<'_>) -> Option<String> {
+    let mut changed = Object::read(response)?;
+    let any = within(&mut changed, "result", |result| related(result, rename));
+    any.then(|| changed.to_string())
+}
+
+/// The `params` (JSON text) of a client's request with the tasks renamed that it listens to, and the one
+/// that it belongs to. `None` where it names none. Tasks to listen to that `rename` does not know are left
+/// out, as a server leaves out what it does not have.
+pub fn in_request(
+    method: Method,
+    params: &str,
+    rename: Rename<'_>,
+) -> Result<Option<String>, InvalidParams> {
+    let Some(mut changed) = Object::read(params) else {
+        return Ok(None);
+    };
+    let mut any = false;
+    // Each place once: two readers of one message must not see different tasks.
+    let once = |object: &Object<'_>, member| match object.count(member) {
+        0 | 1 => Ok(()),
+        _ => Err(InvalidParams("a member occurs twice")),
+    };
+    if method == Method::Listen {
+        once(&changed, "notifications")?;
+        let mut outcome = Ok(());
+        any |= within(&mut changed, "notifications", |of| {
+            outcome = once(of, listen::TASKS);
+            strings(of, listen::TASKS, rename).unwrap_or_else(|error| {
+                outcome = Err(error);
+                false
+            })
+        });
+        outcome?;
+    }
+    once(&changed, "_meta")?;
+    let mut outcome = Ok(());
+    any |= within(&mut changed, "_meta", |meta| {
+        outcome = once(meta, RELATED);
+        if !meta.has(RELATED) || outcome.is_err() {
+            return false;
+        }
+        let known = within(meta, RELATED, |task| {
+            outcome = once(task, ID);
+            named(task, rename)
+        });
+        if !known && outcome.is_ok() {
+            outcome = Err(UNKNOWN);
+        }
+        known
+    });
+    outcome?;
+    Ok(any.then(|| changed.to_string()))
+}
+
+/// Renames the task that an object names. `false` where it names none, or one that `rename` leaves.
+fn named(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
+    let id = object.get(ID).and_then(|id| serde_json::from_str(id).ok());
+    let name = id.and_then(|id: String| rename(&id));
+    let Some(name) = name else { return false };
+    object.set_text(ID, &name);
+    true
+}
+
+fn related(object: &mut Object<'_>, rename: Rename<'_>) -> bool {
+    within(object, "_meta", |meta| {
+        within(meta, RELATED, |task| named(task, rename))
+    })
+}
+
+/// Changes an object inside of another. `change` says whether it did.
+fn within(
+    object: &mut Object<'_>,
+    member: &str,
+    change: impl FnOnce(&mut Object<'_>) -> bool,
+) -> bool {
+    let text = object.get(member).map(str::to_owned);
+    let Some(mut inner) = text.as_deref().and_then(Object::read) else {
+        return false;
+    };
+    let any = change(&mut inner);
+    if any {
+        object.set(member, &inner.to_string());
+    }
+    any
+}
+
+fn listed(result: &mut Object<'_>, rename: Rename<'_>) -> bool {
+    let Some(tasks) = result.get("tasks").and_then(crate::message::items) else {
+        return false;
+    };
+    let known = tasks.into_iter().filter_map(|task| {
+        let mut task = Object::read(task)?;
+        named(&mut task, rename).then(|| task.to_string())
+    });
+    let known = array(&known.collect::<Vec<_>>());
+    result.set("tasks", &known);
+    true
+}
+
+/// Renames the tasks of a list of strings; what `rename` does not know is left out.
+fn strings(
+    object: &mut Object<'_>,
+    member: &str,
+    rename: Rename<'_>,
+) -> Result<bool, InvalidParams> {
+    let Some(list) = object.get(member) else {
+        return Ok(false);
+    };
+    let names: Vec<String> = serde_json::from_str(list)
+        .map_err(|_| InvalidParams("\"taskIds\" must be an array of strings"))?;
+    let known = names.iter().filter_map(|name| rename(name));
+    let known = array(&known.map(|name| quote(&name)).collect::<Vec<_>>());
+    object.set(member, &known);
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Knows the tasks that begin with `t`.
+    fn sealed(id: &str) -> Option<String> {
+        id.starts_with('t').then(|| format!("s-{id}"))
+    }
+
+    #[test]
+    fn results_name_tasks_where_their_method_says() {
+        let related = r#"{"content":[],"_meta":{"x":1,"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}"#;
+        for (method, as_task, result, expected) in [
+            (
+                Method::TasksGet,
+                false,
+                r#"{"taskId":"t1","status":"working"}"#,
+                Some(r#"{"taskId":"s-t1","status":"working"}"#.to_owned()),
+            ),
+            (Method::TasksUpdate, false, "{}", None),
+            (
+                Method::ToolsCall,
+                true,
+                r#"{"task":{"taskId":"t1","ttl": 1.0}}"#,
+                Some(r#"{"task":{"taskId":"s-t1","ttl": 1.0}}"#.to_owned()),
+            ),
+            (
+                Method::ToolsCall,
+                false,
+                r#"{"task":{"taskId":"t1"},"taskId":"t1"}"#,
+                None,
+            ),
+            (
+                Method::ToolsCall,
+                false,
+                r#"{"resultType":"task","taskId":"t1"}"#,
+                Some(r#"{"resultType":"task","taskId":"s-t1"}"#.to_owned()),
+            ),
+            (
+                Method::TasksList,
+                false,
+                r#"{"tasks":[{"taskId":"t1"},{"taskId":"u"},{"taskId":3}],"nextCursor":"c"}"#,
+                Some(r#"{"tasks":[{"taskId":"s-t1"}],"nextCursor":"c"}"#.to_owned()),
+            ),
+            (
+                Method::TasksResult,
+                false,
+                related,
+                Some(related.replace("t1", "s-t1")),
+            ),
+        ] {
+            let renamed = in_result(method, as_task, result, &sealed);
+            assert_eq!(renamed, expected, "{result}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_names_its_own_tasks() {
+        for (text, expected) in [
+            (
+                r#"{"method":"notifications/tasks/status","params":{"taskId":"t1"}}"#,
+                Some(r#"{"method":"notifications/tasks/status","params":{"taskId":"s-t1"}}"#),
+            ),
+            // A task of the client.
+            (
+                r#"{"id":1,"method":"tasks/get","params":{"taskId":"t1"}}"#,
+                None,
+            ),
+            (
+                r#"{"id":1,"method":"elicitation/create","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}}}"#,
+                Some(
+                    r#"{"id":1,"method":"elicitation/create","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"s-t1"}}}}"#,
+                ),
+            ),
+            (
+                r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["t1","x"]}}}"#,
+                Some(
+                    r#"{"method":"notifications/subscriptions/acknowledged","params":{"notifications":{"taskIds":["s-t1"]}}}"#,
+                ),
+            ),
+        ] {
+            let name = crate::message::text_member(text, "method").expect("a method");
+            let renamed = in_message(Method::of(&name), text, &sealed);
+            assert_eq!(renamed.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_each_task_once_and_none_that_is_unknown() {
+        let related =
+            |inner: &str| format!(r#"{{"name":"t","_meta":{{"a":1,"{RELATED}":{inner}}}}}"#);
+        let known = related(r#"{"taskId":"t1"}"#);
+        assert_eq!(
+            in_request(Method::ToolsCall, &known, &sealed),
+            Ok(Some(known.replace("t1", "s-t1")))
+        );
+        let escaped = known.replace("related-task", r"related\u002dtask");
+        assert_ne!(in_request(Method::ToolsCall, &escaped, &sealed), Ok(None));
+        for bad in [
+            related(r#"{"taskId":"x"}"#),
+            related("{}"),
+            related(r#""x""#),
+            related(r#"{"taskId":"t1","taskId":"x"}"#),
+            format!(
+                r#"{{"_meta":{{"{RELATED}":{{"taskId":"t1"}},"{RELATED}":{{"taskId":"x"}}}}}}"#
+            ),
+            format!(r#"{{"_meta":{{"{RELATED}":{{"taskId":"x"}}}},"_meta":{{}}}}"#),
+        ] {
+            assert!(
+                in_request(Method::ToolsCall, &bad, &sealed).is_err(),
+                "{bad}"
+            );
+        }
+        assert_eq!(
+            in_request(
+                Method::Listen,
+                r#"{"notifications":{"taskIds":["t1","x"],"toolsListChanged":true}}"#,
+                &sealed
+            ),
+            Ok(Some(
+                r#"{"notifications":{"taskIds":["s-t1"],"toolsListChanged":true}}"#.to_owned()
+            ))
+        );
+        for bad in [
+            r#"{"notifications":{"taskIds":["t1"]},"notifications":{"taskIds":["x"]}}"#,
+            r#"{"notifications":{"taskIds":["t1"],"taskIds":["x"]}}"#,
+            r#"{"notifications":{"taskIds":"x"}}"#,
+        ] {
+            assert!(in_request(Method::Listen, bad, &sealed).is_err(), "{bad}");
+        }
+    }
+}
