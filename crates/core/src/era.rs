@@ -20,7 +20,7 @@ mod revision;
 pub mod tasks;
 
 pub use self::{
-    caller::Caller,
+    caller::{Caller, Excessive, bounded_initialize},
     capabilities::{
         Capabilities, ClientCapabilities, Greeting, MAX_INSTRUCTIONS, Unwelcome,
         bounded_instructions,

@@ -17,7 +17,7 @@ use crate::{
         entrance::Entrance,
         guard::Guard,
         http::{self, Door},
-        mcp::{self, Hub, Seal},
+        mcp::{self, BodyLimits, Hub, Limits, Seal, SessionLimits},
         rest,
     },
     registry::{Profile, Registry},
@@ -36,6 +36,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 pub struct Daemon {
     pub hub: Arc<Hub>,
     max_body: usize,
+    body_timeout: Duration,
     hosts: Vec<String>,
     origins: Vec<String>,
     /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
@@ -54,6 +55,8 @@ impl Daemon {
         let origin = setting.origin.clone();
         let lineage = setting.lineage.clone();
         let session_key = setting.session_key.clone();
+        // Without a key no session is revived.
+        let state = setting.state.clone().filter(|_| session_key.is_some());
         let journal = setting.journal.clone();
         let switches = SwitchBoard::open(setting.switches.clone());
         let insecure = setting.insecure.then_some(false);
@@ -67,10 +70,11 @@ impl Daemon {
         let hub = Arc::new(Hub::new(
             registry,
             Calls::new(journal, traces.as_ref().map(Traces::tracer)),
-            config.page_size,
             lineage,
             Seal::new(session_key),
             switches,
+            state,
+            limits(config),
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -80,6 +84,7 @@ impl Daemon {
         Self {
             hub,
             max_body: config.max_body_bytes,
+            body_timeout: config.body_timeout,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure),
@@ -114,7 +119,6 @@ impl Daemon {
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             entrance: Entrance::new(tokens, self.require_token, exposed),
-            max_body: self.max_body,
         };
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
     }
@@ -126,6 +130,7 @@ impl Daemon {
             reloader: self.reloader.clone(),
             tokens: tokens.into(),
             max_body: self.max_body,
+            body_timeout: self.body_timeout,
             stop: self.stop.clone(),
         })
     }
@@ -181,5 +186,21 @@ impl Daemon {
             traces.stop().await;
         }
         self.alerts.stop().await;
+    }
+}
+
+/// What the configuration lets clients take.
+fn limits(config: &Config) -> Limits {
+    Limits {
+        page_size: config.page_size,
+        sessions: SessionLimits {
+            all: config.max_sessions,
+            of_one: config.max_sessions_per_client,
+        },
+        bodies: BodyLimits {
+            of_body: config.max_body_bytes,
+            of_all: config.max_bodies_bytes,
+            time: config.body_timeout,
+        },
     }
 }

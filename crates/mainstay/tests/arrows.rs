@@ -44,7 +44,7 @@ const ROOMS: &str = "
 
     front         -> front/mcp front/rest tokens
     front/rest    -> front/mcp front/plain calls events journal lineage metrics processes reload registry supervisor logs api tokens utc
-    front/mcp     -> front/plain calls events journal lineage registry supervisor switches transport api utc
+    front/mcp     -> front/plain calls events journal lineage registry supervisor state switches transport api utc
     front/plain   -> calls journal registry supervisor transport api utc
     calls         -> journal metrics supervisor traces transport
     reload        -> alerts registry state surroundings

@@ -9,6 +9,14 @@ pub const MAX_NAME_LENGTH: usize = 48;
 pub const STARTUP_WAIT: Duration = Duration::from_secs(5);
 /// Room for a large file as base64, and a bound on what one client can make us hold.
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// Four of the largest at once, two of them of one client.
+pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
+/// The largest over a slow line: 64 MiB at 2 Mbit/s.
+pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
+/// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all come
+/// through one proxy has 10,000, and somebody at another address leaves them alone.
+pub const MAX_CLIENT_SESSIONS: usize = 20_000;
+pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// [003]'s limit, for its own preset (Y6).
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;

@@ -71,6 +71,16 @@ pub struct Config {
     pub page_size: Option<usize>,
     /// Largest request body a client may send, in bytes (`http.maxBodyBytes`, default 64 MiB).
     pub max_body_bytes: usize,
+    /// Bytes of all request bodies that are being read or answered (`http.maxBodiesBytes`, default
+    /// 256 MiB).
+    pub max_bodies_bytes: usize,
+    /// How long a request body may take (`http.bodyTimeoutMs`, default 5 minutes).
+    pub body_timeout: Duration,
+    /// Sessions of all clients (`http.maxSessions`, default 20,000).
+    pub max_sessions: usize,
+    /// Sessions of one token or, without one, of one address (`http.maxSessionsPerClient`, default
+    /// 10,000).
+    pub max_sessions_per_client: usize,
     /// Host header values accepted beside loopback names and the listen address (`http.allowedHosts`).
     pub allowed_hosts: Vec<String>,
     /// Origins accepted beside loopback ones (`http.allowedOrigins`).
@@ -141,6 +151,10 @@ impl Default for Config {
             startup_wait: defaults::STARTUP_WAIT,
             page_size: None,
             max_body_bytes: defaults::MAX_BODY_BYTES,
+            max_bodies_bytes: defaults::MAX_BODIES_BYTES,
+            body_timeout: defaults::BODY_TIMEOUT,
+            max_sessions: defaults::MAX_CLIENT_SESSIONS,
+            max_sessions_per_client: defaults::MAX_SESSIONS_PER_CLIENT,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             require_token: None,

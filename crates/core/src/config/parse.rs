@@ -275,6 +275,21 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         {
             config.max_body_bytes = bytes;
         }
+        for (key, value) in [
+            ("maxBodiesBytes", &mut config.max_bodies_bytes),
+            ("maxSessions", &mut config.max_sessions),
+            ("maxSessionsPerClient", &mut config.max_sessions_per_client),
+        ] {
+            let given = http.take(key);
+            if let Some(number) = given.and_then(|node| node.whole(report, 1, None)) {
+                *value = number;
+            }
+        }
+        if let Some(node) = http.take("bodyTimeoutMs")
+            && let Some(timeout) = node.milliseconds(report)
+        {
+            config.body_timeout = timeout;
+        }
         let hosts = http.take("allowedHosts").map(|node| node.strings(report));
         config.allowed_hosts = hosts.unwrap_or_default();
         let origins = http.take("allowedOrigins").map(|node| node.strings(report));

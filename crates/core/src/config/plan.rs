@@ -276,6 +276,10 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         startup_wait,
         page_size,
         max_body_bytes,
+        max_bodies_bytes,
+        body_timeout,
+        max_sessions,
+        max_sessions_per_client,
         allowed_hosts,
         allowed_origins,
         require_token,
@@ -298,6 +302,16 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
             old.max_attempts_per_second != *max_attempts_per_second,
         ),
         ("http.maxBodyBytes", old.max_body_bytes != *max_body_bytes),
+        (
+            "http.maxBodiesBytes",
+            old.max_bodies_bytes != *max_bodies_bytes,
+        ),
+        ("http.bodyTimeoutMs", old.body_timeout != *body_timeout),
+        ("http.maxSessions", old.max_sessions != *max_sessions),
+        (
+            "http.maxSessionsPerClient",
+            old.max_sessions_per_client != *max_sessions_per_client,
+        ),
         ("http.allowedHosts", old.allowed_hosts != *allowed_hosts),
         (
             "http.allowedOrigins",

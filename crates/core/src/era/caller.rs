@@ -1,13 +1,13 @@
 //! Who asks, as far as the wire is concerned.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     ClientCapabilities, Era, LogLevel, Revision,
     capabilities::Need,
     modern::{BadMeta, RequestMeta},
 };
-use crate::message::{self, Method, Object};
+use crate::message::{self, Method, Object, Span, meta::CLIENT_CAPABILITIES};
 
 /// The client of a call: of a session where it opened one, else as its request says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,17 +52,20 @@ impl Caller {
                 message::member(params, "capabilities")
                     .map_or_else(ClientCapabilities::none, ClientCapabilities::read),
             ),
-            client_info: message::member(params, "clientInfo").map(one_line),
+            client_info: message::member(params, "clientInfo").map(client_info),
             log_level: None,
         }
     }
 
     /// Who sent a request with this `_meta`.
     pub fn modern(meta: &RequestMeta<'_>) -> Result<Self, BadMeta> {
+        if meta.client_capabilities.len() > MAX_CAPABILITIES {
+            return Err(BadMeta::Invalid(CLIENT_CAPABILITIES));
+        }
         Ok(Self {
             revision: meta.revision()?,
             capabilities: Arc::new(ClientCapabilities::read(meta.client_capabilities)),
-            client_info: meta.client_info.map(one_line),
+            client_info: meta.client_info.map(client_info),
             log_level: meta.log_level,
         })
     }
@@ -105,6 +108,135 @@ impl Caller {
     }
 }
 
-fn one_line(text: &str) -> Arc<str> {
-    message::one_line(text).into()
+/// Bytes of what a client says of itself that are kept as they are: more than any client says in earnest.
+const PLAIN_INFO: usize = 256;
+
+/// What is kept of a client that says more: records and logs show its name to people.
+const MAX_NAME: usize = 128;
+const MAX_VERSION: usize = 64;
+/// With members of which nobody shows anything, such as a description or icons.
+const MAX_INFO: usize = 4 * 1024;
+
+/// Bytes of the capabilities that a client may declare; they are kept as long as its session.
+const MAX_CAPABILITIES: usize = 16 * 1024;
+
+/// Bytes of an `initialize` that are kept for the sessions that a client has of its own upstream.
+const MAX_INITIALIZE: usize = 64 * 1024;
+
+/// An `initialize` that says more than is kept of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Excessive {
+    #[error("\"capabilities\" may have {MAX_CAPABILITIES} bytes")]
+    Capabilities,
+    #[error("the params of initialize may have {MAX_INITIALIZE} bytes")]
+    Params,
+}
+
+/// The params of an `initialize` (JSON text) with so much of `clientInfo` as is kept.
+pub fn bounded_initialize(params: &str) -> Result<Cow<'_, str>, Excessive> {
+    let locate = |member| message::locate(params, Span::whole(params), &[member]);
+    if locate("capabilities").is_some_and(|span| span.get(params).len() > MAX_CAPABILITIES) {
+        return Err(Excessive::Capabilities);
+    }
+    let bounded = match locate("clientInfo") {
+        Some(span) if span.get(params).len() > PLAIN_INFO => {
+            let info = client_info(span.get(params));
+            Cow::Owned(message::splice(params, &mut [(span, &*info)]))
+        }
+        _ => Cow::Borrowed(params),
+    };
+    if bounded.len() > MAX_INITIALIZE {
+        return Err(Excessive::Params);
+    }
+    Ok(bounded)
+}
+
+/// So much of `clientInfo` (JSON text) as is kept.
+fn client_info(text: &str) -> Arc<str> {
+    if text.len() <= PLAIN_INFO {
+        return message::one_line(text).into();
+    }
+    let Some(mut info) = Object::read(text) else {
+        return "{}".into();
+    };
+    let words = [
+        ("name", MAX_NAME),
+        ("title", MAX_NAME),
+        ("version", MAX_VERSION),
+    ];
+    let mut short = Object::default();
+    for (member, most) in words {
+        if let Some(word) = message::text_member(text, member) {
+            let word = &word[..word.floor_char_boundary(most)];
+            info.set_text(member, word);
+            short.set_text(member, word);
+        } else if info.get(member).is_some_and(|other| other.len() > most) {
+            info.remove(member);
+        }
+    }
+    let info = info.to_string();
+    if info.len() <= MAX_INFO {
+        info.into()
+    } else {
+        short.to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_a_client_says_of_itself_a_little_is_kept() {
+        let long = "é".repeat(100_000);
+        let cut = "é".repeat(MAX_NAME / 2);
+        let version = "é".repeat(MAX_VERSION / 2);
+        let icon = "x".repeat(1000);
+        for (info, expected) in [
+            (
+                r#"{"name":"c","version":"1"}"#.to_owned(),
+                r#"{"name":"c","version":"1"}"#.to_owned(),
+            ),
+            (
+                format!(r#"{{"name":"{long}","title":"{long}","version":"{long}"}}"#),
+                format!(r#"{{"name":"{cut}","title":"{cut}","version":"{version}"}}"#),
+            ),
+            (
+                format!(r#"{{"icon":"{icon}","name":"c","name":"d"}}"#),
+                format!(r#"{{"icon":"{icon}","name":"d"}}"#),
+            ),
+            (
+                format!(r#"{{"description":"{long}","name":"c","version":1}}"#),
+                r#"{"name":"c"}"#.to_owned(),
+            ),
+            (
+                format!(r#"{{"name":["{long}"],"version":"1"}}"#),
+                r#"{"version":"1"}"#.to_owned(),
+            ),
+            (format!(r#""{long}""#), "{}".to_owned()),
+        ] {
+            let kept = client_info(&info);
+            assert_eq!(&*kept, expected, "{}", &info[..40.min(info.len())]);
+            let params = format!(r#"{{"protocolVersion":"x","clientInfo":{info}}}"#);
+            let bounded = bounded_initialize(&params).expect("not too much");
+            assert_eq!(
+                bounded,
+                format!(r#"{{"protocolVersion":"x","clientInfo":{expected}}}"#)
+            );
+        }
+    }
+
+    #[test]
+    fn an_initialize_that_says_too_much_is_refused() {
+        let long = "x".repeat(MAX_INITIALIZE);
+        for (params, why) in [
+            (
+                format!(r#"{{"capabilities":{{"experimental":"{long}"}}}}"#),
+                Excessive::Capabilities,
+            ),
+            (format!(r#"{{"_meta":"{long}"}}"#), Excessive::Params),
+        ] {
+            assert_eq!(bounded_initialize(&params), Err(why));
+        }
+    }
 }

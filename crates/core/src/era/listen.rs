@@ -9,6 +9,10 @@ use super::{
 };
 use crate::message::{self, InvalidParams, Method, Object, meta::SUBSCRIPTION_ID};
 
+/// Resources and tasks that one stream may name, and their bytes: they are kept as long as it lives.
+const MAX_NAMED: usize = 1000;
+const MAX_NAMED_BYTES: usize = 1024 * 1024;
+
 /// What names tasks in a filter.
 pub(super) const TASKS: &str = "taskIds";
 
@@ -40,6 +44,10 @@ impl Filter {
             "\"resourceSubscriptions\" must be an array of strings",
         )?;
         let tasks = strings(TASKS, "\"taskIds\" must be an array of strings")?;
+        let bytes = uris.iter().chain(&tasks).map(String::len).sum::<usize>();
+        if uris.len() + tasks.len() > MAX_NAMED || bytes > MAX_NAMED_BYTES {
+            return Err(InvalidParams("too many resources and tasks for one stream"));
+        }
         Ok(Self {
             tools: flag("toolsListChanged"),
             prompts: flag("promptsListChanged"),

@@ -244,13 +244,18 @@ impl Bound {
         Ok(renamed.and_then(|params| with_params(frame, &params)))
     }
 
-    /// A client's response to the server's question, as its server may see it.
-    pub fn response(&self, frame: &Frame) -> Option<Frame> {
-        if !names_a_task(frame.text()) {
+    /// A client's notification, or its response to the server's question, as the server may see it; `None`
+    /// where that is the message as it is. Both may name tasks of the client's own, which stay.
+    pub fn said(&self, frame: &Frame) -> Option<Frame> {
+        let (text, open) = (frame.text(), |name: &str| self.task(name));
+        if !names_a_task(text) {
             return None;
         }
-        let text = tasks::in_response(frame.text(), &|name| self.task(name))?;
-        Frame::read(text.into()).ok()
+        let renamed = match frame.method() {
+            Some(method) => tasks::in_message(method, text, &open),
+            None => tasks::in_response(text, &open),
+        };
+        Frame::read(renamed?.into()).ok()
     }
 
     /// What the server says outside of answers, as the client is to see it.

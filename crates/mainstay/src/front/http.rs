@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +14,7 @@ use axum::response::IntoResponse as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use mainstay_core::{era, message, principal::Principal};
+use mainstay_core::{era, message};
 use tokio::{
     net::TcpListener,
     sync::Semaphore,
@@ -25,7 +26,7 @@ use tower_service::Service as _;
 use super::{
     entrance::{Entrance, Unauthorized, Visit},
     guard::{Forbidden, Guard},
-    mcp::{self, Hub, ResponseBody, Scope, sse},
+    mcp::{self, Hub, ResponseBody, Scope, Visitor, sse},
     rare::Rare,
     rest::Refusal,
 };
@@ -51,7 +52,6 @@ pub struct Door {
     pub rest: axum::Router,
     pub guard: Guard,
     pub entrance: Entrance,
-    pub max_body: usize,
 }
 
 /// Accepts connections until `stop`; returns when they have ended, or were given up.
@@ -64,10 +64,10 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
             accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
-            Ok((stream, permit)) => {
+            Ok((stream, address, permit)) => {
                 let (door, stop) = (Arc::clone(&door), stop.clone());
                 connections.spawn(async move {
-                    connection(stream, door, stop).await;
+                    connection(stream, address, door, stop).await;
                     drop(permit);
                 });
             }
@@ -87,20 +87,30 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(
+    tokio::net::TcpStream,
+    IpAddr,
+    tokio::sync::OwnedSemaphorePermit,
+)> {
     let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok((stream, address.ip(), permit))
 }
 
 /// Serves one connection until its client ends it, `stop`, or it is left idle.
-async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: CancellationToken) {
+async fn connection(
+    stream: tokio::net::TcpStream,
+    address: IpAddr,
+    door: Arc<Door>,
+    stop: CancellationToken,
+) {
     let client = Arc::new(Client {
         door,
+        address,
         requests: AtomicU64::new(0),
         visit: Visit::default(),
     });
@@ -109,7 +119,7 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
         move |request| {
             client.requests.fetch_add(1, Ordering::Relaxed);
             let client = Arc::clone(&client);
-            async move { Ok::<_, Infallible>(client.door.serve(request, &client.visit).await) }
+            async move { Ok::<_, Infallible>(client.serve(request).await) }
         }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -140,8 +150,15 @@ async fn connection(stream: tokio::net::TcpStream, door: Arc<Door>, stop: Cancel
 /// Who is at the other end of a connection.
 struct Client {
     door: Arc<Door>,
+    address: IpAddr,
     requests: AtomicU64,
     visit: Visit,
+}
+
+impl Client {
+    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        self.door.serve(request, &self.visit, self.address).await
+    }
 }
 
 /// How a connection is to be ended by us.
@@ -181,7 +198,12 @@ async fn reason_to_leave(client: &Client, stop: &CancellationToken) -> Leave {
 }
 
 impl Door {
-    async fn serve(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        visit: &Visit,
+        address: IpAddr,
+    ) -> Response<ResponseBody> {
         let endpoint = self.endpoint(request.uri().path());
         if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
             let status = match forbidden {
@@ -199,7 +221,13 @@ impl Door {
             Some(endpoint) => {
                 let (demand, headers) = (self.entrance.mcp, request.headers());
                 match self.entrance.admit(demand, headers, visit) {
-                    Ok(principal) => self.mcp(endpoint, principal, request).await,
+                    Ok(principal) => {
+                        let visitor = Visitor {
+                            principal,
+                            address: Some(address),
+                        };
+                        self.mcp(endpoint, visitor, request).await
+                    }
                     Err(why) => unauthorized(why),
                 }
             }
@@ -214,16 +242,15 @@ impl Door {
     async fn mcp(
         &self,
         endpoint: Result<(Scope, Endpoint), String>,
-        principal: Principal,
+        visitor: Visitor,
         request: Request<Incoming>,
     ) -> Response<ResponseBody> {
         match endpoint {
             Ok((scope, Endpoint::Streamable)) => {
-                mcp::http::serve(&self.hub, scope, principal, self.max_body, request).await
+                mcp::http::serve(&self.hub, scope, visitor, request).await
             }
             Ok((scope, Endpoint::Sse(endpoint))) => {
-                let max_body = self.max_body;
-                mcp::sse::serve(&self.hub, scope, principal, endpoint, max_body, request).await
+                mcp::sse::serve(&self.hub, scope, visitor, endpoint, request).await
             }
             Err(reason) => refuse(StatusCode::NOT_FOUND, &reason),
         }

@@ -283,7 +283,7 @@ async fn a_task_of_a_session_is_its_principals() {
         .iter()
         .map(id)
         .collect();
-    assert_eq!(listed, [name.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&name));
 
     // A message of another's task.
     let about = |named: &str| json!({"name": "act", "arguments": {}, "_meta": {RELATED: {"taskId": named}}});

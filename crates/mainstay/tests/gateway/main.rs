@@ -52,6 +52,7 @@ mod isolation;
 mod kept;
 mod large_lists;
 mod large_results;
+mod limits;
 mod lists;
 mod loss;
 mod matrix;

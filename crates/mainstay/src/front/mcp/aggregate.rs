@@ -414,6 +414,9 @@ impl<'a> Asked<'a> {
     async fn subscribe(self, session: &ClientSession) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (hub, session, id) = (self.hub, &session.id, self.id());
+        if let Err(error) = hub.subscriptions.check(session, &uri.value) {
+            return Ok(Reply::error(id, INVALID_PARAMS, &error.to_string()));
+        }
         self.settled().await;
         let resource = hub.owner(&self.view, &uri.value).map(Resource::from);
         // Where nobody knows yet whose it is, nobody leaves it either.

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     batch, dispatch,
-    hub::{Hub, Opened},
+    hub::{Hub, Opened, Visitor},
     modern::{self, Call, pipe::Requests},
     reply::Reply,
     session::{Busy, ClientSession, Scope},
@@ -57,7 +57,7 @@ impl Output {
 pub struct Conversation {
     hub: Arc<Hub>,
     scope: Scope,
-    principal: Principal,
+    visitor: Visitor,
     pub output: Output,
     phase: watch::Sender<Phase>,
     /// Those that belong to no session.
@@ -102,14 +102,14 @@ impl Conversation {
     pub fn new(
         hub: Arc<Hub>,
         scope: Scope,
-        principal: Principal,
+        visitor: Visitor,
         output: Output,
         tasks: TaskTracker,
     ) -> Self {
         Self {
             hub,
             scope,
-            principal,
+            visitor,
             output,
             phase: watch::Sender::new(Phase::Silent),
             requests: Requests::default(),
@@ -119,7 +119,7 @@ impl Conversation {
     }
 
     pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
-        self.scope.is_same(scope) && self.principal == *principal
+        self.scope.is_same(scope) && self.visitor.principal == *principal
     }
 
     /// Waits while `initialize` is being answered.
@@ -158,7 +158,7 @@ impl Conversation {
                 &self.hub,
                 &self.scope,
                 self.output.door(),
-                &self.principal,
+                &self.visitor.principal,
                 frame,
             );
             return self.answer(Some(&id), messages, || async move { expected(reply.await) });
@@ -261,10 +261,10 @@ impl Conversation {
     /// Answers `initialize`, then says what is said outside of calls, until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
-        let (scope, principal) = (self.scope.clone(), self.principal.clone());
+        let (scope, visitor) = (self.scope.clone(), self.visitor.clone());
         let Opened { session, result } = match self
             .hub
-            .open(scope, self.output.door(), principal, params)
+            .open(scope, self.output.door(), visitor, params)
             .await
         {
             Ok(opened) => opened,

@@ -56,11 +56,9 @@ fn enter(session: &Arc<ClientSession>, frame: &Frame) -> Result<(Span, Entry), R
         }
         _ => {}
     }
-    // One id, one call: an answer must have one reader (specification, base protocol).
-    let entry = session.enter(id).ok_or_else(|| {
-        let reason = format!("a request with id {id} is in flight already");
-        Reply::error(id, INVALID_REQUEST, &reason)
-    })?;
+    let entry = session
+        .enter(id)
+        .map_err(|why| Reply::error(id, INVALID_REQUEST, &why.to_string()))?;
     Ok((span, entry))
 }
 
@@ -104,6 +102,8 @@ async fn forward(
 
 /// Takes a notification or a response of a client; neither is answered.
 pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
+    let bound = session.client.bound.as_ref();
+    let frame = bound.and_then(|it| it.said(&frame)).unwrap_or(frame);
     match frame.method() {
         Some(Method::Cancelled) => {
             let reason = frame
@@ -128,8 +128,6 @@ pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
             ),
         },
         None => {
-            let bound = session.client.bound.as_ref();
-            let frame = bound.and_then(|it| it.response(&frame)).unwrap_or(frame);
             if let Kind::Response { id, .. } = frame.envelope().kind
                 && !session.questions.answer(frame.get(id), &frame)
             {

@@ -3,21 +3,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Body as _;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use mainstay_core::{
     era::{Revision, headers},
     message::{self, Kind},
-    principal::Principal,
     record::Door,
 };
 
 use super::{
     batch, dispatch,
-    hub::{Hub, NoSession},
+    hub::{Hub, NoSession, Visitor},
     modern,
     replay::Gone,
     session::{ClientSession, Scope},
@@ -46,8 +43,7 @@ pub(super) type Answer = Response<ResponseBody>;
 pub async fn serve(
     hub: &Arc<Hub>,
     scope: Scope,
-    principal: Principal,
-    max_body: usize,
+    visitor: Visitor,
     request: Request<Incoming>,
 ) -> Answer {
     let (head, body) = request.into_parts();
@@ -55,9 +51,9 @@ pub async fn serve(
         method if modern::http::is_misplaced(&method, &head.headers) => {
             Err(modern::http::misplaced())
         }
-        Method::POST => post(hub, scope, principal, &head.headers, body, max_body).await,
-        Method::GET => get(hub, &scope, &principal, &head.headers),
-        Method::DELETE => delete(hub, &scope, &principal, &head.headers),
+        Method::POST => post(hub, scope, visitor, &head.headers, body).await,
+        Method::GET => get(hub, &scope, &visitor, &head.headers),
+        Method::DELETE => delete(hub, &scope, &visitor, &head.headers).await,
         _ => Err(Refusal::method("POST, GET, DELETE")),
     };
     served.unwrap_or_else(Refusal::into_response)
@@ -161,10 +157,9 @@ impl Accepts {
 async fn post(
     hub: &Arc<Hub>,
     scope: Scope,
-    principal: Principal,
+    visitor: Visitor,
     headers: &HeaderMap,
     body: Incoming,
-    max_body: usize,
 ) -> Result<Answer, Refusal> {
     check_content_type(headers)?;
     let accepts = Accepts::of(headers);
@@ -174,16 +169,16 @@ async fn post(
             "Accept must name application/json and text/event-stream",
         ));
     }
-    let body = read(body, max_body).await?;
+    let body = hub.bodies.read(body, &visitor).await?;
     if body.trim_ascii_start().first() == Some(&b'[') {
-        let session = session(hub, &scope, &principal, headers)?;
+        let session = session(hub, &scope, &visitor, headers)?;
         return answer_batch(hub, session, body).await;
     }
     let frame = Frame::read(body)
         .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
     let frame = trace::adopt(frame, headers);
     if modern::http::is_modern(headers, &frame) {
-        return modern::http::post(hub, scope, principal, headers, frame, accepts).await;
+        return modern::http::post(hub, scope, visitor.principal, headers, frame, accepts).await;
     }
     if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
         let id = match frame.envelope().kind {
@@ -191,9 +186,9 @@ async fn post(
             Kind::Notification { .. } | Kind::Response { .. } => None,
         };
         admit(hub, headers, id)?;
-        return Ok(initialize(hub, scope, principal, &frame).await);
+        return Ok(initialize(hub, scope, visitor, &frame).await);
     }
-    let session = session(hub, &scope, &principal, headers)?;
+    let session = session(hub, &scope, &visitor, headers)?;
     match frame.envelope().kind {
         Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
         Kind::Notification { .. } | Kind::Response { .. } => {
@@ -224,35 +219,6 @@ pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads a request's body, which mostly comes in one piece.
-pub(super) async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
-    let too_large = || {
-        Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &format!("a message may have {limit} bytes (http.maxBodyBytes)"),
-        )
-    };
-    if body.size_hint().lower() > limit as u64 {
-        return Err(too_large());
-    }
-    let mut read = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the body broke off"))?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if read.len() + data.len() > limit {
-            return Err(too_large());
-        }
-        if read.is_empty() && body.is_end_stream() {
-            return Ok(data);
-        }
-        read.extend_from_slice(&data);
-    }
-    Ok(read.freeze())
-}
-
 /// What is asked of every request in a session.
 pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     if let Some(version) = headers.get(PROTOCOL_VERSION)
@@ -274,9 +240,17 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 fn session(
     hub: &Hub,
     scope: &Scope,
-    principal: &Principal,
+    visitor: &Visitor,
     headers: &HeaderMap,
 ) -> Result<Arc<ClientSession>, Refusal> {
+    let id = session_id(headers)?;
+    hub.session(id)
+        .or_else(|| hub.revive(id, scope, visitor))
+        .filter(|session| session.serves(scope, &visitor.principal))
+        .ok_or_else(unknown_session)
+}
+
+fn session_id(headers: &HeaderMap) -> Result<&str, Refusal> {
     check_version(headers)?;
     let Some(id) = headers.get(SESSION_ID) else {
         return Err(Refusal::new(
@@ -284,13 +258,11 @@ fn session(
             "Mcp-Session-Id is missing: initialize first",
         ));
     };
-    let session = id
-        .to_str()
-        .ok()
-        .and_then(|id| hub.session(id).or_else(|| hub.revive(id, scope, principal)));
-    session
-        .filter(|session| session.serves(scope, principal))
-        .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew"))
+    id.to_str().map_err(|_| unknown_session())
+}
+
+fn unknown_session() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
 }
 
 /// The loop guard (design section 7): a client that has come through us is one of our own servers.
@@ -305,14 +277,14 @@ pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<
         })
 }
 
-async fn initialize(hub: &Arc<Hub>, scope: Scope, principal: Principal, frame: &Frame) -> Answer {
+async fn initialize(hub: &Arc<Hub>, scope: Scope, visitor: Visitor, frame: &Frame) -> Answer {
     let Kind::Request { id, .. } = frame.envelope().kind else {
         return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request")
             .into_response();
     };
     let id = frame.get(id);
     let params = frame.params().unwrap_or("{}");
-    match hub.open(scope, Door::McpHttp, principal, params).await {
+    match hub.open(scope, Door::McpHttp, visitor, params).await {
         Ok(opened) => {
             let mut response = json(StatusCode::OK, message::response(id, &opened.result));
             if let Ok(id) = HeaderValue::from_str(&opened.session.id) {
@@ -322,7 +294,7 @@ async fn initialize(hub: &Arc<Hub>, scope: Scope, principal: Principal, frame: &
         }
         Err(error) => {
             let status = match error {
-                NoSession::Backend(_) => StatusCode::OK,
+                NoSession::Backend(_) | NoSession::Excessive(_) => StatusCode::OK,
                 NoSession::TooMany | NoSession::Random => StatusCode::SERVICE_UNAVAILABLE,
             };
             json(status, error.response(id))
@@ -389,7 +361,7 @@ async fn answer_batch(
 fn get(
     hub: &Hub,
     scope: &Scope,
-    principal: &Principal,
+    visitor: &Visitor,
     headers: &HeaderMap,
 ) -> Result<Answer, Refusal> {
     if !Accepts::of(headers).events {
@@ -398,7 +370,7 @@ fn get(
             "Accept must name text/event-stream",
         ));
     }
-    let session = session(hub, scope, principal, headers)?;
+    let session = session(hub, scope, visitor, headers)?;
     let last_event = headers
         .get(LAST_EVENT_ID)
         .and_then(|id| id.to_str().ok())
@@ -412,15 +384,18 @@ fn get(
     }
 }
 
-fn delete(
+async fn delete(
     hub: &Hub,
     scope: &Scope,
-    principal: &Principal,
+    visitor: &Visitor,
     headers: &HeaderMap,
 ) -> Result<Answer, Refusal> {
-    let session = session(hub, scope, principal, headers)?;
-    hub.end(&session.id, "the client ended the session");
-    Ok(status(StatusCode::NO_CONTENT))
+    let id = session_id(headers)?;
+    if hub.delete(id, scope, &visitor.principal).await {
+        Ok(status(StatusCode::NO_CONTENT))
+    } else {
+        Err(unknown_session())
+    }
 }
 
 pub(super) fn json(status: StatusCode, body: String) -> Answer {

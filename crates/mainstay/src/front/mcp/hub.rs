@@ -1,18 +1,24 @@
 //! All client sessions: opening them and ending them.
 
 mod announcing;
+mod crowd;
 mod errands;
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    collections::HashMap,
+    net::IpAddr,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use mainstay_core::{
     catalog::{ListKind, Target},
     config::ServerRequests,
-    era::{Caller, Era, LogLevel, Revision, discovery},
+    era::{Caller, Era, Excessive, LogLevel, Revision, bounded_initialize, discovery},
     failure::Failure,
     message,
     principal::Principal,
@@ -21,14 +27,18 @@ use mainstay_core::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use self::crowd::{Admitted, Crowd};
+pub use self::crowd::{Limits as SessionLimits, Peer};
 use super::{
+    bodies::{Bodies, Limits as BodyLimits},
     ears::Ears,
+    ended::Ended,
     listens::Listens,
     own::{Indexes, Objects},
     parking::Parking,
     pool::Pool,
     reply::Reply,
-    seal::Seal,
+    seal::{Seal, unix_ms},
     session::{Backend, ClientSession, Named, Scope, client_key},
     sse::Streams,
     subscriptions::Subscriptions,
@@ -44,12 +54,39 @@ use crate::{
     transport::{self, Listener, Session},
 };
 
-/// Idle sessions end after this time, their upstream sessions sooner (design sections 9 and 12).
+/// Idle sessions end after this time, their upstream sessions sooner.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
 
-/// Sessions at once; one more is refused.
-const MAX_SESSIONS: usize = 10_000;
+/// Where the ends of sessions are kept, in the state directory.
+const ENDED: &str = "ended-sessions";
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Items of a list in one answer; `None` is all.
+    pub page_size: Option<usize>,
+    pub sessions: SessionLimits,
+    pub bodies: BodyLimits,
+}
+
+/// Who sends a request.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    pub principal: Principal,
+    /// `None` is the client on stdio.
+    pub address: Option<IpAddr>,
+}
+
+impl Visitor {
+    /// With whom it shares its limits.
+    pub fn peer(&self) -> Peer {
+        match self.address {
+            Some(address) => Peer::of(&self.principal, address),
+            None => Peer::Pipe,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct Hub {
@@ -77,19 +114,25 @@ pub struct Hub {
     pub objects: Objects,
     /// What is switched off for which client.
     pub switches: SwitchBoard,
+    /// The bodies of requests.
+    pub bodies: Arc<Bodies>,
     seal: Seal,
-    /// Sessions of earlier runs that have ended in this one: they are not revived again.
-    ended: Mutex<HashSet<Box<str>>>,
+    /// Sessions that are not revived.
+    ended: Ended,
     /// Owners of resources that nobody lists, as far as they have been found.
     found: Mutex<HashMap<errands::FoundKey, Target>>,
-    sessions: RwLock<foldhash::HashMap<Box<str>, Arc<ClientSession>>>,
+    sessions: Crowd,
+    /// How many sessions have made room for others.
+    evicted: AtomicU64,
 }
 
 /// Why no session could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSession {
-    #[error("too many sessions")]
+    #[error("too many sessions, and each has a call or a stream open: end one, or try again later")]
     TooMany,
+    #[error(transparent)]
+    Excessive(#[from] Excessive),
     #[error("no random number for a session id")]
     Random,
     #[error(transparent)]
@@ -101,6 +144,9 @@ impl NoSession {
     pub fn response(&self, id: &str) -> String {
         match self {
             Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::Excessive(excessive) => {
+                message::error_response(Some(id), -32602, &excessive.to_string(), None)
+            }
             Self::TooMany | Self::Random => {
                 message::error_response(Some(id), -32603, &self.to_string(), None)
             }
@@ -125,19 +171,24 @@ impl Hub {
     pub fn new(
         registry: Arc<Registry>,
         calls: Calls,
-        page_size: Option<usize>,
         lineage: Lineage,
         seal: Seal,
         switches: SwitchBoard,
+        state: Option<PathBuf>,
+        limits: Limits,
     ) -> Self {
+        let ended = state.map(|state| state.join(ENDED));
         Self {
             switches,
+            ended: Ended::open(ended, seal.run()),
+            sessions: Crowd::new(limits.sessions),
+            evicted: AtomicU64::default(),
+            bodies: Arc::new(Bodies::new(limits.bodies)),
             names: Arc::new(seal.names()),
             seal,
-            ended: Mutex::default(),
             registry,
             calls,
-            page_size,
+            page_size: limits.page_size,
             lineage,
             subscriptions: Arc::default(),
             listens: Listens::default(),
@@ -148,7 +199,6 @@ impl Hub {
             objects: Objects::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),
-            sessions: RwLock::default(),
         }
     }
 
@@ -157,18 +207,12 @@ impl Hub {
         &self,
         scope: Scope,
         door: Door,
-        principal: Principal,
+        visitor: Visitor,
         params: &str,
     ) -> Result<Opened, NoSession> {
-        if self
-            .sessions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
-            >= MAX_SESSIONS
-        {
-            return Err(NoSession::TooMany);
-        }
+        let params = &*bounded_initialize(params)?;
+        let peer = visitor.peer();
+        let principal = visitor.principal;
         let ears = self.ears(&scope, &principal);
         let mut caller = Caller::of_initialize(params);
         let (backend, result) = match &scope {
@@ -196,21 +240,42 @@ impl Hub {
         let key = client_key(&principal, &caller);
         let id = self
             .seal
-            .id(&scope.endpoint(), key, &caller, &principal)
+            .id(unix_ms(), &scope.endpoint(), key, &caller, &principal)
             .map_err(|_| NoSession::Random)?;
         let named = Named { id, key };
         let session = ClientSession::new(named, caller, door, principal, scope, backend, ears);
-        let session = Arc::new(session);
-        let mut sessions = self
-            .sessions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        sessions.insert(session.id.clone(), Arc::clone(&session));
-        drop(sessions);
+        let session = self
+            .admit(Arc::new(session), peer)
+            .ok_or(NoSession::TooMany)?;
         Ok(Opened {
             session,
             result: message::one_line(&result).into_owned(),
         })
+    }
+
+    /// Gives a session a place, and ends the one whose place it takes. `None` if there is no place.
+    fn admit(&self, session: Arc<ClientSession>, peer: Peer) -> Option<Arc<ClientSession>> {
+        match self.sessions.admit(&session, peer) {
+            Admitted::In(left) => {
+                if let Some(left) = left {
+                    let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
+                    if evicted.is_power_of_two() {
+                        tracing::warn!(
+                            evicted,
+                            "idle sessions made room for others of their clients \
+                             (http.maxSessionsPerClient, http.maxSessions)"
+                        );
+                    }
+                    self.take_leave(&left, "another session of this client needed its place");
+                }
+                Some(session)
+            }
+            Admitted::Known(known) => Some(known),
+            Admitted::Full => {
+                session.end("too many sessions");
+                None
+            }
+        }
     }
 
     fn ears(&self, scope: &Scope, principal: &Principal) -> Ears {
@@ -308,27 +373,16 @@ impl Hub {
     }
 
     pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
-        self.sessions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(id)
-            .cloned()
+        self.sessions.get(id)
     }
 
-    /// A session of an earlier run of ours: its client need not learn of the restart (mcphub#405). What
-    /// it subscribed to is forgotten, and its lists may have changed.
-    pub fn revive(
-        &self,
-        id: &str,
-        scope: &Scope,
-        principal: &Principal,
-    ) -> Option<Arc<ClientSession>> {
-        let unsealed = self.seal.open(id, principal)?;
-        let ended = || {
-            let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            ended.contains(id)
-        };
-        if unsealed.endpoint != scope.endpoint() || ended() {
+    /// A session of an earlier run of ours: its client need not learn of the restart. What it subscribed to
+    /// is forgotten, and its lists may have changed. It takes a place like a new one. A session of this run
+    /// that was idle for too long, or made room, is not revived.
+    pub fn revive(&self, id: &str, scope: &Scope, visitor: &Visitor) -> Option<Arc<ClientSession>> {
+        let principal = &visitor.principal;
+        let unsealed = self.seal.open(id, principal, unix_ms())?;
+        if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
             return None;
         }
         let ears = self.ears(scope, principal);
@@ -362,56 +416,51 @@ impl Hub {
         let (principal, scope) = (principal.clone(), scope.clone());
         let door = Door::McpHttp;
         let revived = ClientSession::new(named, caller, door, principal, scope, backend, ears);
-        let mut sessions = self
-            .sessions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= MAX_SESSIONS {
-            return None;
-        }
         // Requests that come at once revive it once.
-        let session = sessions
-            .entry(id.into())
-            .or_insert_with(|| Arc::new(revived));
+        let session = self.admit(Arc::new(revived), visitor.peer())?;
         tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
-        Some(Arc::clone(session))
+        Some(session)
     }
 
     pub fn session_count(&self) -> usize {
-        self.sessions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.sessions.len()
     }
 
     fn all(&self) -> Vec<Arc<ClientSession>> {
-        self.sessions
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.sessions.all()
     }
 
-    /// Ends a session; when this returns, its id is unknown.
-    pub fn end(&self, id: &str, reason: &str) -> bool {
-        let session = self
-            .sessions
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(id);
-        let Some(session) = session else { return false };
-        if self.seal.open(id, &session.client.principal).is_some() {
-            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            // Full: one that is revived once more does no harm.
-            if ended.len() >= MAX_SESSIONS {
-                ended.clear();
-            }
-            ended.insert(id.into());
+    /// Ends a session because its client wants that. No run revives it. Says whether there was one: also
+    /// one that is not open now, and that this run or a later one would revive.
+    pub async fn delete(&self, id: &str, scope: &Scope, principal: &Principal) -> bool {
+        let open = self
+            .session(id)
+            .is_some_and(|session| session.serves(scope, principal));
+        let unsealed = self.seal.read(id, principal);
+        let unsealed = unsealed.filter(|unsealed| {
+            let is_here = unsealed.endpoint == scope.endpoint();
+            is_here && !self.ended.has(unsealed.birth)
+        });
+        let is_known = open || unsealed.is_some();
+        if let Some(unsealed) = unsealed {
+            self.ended.add(unsealed.birth, unix_ms()).await;
         }
+        if open {
+            self.end(id, "the client ended the session");
+        }
+        is_known
+    }
+
+    /// Ends a session; when this returns, its id is unknown to this run.
+    pub fn end(&self, id: &str, reason: &str) {
+        if let Some(session) = self.sessions.remove(id) {
+            self.take_leave(&session, reason);
+        }
+    }
+
+    fn take_leave(&self, session: &ClientSession, reason: &str) {
         session.end(reason);
-        self.leave_all(id);
-        true
+        self.leave_all(&session.id);
     }
 
     fn sweep(&self) {

@@ -3,9 +3,11 @@
 
 mod aggregate;
 mod batch;
+mod bodies;
 mod conversation;
 mod dispatch;
 mod ears;
+mod ended;
 pub mod http;
 mod hub;
 mod listens;
@@ -27,4 +29,10 @@ mod trace;
 mod transparent;
 mod view;
 
-pub use self::{hub::Hub, seal::Seal, session::Scope, sse_body::ResponseBody};
+pub use self::{
+    bodies::Limits as BodyLimits,
+    hub::{Hub, Limits, SessionLimits, Visitor},
+    seal::Seal,
+    session::Scope,
+    sse_body::ResponseBody,
+};

@@ -29,6 +29,10 @@ use crate::{
     transport::{self, Listener, Notice, Question, Session},
 };
 
+/// Sessions that are remembered, open or not. A client that declares something else each time would have
+/// one of its own for each request.
+const MAX_POOLED: usize = 1000;
+
 /// The sessions of all servers, oldest first.
 #[derive(Debug, Default)]
 pub struct Pool(Mutex<Vec<Arc<Pooled>>>);
@@ -79,6 +83,13 @@ impl Pool {
             Arc::clone(session)
         } else {
             let session = Arc::new(Pooled::new(server, &capabilities, client.principal.clone()));
+            if sessions.len() >= MAX_POOLED
+                && let Some(idle) = sessions
+                    .iter()
+                    .position(|session| session.private.is_idle(Duration::ZERO))
+            {
+                sessions.remove(idle);
+            }
             sessions.push(Arc::clone(&session));
             session
         };

@@ -1,14 +1,14 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
-//! sessions (design section 12; mcphub#405).
+//! sessions.
 //!
-//! `RUN (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`,
+//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`,
 //! hexadecimal but for the endpoint; NAME and VERSION are what the client called itself, for records (L7): visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
 //! together are 128 bits that nobody can guess.
 
 use std::{
     fmt::Write as _,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -22,25 +22,30 @@ use mainstay_core::{
 use serde_json::json;
 use sha2::Sha256;
 
+use super::ended::Birth;
 use crate::calls::Names;
+
+/// How long after it was opened a session can be revived. A client that comes back later opens another.
+pub const REVIVED_FOR: Duration = Duration::from_hours(7 * 24);
 
 /// Bytes of the seal that an id carries.
 const SEAL: usize = 8;
 
-const RUN_DIGITS: usize = 11;
+const TIME_DIGITS: usize = 11;
 const REVISION_DIGITS: usize = 1;
 const CAPABILITY_DIGITS: usize = 2;
 const CLIENT_DIGITS: usize = 8;
 const RANDOM_DIGITS: usize = 16;
 const HEAD_DIGITS: usize =
-    RUN_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
+    TIME_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
 
 /// Bytes of a client's name, and of its version, that an id carries: an id is a header of every request.
 const MAX_WORD: usize = 64;
 
-/// What an id of an earlier run says.
+/// What an id says.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unsealed<'i> {
+    pub birth: Birth,
     /// See `Scope::endpoint`.
     pub endpoint: &'i str,
     pub revision: Revision,
@@ -60,13 +65,25 @@ pub struct Seal {
     run: u64,
 }
 
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default()
+}
+
 impl Seal {
     pub fn new(key: Option<Secret>) -> Self {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let run = u64::try_from(since.as_millis()).unwrap_or_default();
-        Self { key, run }
+        Self {
+            key,
+            run: unix_ms(),
+        }
+    }
+
+    /// When this run began, in milliseconds since 1970.
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
     /// Names for clients that later runs know, too.
@@ -74,9 +91,10 @@ impl Seal {
         Names::new(self.key.clone())
     }
 
-    /// A new id.
+    /// A new id, of a session that is opened now (milliseconds since 1970).
     pub fn id(
         &self,
+        now: u64,
         endpoint: &str,
         client: ClientKey,
         caller: &Caller,
@@ -88,7 +106,7 @@ impl Seal {
             .position(|known| *known == caller.revision);
         let head = format!(
             "{:011x}{:x}{:02x}{:08x}{number:016x}",
-            self.run,
+            now,
             index.unwrap_or_default(),
             caller.capabilities.bits(),
             client.bits(),
@@ -109,8 +127,17 @@ impl Seal {
         .into())
     }
 
-    /// What an id of an earlier run says; `None` for one of this run, of somebody else, or of nobody.
-    pub fn open<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
+    /// What an id of an earlier run says that is not too old; `None` for one of this run, of somebody else,
+    /// or of nobody.
+    pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
+        let unsealed = self.read(id, principal)?;
+        let opened = unsealed.birth.opened;
+        let age = Duration::from_millis(now.saturating_sub(opened));
+        (opened < self.run && age <= REVIVED_FOR).then_some(unsealed)
+    }
+
+    /// What an id of any run says.
+    pub fn read<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
         let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
         let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
         let (declared, endpoint) = match rest.split_once('-') {
@@ -118,21 +145,26 @@ impl Seal {
             Some((declared, endpoint)) if !endpoint.is_empty() => (declared, endpoint),
             Some(_) => return None,
         };
-        let seal = u64::from_str_radix(seal, 16).ok()?.to_be_bytes();
-        let key = self.key.as_ref()?;
-        mac(key, head, declared, endpoint, principal)
-            .verify_truncated_left(&seal)
-            .ok()?;
-        let (run, rest) = head.split_at(RUN_DIGITS);
-        if u64::from_str_radix(run, 16).ok()? >= self.run {
+        let number = u64::from_str_radix(seal, 16).ok()?;
+        // One id, one spelling: another would be another session.
+        if format!("{number:016x}") != seal {
             return None;
         }
+        let key = self.key.as_ref()?;
+        mac(key, head, declared, endpoint, principal)
+            .verify_truncated_left(&number.to_be_bytes())
+            .ok()?;
+        let (opened, rest) = head.split_at(TIME_DIGITS);
         let (index, rest) = rest.split_at(REVISION_DIGITS);
         let index = usize::from_str_radix(index, 16).ok()?;
         let (bits, rest) = rest.split_at(CAPABILITY_DIGITS);
         let bits = u8::from_str_radix(bits, 16).ok()?;
         let client = u32::from_str_radix(&rest[..CLIENT_DIGITS], 16).ok()?;
         Some(Unsealed {
+            birth: Birth {
+                opened: u64::from_str_radix(opened, 16).ok()?,
+                seal: number,
+            },
             endpoint,
             revision: *Revision::ALL.get(index)?,
             capabilities: ClientCapabilities::of_bits(bits),
@@ -223,22 +255,25 @@ mod tests {
                     client_info: Some(info.into()),
                     ..Caller::at(revision)
                 };
-                let id = run(1, 1_795_000_000_000)
-                    .id(endpoint, client, &caller, &Principal::Operator)
+                let opened = 1_795_000_000_000;
+                let id = run(1, opened)
+                    .id(opened, endpoint, client, &caller, &Principal::Operator)
                     .expect("random");
+                let seal = &id[HEAD_DIGITS..][..2 * SEAL];
+                let seal = u64::from_str_radix(seal, 16).expect("a number");
                 let unsealed = Unsealed {
+                    birth: Birth { opened, seal },
                     endpoint,
                     revision,
                     capabilities,
                     client,
                     client_info: Some(info.into()),
                 };
-                let known = run(1, 1_795_000_000_001);
-                assert_eq!(
-                    known.open(&id, &Principal::Operator),
-                    Some(unsealed),
-                    "{id}"
-                );
+                let known = run(1, opened + 1);
+                let last = opened + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
+                let open = |now| known.open(&id, &Principal::Operator, now);
+                assert_eq!(open(last), Some(unsealed), "{id}");
+                assert_eq!(open(last + 1), None, "too old");
             }
         }
     }
@@ -273,11 +308,11 @@ mod tests {
                 ..Caller::default()
             };
             let key = ClientKey::of("");
-            let id = run(1, 1).id("a-b", key, &caller, &Principal::Anonymous);
+            let id = run(1, 1).id(1, "a-b", key, &caller, &Principal::Anonymous);
             let id = id.expect("random");
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
             let known = run(1, 2)
-                .open(&id, &Principal::Anonymous)
+                .open(&id, &Principal::Anonymous, 2)
                 .map(|it| it.client_info);
             let known = known.expect("an earlier run's");
             assert_eq!(
@@ -293,20 +328,28 @@ mod tests {
         let seal = run(1, 2_000_000_000_000);
         let id = run(1, 1)
             .id(
+                1_999_999_999_999,
                 "files",
                 ClientKey::of(""),
                 &Caller::default(),
                 &Principal::Anonymous,
             )
             .expect("random");
-        let open = |seal: &Seal, id: &str| seal.open(id, &Principal::Anonymous).is_some();
+        let open = |seal: &Seal, id: &str| {
+            let now = 2_000_000_000_000;
+            seal.open(id, &Principal::Anonymous, now).is_some()
+        };
         assert!(open(&seal, &id));
         assert!(!open(&run(2, 2_000_000_000_000), &id), "another key");
-        assert!(!open(&run(1, 1), &id), "this run's own have ended");
+        assert!(
+            !open(&run(1, 1_999_999_999_999), &id),
+            "this run's own have ended"
+        );
+        assert!(seal.read(&id, &Principal::Anonymous).is_some());
         assert!(!open(&Seal::new(None), &id), "without a key");
         let other = ClientName::new("laptop").expect("a name");
         for other in [Principal::Operator, Principal::Client(other)] {
-            assert_eq!(seal.open(&id, &other), None, "somebody else's: {other}");
+            assert_eq!(seal.read(&id, &other), None, "somebody else's: {other}");
         }
         for index in 0..id.len() {
             let mut changed = id.to_string().into_bytes();

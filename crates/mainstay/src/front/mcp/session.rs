@@ -95,6 +95,20 @@ pub enum Backend {
     Translated(Arc<Server>),
 }
 
+/// Calls of one session that may be in flight. They go on when their connection is gone, so that the
+/// number of connections is no bound.
+const MAX_IN_FLIGHT: usize = 1024;
+
+/// Why a call is not begun.
+#[derive(Debug, thiserror::Error)]
+pub enum NoEntry {
+    /// One id, one call: an answer must have one reader (specification, base protocol).
+    #[error("a request with id {0} is in flight already")]
+    Doubled(Box<str>),
+    #[error("{MAX_IN_FLIGHT} requests of this session wait for their answers")]
+    TooMany,
+}
+
 /// Calls in flight, by the client's own id (JSON text).
 #[derive(Debug, Default)]
 struct InFlight {
@@ -209,12 +223,15 @@ impl ClientSession {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a call. `None` if its id is in flight already.
-    pub fn enter(self: &Arc<Self>, id: &str) -> Option<Entry> {
+    /// Enters a call.
+    pub fn enter(self: &Arc<Self>, id: &str) -> Result<Entry, NoEntry> {
         let (cancel, cancelled) = oneshot::channel();
         let mut in_flight = self.in_flight();
         if in_flight.cancels.contains_key(id) {
-            return None;
+            return Err(NoEntry::Doubled(id.into()));
+        }
+        if in_flight.cancels.len() >= MAX_IN_FLIGHT {
+            return Err(NoEntry::TooMany);
         }
         if in_flight.ended {
             drop(cancel.send("the session has ended".to_owned()));
@@ -222,7 +239,7 @@ impl ClientSession {
             in_flight.cancels.insert(id.into(), Some(cancel));
         }
         drop(in_flight);
-        Some(Entry {
+        Ok(Entry {
             id: id.into(),
             cancelled: Some(cancelled),
             busy: self.busy(),
@@ -268,13 +285,17 @@ impl ClientSession {
             .store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// When a call or a stream of it was begun or ended last.
+    pub fn last_used(&self) -> Instant {
+        self.opened + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
+    }
+
     /// How long the session has been idle; `None` while a call or stream is open.
     pub fn idle(&self) -> Option<Duration> {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return None;
         }
-        let used = Duration::from_millis(self.last_used.load(Ordering::Relaxed));
-        Some(self.opened.elapsed().saturating_sub(used))
+        Some(self.last_used().elapsed())
     }
 }
 

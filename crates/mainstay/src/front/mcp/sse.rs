@@ -10,13 +10,12 @@ use std::{
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header, request::Parts};
 use hyper::body::Incoming;
-use mainstay_core::principal::Principal;
 use tokio::sync::mpsc;
 
 use super::{
     conversation::{Conversation, Output, Refused},
     http::{self as door, Accepts, Answer, Refusal},
-    hub::Hub,
+    hub::{Hub, Visitor},
     session::Scope,
     sse_body::Events,
 };
@@ -70,29 +69,21 @@ impl Drop for Open {
 pub async fn serve(
     hub: &Arc<Hub>,
     scope: Scope,
-    principal: Principal,
+    visitor: Visitor,
     endpoint: Endpoint,
-    max_body: usize,
     request: Request<Incoming>,
 ) -> Answer {
     let (head, body) = request.into_parts();
     let served = match (endpoint, &head.method) {
-        (Endpoint::Stream, &Method::GET) => open(hub, scope, principal, &head),
-        (Endpoint::Message, &Method::POST) => {
-            post(hub, &scope, &principal, &head, body, max_body).await
-        }
+        (Endpoint::Stream, &Method::GET) => open(hub, scope, visitor, &head),
+        (Endpoint::Message, &Method::POST) => post(hub, &scope, &visitor, &head, body).await,
         (Endpoint::Stream, _) => Err(Refusal::method("GET")),
         (Endpoint::Message, _) => Err(Refusal::method("POST")),
     };
     served.unwrap_or_else(Refusal::into_response)
 }
 
-fn open(
-    hub: &Arc<Hub>,
-    scope: Scope,
-    principal: Principal,
-    head: &Parts,
-) -> Result<Answer, Refusal> {
+fn open(hub: &Arc<Hub>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<Answer, Refusal> {
     if head.headers.contains_key(header::ACCEPT) && !Accepts::of(&head.headers).events {
         return Err(Refusal::new(
             StatusCode::NOT_ACCEPTABLE,
@@ -111,7 +102,7 @@ fn open(
     let client = Conversation::new(
         Arc::clone(hub),
         scope,
-        principal,
+        visitor,
         Output::Events(output),
         hub.calls.background().clone(),
     );
@@ -126,10 +117,9 @@ fn open(
 async fn post(
     hub: &Hub,
     scope: &Scope,
-    principal: &Principal,
+    visitor: &Visitor,
     head: &Parts,
     body: Incoming,
-    max_body: usize,
 ) -> Result<Answer, Refusal> {
     door::check_content_type(&head.headers)?;
     door::check_version(&head.headers)?;
@@ -140,13 +130,13 @@ async fn post(
         ));
     };
     let client = hub.streams.map().get(id).cloned();
-    let Some(client) = client.filter(|client| client.serves(scope, principal)) else {
+    let Some(client) = client.filter(|client| client.serves(scope, &visitor.principal)) else {
         return Err(Refusal::new(
             StatusCode::NOT_FOUND,
             "unknown session: open a new stream",
         ));
     };
-    let body: Bytes = door::read(body, max_body).await?;
+    let body: Bytes = hub.bodies.read(body, visitor).await?;
     match client.take(body).await {
         Ok(()) => Ok(door::status(StatusCode::ACCEPTED)),
         Err(Refused::Invalid(text)) => Err(Refusal::saying(StatusCode::BAD_REQUEST, text)),

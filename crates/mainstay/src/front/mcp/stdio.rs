@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     conversation::{Conversation, Output},
-    hub::Hub,
+    hub::{Hub, Visitor},
     session::Scope,
 };
 use crate::{
@@ -35,7 +35,10 @@ pub async fn serve(
         hub,
         Scope::Profile(profile),
         // Whoever started us: he may use everything, and steers it by other means.
-        Principal::Anonymous,
+        Visitor {
+            principal: Principal::Anonymous,
+            address: None,
+        },
         Output::Lines(Arc::clone(&writer)),
         tasks.clone(),
     ));

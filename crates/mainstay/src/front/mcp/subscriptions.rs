@@ -11,6 +11,22 @@ use tokio::{sync::OwnedMutexGuard, time::timeout};
 
 use crate::transport::Session;
 
+/// Resources that one session or stream may be subscribed to, and the length of a URI: they are kept for as
+/// long as it lives.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+const MAX_URI: usize = 8 * 1024;
+
+/// Why a subscription is refused before any server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooMuch {
+    #[error(
+        "a client may be subscribed to {MAX_SUBSCRIPTIONS} resources: unsubscribe from one first"
+    )]
+    Resources,
+    #[error("the URI of a subscription may have {MAX_URI} bytes")]
+    Uri,
+}
+
 /// What a request to a server may take for which no client waits.
 const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
 
@@ -34,8 +50,26 @@ impl From<Target> for Resource {
 type Subscribers = HashMap<Box<str>, Box<str>>;
 
 #[derive(Debug, Default)]
+struct Book {
+    resources: HashMap<Resource, Subscribers>,
+    /// How many each session has.
+    counts: HashMap<Box<str>, usize>,
+}
+
+impl Book {
+    fn uncount(&mut self, session: &str) {
+        if let Some(count) = self.counts.get_mut(session) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(session);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 pub struct Subscriptions {
-    map: Mutex<HashMap<Resource, Subscribers>>,
+    book: Mutex<Book>,
     /// Of those resources that a server is being asked about: one that does not answer holds up nobody
     /// who wants something else.
     turns: Mutex<HashMap<Resource, Arc<tokio::sync::Mutex<()>>>>,
@@ -46,9 +80,21 @@ pub struct Subscriptions {
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
-    fn map(&self) -> MutexGuard<'_, HashMap<Resource, Subscribers>> {
-        // Held for a map operation, never across an await.
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Held for map operations, never across an await.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a session may have one more.
+    pub fn check(&self, session: &str, uri: &str) -> Result<(), TooMuch> {
+        let count = self.book().counts.get(session).copied();
+        if uri.len() > MAX_URI {
+            Err(TooMuch::Uri)
+        } else if count.unwrap_or_default() >= MAX_SUBSCRIPTIONS {
+            Err(TooMuch::Resources)
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits until nobody else asks a server about this resource.
@@ -71,6 +117,9 @@ impl Subscriptions {
         uri: &str,
         subscribe: impl AsyncFnOnce() -> bool,
     ) -> bool {
+        if self.check(session, uri).is_err() {
+            return false;
+        }
         let _turn = self.turn(&resource).await;
         let joined = self.has_any(&resource) || subscribe().await;
         if joined {
@@ -103,27 +152,31 @@ impl Subscriptions {
     }
 
     pub fn add(&self, resource: Resource, session: &str, uri: &str) {
-        self.map()
-            .entry(resource)
-            .or_default()
-            .insert(session.into(), uri.into());
+        let mut book = self.book();
+        let subscribers = book.resources.entry(resource).or_default();
+        if subscribers.insert(session.into(), uri.into()).is_none() {
+            *book.counts.entry(session.into()).or_default() += 1;
+        }
     }
 
     /// Whether anyone is subscribed.
     pub fn has_any(&self, resource: &Resource) -> bool {
-        self.map().contains_key(resource)
+        self.book().resources.contains_key(resource)
     }
 
     /// Forgets a subscription; returns whether it was the last one to this resource.
     pub fn remove(&self, resource: &Resource, session: &str) -> bool {
-        let mut map = self.map();
-        let Some(subscribers) = map.get_mut(resource) else {
+        let mut book = self.book();
+        let Some(subscribers) = book.resources.get_mut(resource) else {
             return false;
         };
-        subscribers.remove(session);
+        let was_there = subscribers.remove(session).is_some();
         let last = subscribers.is_empty();
         if last {
-            map.remove(resource);
+            book.resources.remove(resource);
+        }
+        if was_there {
+            book.uncount(session);
         }
         last
     }
@@ -131,7 +184,12 @@ impl Subscriptions {
     /// Forgets a session; returns the resources that nobody is subscribed to any more.
     pub fn remove_session(&self, session: &str) -> Vec<Resource> {
         let mut orphans = Vec::new();
-        self.map().retain(|resource, subscribers| {
+        let mut book = self.book();
+        // Most have none.
+        if book.counts.remove(session).is_none() {
+            return orphans;
+        }
+        book.resources.retain(|resource, subscribers| {
             let left = subscribers.remove(session).is_some() && subscribers.is_empty();
             if left {
                 orphans.push(resource.clone());
@@ -143,7 +201,8 @@ impl Subscriptions {
 
     /// The resources of one server that someone is subscribed to.
     pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
-        self.map()
+        self.book()
+            .resources
             .keys()
             .filter(|resource| resource.server == *server)
             .cloned()
@@ -154,7 +213,8 @@ impl Subscriptions {
     /// was subscribed to (specification, resources, "Subscriptions"); then everyone hears who is
     /// subscribed to what it begins with.
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
-        let map = self.map();
+        let book = self.book();
+        let map = &book.resources;
         let exact = Resource {
             server: server.clone(),
             uri: uri.into(),
@@ -205,6 +265,28 @@ mod tests {
         assert!(subscriptions.has_any(&resource("x://1")));
         assert!(subscriptions.remove(&resource("x://1"), "two"));
         assert_eq!(subscriptions.of_server(&resource("x://1").server), []);
+    }
+
+    #[test]
+    fn what_one_session_subscribes_to_is_bounded() {
+        let subscriptions = Subscriptions::default();
+        for number in 0..MAX_SUBSCRIPTIONS {
+            let uri = format!("x://{number}");
+            assert_eq!(subscriptions.check("one", &uri), Ok(()));
+            // Twice is once.
+            subscriptions.add(resource(&uri), "one", &uri);
+            subscriptions.add(resource(&uri), "one", &uri);
+        }
+        assert_eq!(subscriptions.check("one", "x"), Err(TooMuch::Resources));
+        assert_eq!(subscriptions.check("two", "x"), Ok(()));
+        let long = "x".repeat(MAX_URI + 1);
+        assert_eq!(subscriptions.check("two", &long), Err(TooMuch::Uri));
+        subscriptions.remove(&resource("x://0"), "one");
+        subscriptions.remove(&resource("x://0"), "one");
+        assert_eq!(subscriptions.check("one", "x"), Ok(()));
+        assert_eq!(subscriptions.book().counts["one"], MAX_SUBSCRIPTIONS - 1);
+        subscriptions.remove_session("one");
+        assert!(subscriptions.book().counts.is_empty());
     }
 
     /// Invariant 7: whoever is held up is held up by the same resource of the same server.

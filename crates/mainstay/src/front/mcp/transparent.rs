@@ -245,6 +245,9 @@ pub async fn translate(
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
             let resource = resource(&uri.value);
+            if let Err(error) = hub.subscriptions.check(&session.id, &uri.value) {
+                return Reply::error(id, code::INVALID_PARAMS, &error.to_string());
+            }
             let mut reply = Reply::result(id, "{}");
             let ask = async || {
                 let upstream = Upstream::Shared(Arc::clone(server));

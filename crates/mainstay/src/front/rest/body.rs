@@ -38,11 +38,16 @@ impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
 
 async fn read(request: Request, door: &Door) -> Result<Bytes, Refusal> {
     let body = Limited::new(request.into_body(), door.max_body);
-    match body.collect().await {
+    let whole = tokio::time::timeout(door.body_timeout, body.collect());
+    match whole.await.map_err(|_| too_slow())? {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge(door.max_body)),
         Err(error) => Err(Refusal::Malformed(format!("the body ended early: {error}"))),
     }
+}
+
+fn too_slow() -> Refusal {
+    Refusal::Malformed("the body did not come within http.bodyTimeoutMs".to_owned())
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {

@@ -25,7 +25,7 @@ mod switches;
 mod tokens;
 mod via;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -61,6 +61,8 @@ pub struct Door {
     pub tokens: Tokens,
     /// The longest body of a request, in bytes.
     pub max_body: usize,
+    /// How long a body may take.
+    pub body_timeout: Duration,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
     pub stop: CancellationToken,
 }
