@@ -124,6 +124,14 @@ impl Registry {
     /// Starts every server of the configuration, all at once (C14).
     pub fn start(config: &Config, setting: Setting) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
+        // A folder that others write to is not read either.
+        let catalogs = setting.catalogs.filter(|folder| {
+            let made = state::private_dir(folder);
+            if let Err(error) = &made {
+                tracing::warn!(%error, "catalogs cannot be kept");
+            }
+            made.is_ok()
+        });
         let fleet = Arc::new(Fleet {
             pace: Pace::new(config.max_attempts_per_second, config.max_concurrent_starts),
             reports,
@@ -133,16 +141,11 @@ impl Registry {
                 .as_deref()
                 .map(Logs::start)
                 .unwrap_or_default(),
-            catalogs: setting.catalogs,
+            catalogs,
             lineage: setting.lineage,
             reserve: supervisor::reserve(),
             queue: Arc::default(),
         });
-        if let Some(folder) = &fleet.catalogs
-            && let Err(error) = state::create_private_dir(folder)
-        {
-            tracing::warn!(%error, "catalogs cannot be kept");
-        }
         let mut supervisors = JoinSet::new();
         let list = config
             .servers

@@ -3,9 +3,13 @@
 //! One process owns the directory, by a lock that the system releases when the process is gone,
 //! however it ended. `daemon.json` tells the commands where to find it.
 
+mod private;
+mod trust;
+
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Write as _},
+    fs::{self, File, TryLockError},
+    io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -13,6 +17,11 @@ use std::{
 
 use mainstay_core::config::{Secret, Surroundings};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::private::{
+    create_private_dir, open_private, private_dir, private_options, read_private, write_private,
+};
+pub use self::trust::{Untrusted, directory as trusted_dir};
 
 const LOCK: &str = "lock";
 const TOKEN: &str = "token";
@@ -56,6 +65,10 @@ pub enum StateError {
     BadToken(PathBuf),
     #[error("no random number for a token")]
     Random,
+    #[error("the state directory {} cannot be used", dir.display())]
+    Untrusted { dir: PathBuf, source: Untrusted },
+    #[error("{} is not believed: {why}", path.display())]
+    NotBelieved { path: PathBuf, why: &'static str },
 }
 
 fn whose(daemon: Option<&DaemonFile>) -> String {
@@ -68,6 +81,21 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StateError {
     move |source| StateError::Io {
         path: path.to_owned(),
         source,
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(Untrusted) -> StateError {
+    move |source| failed(path)(source.into())
+}
+
+impl DaemonFile {
+    /// Whether it is said to be on this machine, where nobody else's program is sent the token.
+    pub fn is_loopback(&self) -> bool {
+        let address = self
+            .url
+            .strip_prefix("http://")
+            .map(str::parse::<SocketAddr>);
+        matches!(address, Some(Ok(address)) if address.ip().is_loopback())
     }
 }
 
@@ -137,8 +165,28 @@ impl StateDir {
         })
     }
 
+    /// Checks that nobody else can write to the directory or put another in its place. One that is not
+    /// there yet is made by us.
+    pub fn check(&self) -> Result<(), StateError> {
+        match trust::directory(&self.0) {
+            Err(error) if error.is_not_found() => Ok(()),
+            checked => checked.map_err(|source| self.untrusted(source)),
+        }
+    }
+
+    fn untrusted(&self, source: Untrusted) -> StateError {
+        match source {
+            Untrusted::Io(source) => failed(&self.0)(source),
+            source => StateError::Untrusted {
+                dir: self.0.clone(),
+                source,
+            },
+        }
+    }
+
     /// The names of the instances that there are or have been, in order, and their directories.
     pub fn instances(&self) -> Result<Vec<(String, PathBuf)>, StateError> {
+        self.check()?;
         let path = self.0.join(INSTANCES);
         let entries = match fs::read_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -161,6 +209,9 @@ impl StateDir {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
         let token = self.secret(TOKEN)?;
         let session_key = self.secret(SESSION_KEY)?;
+        if let Err(error) = private::sweep(&self.0) {
+            tracing::debug!(%error, "files of earlier runs are left");
+        }
         Ok(Ownership {
             dir: self,
             token,
@@ -171,9 +222,9 @@ impl StateDir {
 
     /// Makes the directory, and locks it.
     fn lock(self, attempts: u32) -> Result<File, StateError> {
-        create_private_dir(&self.0).map_err(failed(&self.0))?;
+        private_dir(&self.0).map_err(|source| self.untrusted(source))?;
         let path = self.0.join(LOCK);
-        let lock = private_file(&path, false).map_err(failed(&path))?;
+        let lock = open_private(&path, private_options().write(true)).map_err(unusable(&path))?;
         for attempt in 1.. {
             match lock.try_lock() {
                 Ok(()) => break,
@@ -181,7 +232,8 @@ impl StateDir {
                     thread::sleep(LOCK_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let daemon = self.read_daemon();
+                    // What it says of itself is only told.
+                    let daemon = self.read_daemon().ok().flatten();
                     return Err(StateError::Taken {
                         dir: self.0,
                         daemon,
@@ -195,17 +247,47 @@ impl StateDir {
 
     /// The daemon that owns the directory. What a daemon that died left behind does not count:
     /// somebody else may listen there now, and must not be sent the token.
-    pub fn daemon(&self) -> Option<DaemonFile> {
-        let lock = File::open(self.0.join(LOCK)).ok()?;
+    pub fn daemon(&self) -> Result<Option<DaemonFile>, StateError> {
+        self.check()?;
+        let path = self.0.join(LOCK);
+        let mut options = private_options();
+        let lock = match open_private(&path, options.create(false).read(true)) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            lock => lock.map_err(unusable(&path))?,
+        };
         match lock.try_lock_shared() {
-            Ok(()) => None,
+            Ok(()) => Ok(None),
             Err(_) => self.read_daemon(),
         }
     }
 
-    /// A file that is missing or half there says nothing.
-    fn read_daemon(&self) -> Option<DaemonFile> {
-        serde_json::from_slice(&fs::read(self.0.join(DAEMON)).ok()?).ok()
+    /// A file that is missing or half there says nothing. One that is not ours, or that names a token
+    /// outside of the directory, is an error.
+    fn read_daemon(&self) -> Result<Option<DaemonFile>, StateError> {
+        let path = self.0.join(DAEMON);
+        let text = match read_private(&path) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            text => text.map_err(unusable(&path))?,
+        };
+        let Ok(daemon) = serde_json::from_slice::<DaemonFile>(&text) else {
+            return Ok(None);
+        };
+        let token = self.inside(&daemon.token_file);
+        let token_file = token.ok_or(StateError::NotBelieved {
+            path,
+            why: "the token that it names is not in the same directory",
+        })?;
+        Ok(Some(DaemonFile {
+            token_file,
+            ..daemon
+        }))
+    }
+
+    /// A file of the directory, by a path that another spelling of the directory may begin.
+    fn inside(&self, file: &Path) -> Option<PathBuf> {
+        let (folder, name) = (file.parent()?, file.file_name()?);
+        let is_ours = || Some(fs::canonicalize(folder).ok()? == fs::canonicalize(&self.0).ok()?);
+        (folder == self.0 || is_ours()?).then(|| self.0.join(name))
     }
 
     /// A secret, made at the first start and kept.
@@ -235,7 +317,8 @@ pub fn random_token() -> Result<Secret, StateError> {
 }
 
 pub fn read_token(path: &Path) -> Result<Secret, StateError> {
-    let text = fs::read_to_string(path).map_err(failed(path))?;
+    let bytes = read_private(path).map_err(unusable(path))?;
+    let text = String::from_utf8_lossy(&bytes);
     let token = text.trim();
     // An empty token would open the door to everyone.
     let usable = token.len() >= 16 && token.bytes().all(|byte| byte.is_ascii_graphic());
@@ -314,36 +397,6 @@ impl Drop for Ownership {
     }
 }
 
-/// Writes a file that only its owner can read; readers see the old one or the new one, whole.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file = private_file(&new, true)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(new, path)
-}
-
-fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
-    private_options().write(true).truncate(truncate).open(path)
-}
-
-/// How a file is made that only its owner can read.
-pub(crate) fn private_options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
-}
-
 /// A token that others could read until now is at least theirs no longer.
 #[cfg(unix)]
 fn restrict(path: &Path) -> io::Result<()> {
@@ -378,12 +431,12 @@ mod tests {
             "{told}"
         );
         assert_eq!(
-            dir.daemon().map(|daemon| daemon.url).as_deref(),
-            Some("http://127.0.0.1:1")
+            dir.daemon().expect("read").map(|daemon| daemon.url),
+            Some("http://127.0.0.1:1".to_owned())
         );
         let token = first.token.clone();
         drop(first);
-        assert_eq!(dir.daemon(), None);
+        assert_eq!(dir.daemon().expect("read"), None);
         assert_eq!(dir.own().expect("owned again").token, token);
     }
 
@@ -397,7 +450,7 @@ mod tests {
         let left = fs::read(folder.path().join(DAEMON)).expect("a file");
         drop(owner);
         fs::write(folder.path().join(DAEMON), left).expect("written");
-        assert_eq!(dir.daemon(), None);
+        assert_eq!(dir.daemon().expect("read"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is switched off for which client (A36): kept in a file, read by every session of a client that
 //! has switches.
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use arc_swap::ArcSwap;
 use foldhash::HashMap;
@@ -40,10 +40,10 @@ impl SwitchBoard {
     /// Reads what is kept. A file that is none of ours leaves everything on, and is replaced by the next
     /// change.
     pub fn open(path: Option<PathBuf>) -> Self {
-        let switches = path.as_ref().map(|path| match fs::read(path) {
+        let switches = path.as_ref().map(|path| match state::read_private(path) {
             Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Switches::default()),
-            Err(error) => Err(error),
+            Err(error) if error.is_not_found() => Ok(Switches::default()),
+            Err(error) => Err(error.into()),
         });
         let switches = switches.transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "the switches cannot be read: everything is on");
@@ -88,6 +88,8 @@ impl SwitchBoard {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use mainstay_core::{ids::ServerName, switches::Switch};
 
     use super::*;

@@ -90,13 +90,23 @@ impl DaemonArgs {
 pub fn running(url: Option<String>) -> Result<Client, CommandError> {
     let var = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let state = StateDir::locate(&Process);
-    let daemon = state.as_ref().ok().and_then(StateDir::daemon);
-    let (url, token_file) = match (url.or_else(|| var("MAINSTAY_URL")), daemon) {
+    let url = url.or_else(|| var("MAINSTAY_URL"));
+    let daemon = match (state.as_ref().map(StateDir::daemon), &url) {
+        (Ok(Ok(daemon)), _) => daemon,
+        // The daemon is another one's, and its token is not there.
+        (_, Some(_)) | (Err(_), None) => None,
+        (Ok(Err(error)), None) => return Err(error.into()),
+    };
+    let (url, token_file) = match (url, daemon) {
         // Nobody else is sent the token of the state directory.
         (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
             (url, Some(daemon.token_file))
         }
         (Some(url), _) => (url, None),
+        // The file may be wrong; whom the operator names is his to say.
+        (None, Some(daemon)) if !daemon.is_loopback() => {
+            return Err(CommandError::Elsewhere(daemon.url));
+        }
         (None, Some(daemon)) => (daemon.url, Some(daemon.token_file)),
         (None, None) => {
             return Err(ClientError::NotRunning {

@@ -8,8 +8,12 @@ use serde_json::{Map, Value};
 
 use super::screen::{complain, complain_json};
 use crate::{
-    api::ClientError, journal::JournalError, lineage::LineageError, state::StateError,
-    surroundings::LoadError, tokens::TokenError,
+    api::ClientError,
+    journal::JournalError,
+    lineage::LineageError,
+    state::{StateError, Untrusted},
+    surroundings::LoadError,
+    tokens::TokenError,
 };
 
 /// Exit codes of all commands (design section 8).
@@ -70,6 +74,9 @@ pub enum CommandError {
     StillRunning { seconds: u64 },
     #[error("{0} is not approved")]
     NotApproved(String),
+    /// The daemon of the state directory listens where others may listen, too.
+    #[error("the daemon of the state directory is said to be at {0}, which is not loopback")]
+    Elsewhere(String),
 }
 
 impl CommandError {
@@ -97,6 +104,7 @@ impl CommandError {
             | Self::Signals(_)
             | Self::Output(_)
             | Self::NotApproved(_)
+            | Self::Elsewhere(_)
             | Self::StillRunning { .. } => Exit::FAILED,
         }
     }
@@ -119,6 +127,7 @@ impl CommandError {
             Self::Interrupted { .. } => "interrupted",
             Self::StillRunning { .. } => "stop_timeout",
             Self::NotApproved(_) => "not_approved",
+            Self::Elsewhere(_) => "not_loopback",
         }
     }
 
@@ -130,6 +139,19 @@ impl CommandError {
             Self::State(StateError::BadToken(path)) => {
                 Some(format!("remove {}; the next `mainstay serve` makes a new one", path.display()))
             }
+            Self::NotRecorded(StateError::Untrusted {
+                source: source @ Untrusted::Writable { .. },
+                ..
+            })
+            | Self::State(StateError::Untrusted { source, .. }) | Self::Token(TokenError::State(StateError::Untrusted { source, .. })) => source.hint(),
+            Self::State(StateError::Io { source, .. }) => {
+                let untrusted = source.get_ref().and_then(|it| it.downcast_ref::<Untrusted>());
+                untrusted.and_then(Untrusted::hint)
+            }
+            Self::State(StateError::NotBelieved { path, .. }) => {
+                Some(format!("stop the daemon, remove {}, and start it again", path.display()))
+            }
+            Self::Elsewhere(url) => Some(format!("if that is right, name it: --url {url}")),
             Self::NotRecorded(_) => Some(
                 "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
             ),

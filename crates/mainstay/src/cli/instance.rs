@@ -27,7 +27,9 @@ pub struct Kept {
 impl Kept {
     pub fn open(loaded: &Loaded, lineage: &Lineage) -> Result<Self, CommandError> {
         let settings = &loaded.config.journal;
-        let state = or_without(StateDir::locate(&Process), settings)?;
+        // A directory that others write to is neither read nor written.
+        let located = StateDir::locate(&Process).and_then(|state| state.check().map(|()| state));
+        let state = or_without(located, settings)?;
         // Without a file the id is another one each time.
         let name = loaded.path.as_ref().map_or("no-file", |_| lineage.own());
         let instance = match &state {

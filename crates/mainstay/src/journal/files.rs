@@ -10,7 +10,7 @@ use mainstay_core::{config::Durability, record::Cid};
 use sha2::{Digest as _, Sha256};
 
 use super::JournalError;
-use crate::state::{create_private_dir, private_options};
+use crate::state::{private_dir, private_options};
 
 /// What is read of a file at once while it is checked.
 const PIECE: usize = 64 * 1024;
@@ -58,7 +58,7 @@ impl Files {
         }
         let folder = path.parent().unwrap_or(&self.path);
         let is_new = !folder.exists();
-        create_private_dir(folder)?;
+        private_dir(folder)?;
         if is_new && self.synced {
             self.path
                 .ancestors()
@@ -66,9 +66,14 @@ impl Files {
                 .try_for_each(sync_folder)?;
         }
         let unfinished = self.path.join(UNFINISHED);
+        // What a run before was killed at.
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut file = private_options()
             .write(true)
-            .truncate(true)
+            .create_new(true)
             .open(&unfinished)?;
         file.write_all(content)?;
         if self.synced {

@@ -55,7 +55,7 @@ pub use self::{
     statistics::{Bucket, Range, Series},
 };
 use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
-use crate::state::create_private_dir;
+use crate::state::private_dir;
 
 /// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
 /// would be told of every page that is written.
@@ -109,9 +109,9 @@ impl Journal {
     /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
         let folder = state.join(FOLDER);
-        create_private_dir(&folder).map_err(|source| JournalError::Io {
+        private_dir(&folder).map_err(|source| JournalError::Io {
             path: folder.clone(),
-            source,
+            source: source.into(),
         })?;
         let store = Store::open(&folder, settings)?;
         let queue = Arc::new(Queue::new(settings.durability));

@@ -12,6 +12,8 @@ use mainstay_core::record::{
 };
 use rusqlite::{Connection, Row, types::Value};
 
+use crate::state::trusted_dir;
+
 use super::{
     JournalError,
     facets::{self, Chunk, Facet, Facets},
@@ -159,6 +161,10 @@ impl Reader {
         })? {
             return Ok(None);
         }
+        trusted_dir(&folder).map_err(|source| JournalError::Io {
+            path: folder.clone(),
+            source: source.into(),
+        })?;
         let connection = schema::open_to_read(&folder)?;
         connection.execute_batch("BEGIN")?;
         if schema::version(&connection, &path)? == 0 {

@@ -6,7 +6,7 @@ use mainstay_core::config::Durability;
 use rusqlite::{Connection, OpenFlags};
 
 use super::JournalError;
-use crate::state::private_options;
+use crate::state::{open_private, private_options};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
 /// change.
@@ -87,13 +87,10 @@ pub fn path(state: &Path) -> PathBuf {
 pub fn open(state: &Path, durability: Durability) -> Result<Connection, JournalError> {
     let path = path(state);
     // Made here, so that nobody else can read it; SQLite gives its mode to the files beside it.
-    private_options()
-        .write(true)
-        .open(&path)
-        .map_err(|source| JournalError::Io {
-            path: path.clone(),
-            source,
-        })?;
+    open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
+        path: path.clone(),
+        source: source.into(),
+    })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let synchronous = match durability {
         Durability::Relaxed => "NORMAL",

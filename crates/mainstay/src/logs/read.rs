@@ -9,6 +9,7 @@ use std::{
 use mainstay_core::ids::ServerName;
 
 use super::{Line, file_name, folder, rotating::KEPT_FILES};
+use crate::state;
 
 /// Lines that can be asked for at once.
 pub const MAX_TAIL: usize = 10_000;
@@ -25,8 +26,10 @@ pub fn left_behind(
     server: &ServerName,
     lines: usize,
 ) -> io::Result<Option<Vec<Line>>> {
-    let path = folder(state).join(file_name(server));
+    let folder = folder(state);
+    let path = folder.join(file_name(server));
     if path.try_exists()? {
+        state::trusted_dir(&folder)?;
         tail(&path, lines).map(Some)
     } else {
         Ok(None)
@@ -42,10 +45,10 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<Line>> {
         if newest_first.len() == wanted || budget == 0 {
             break;
         }
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-            Err(error) => return Err(error),
+        let mut options = state::private_options();
+        let file = match state::open_private(&path, options.create(false).read(true)) {
+            Err(error) if error.is_not_found() => break,
+            file => file?,
         };
         let end = end_of(file, wanted - newest_first.len(), &mut budget)?;
         let text = String::from_utf8_lossy(&end);

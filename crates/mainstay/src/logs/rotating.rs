@@ -77,9 +77,9 @@ impl Rotating {
             return Ok(open);
         }
         if let Some(dir) = self.path.parent() {
-            state::create_private_dir(dir)?;
+            state::private_dir(dir)?;
         }
-        let file = state::private_options().append(true).open(&self.path)?;
+        let file = state::open_private(&self.path, state::private_options().append(true))?;
         let size = file.metadata()?.len();
         Ok(Open { file, size })
     }

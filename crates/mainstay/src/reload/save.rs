@@ -1,10 +1,8 @@
 //! A configuration's file written (A27).
 
-use std::{
-    fs::{self, File},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+#[cfg(unix)]
+use std::fs::File;
+use std::{fs, io, path::Path};
 
 use crate::state;
 
@@ -18,13 +16,7 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     };
     let folder = path.parent().unwrap_or(Path::new("/"));
     state::create_private_dir(folder)?;
-    let new = beside(&path)?;
-    let written = write_new(&new, text).and_then(|()| fs::rename(&new, &path));
-    if written.is_err() {
-        // The error of the writing counts.
-        fs::remove_file(&new).ok();
-    }
-    written?;
+    state::write_private(&path, text.as_bytes())?;
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     if fs::read_to_string(&path)? == text {
@@ -32,24 +24,6 @@ pub fn save(path: &Path, text: &str) -> io::Result<()> {
     } else {
         Err(io::Error::other("somebody else wrote it at the same time"))
     }
-}
-
-/// A name that nobody has, in the same folder: only there a rename is atomic.
-fn beside(path: &Path) -> io::Result<PathBuf> {
-    let random = state::random_token().map_err(io::Error::other)?;
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}", &random.expose()[..12]));
-    Ok(path.with_file_name(name))
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file: File = state::private_options()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 #[cfg(all(test, unix))]

@@ -3,7 +3,6 @@
 //! again.
 
 use std::{
-    fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
@@ -14,7 +13,7 @@ use mainstay_core::{
     era::Eras,
 };
 
-use crate::transport::MAX_LIST_BYTES;
+use crate::{state, transport::MAX_LIST_BYTES};
 
 /// What a kept catalog may have: its lists, and the words beside them.
 const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
@@ -45,7 +44,8 @@ impl Kept {
 
     /// The file, unless it is too large. There is none before the first save.
     fn text(&self) -> Option<String> {
-        let file = File::open(&self.path).ok()?;
+        let mut options = state::private_options();
+        let file = state::open_private(&self.path, options.create(false).read(true)).ok()?;
         let mut text = String::new();
         let most = MAX_BYTES as u64;
         // One byte more tells a file that is too large.
@@ -63,7 +63,7 @@ impl Kept {
         if text.len() > MAX_BYTES {
             return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
         }
-        crate::state::write_private(&self.path, text.as_bytes())
+        state::write_private(&self.path, text.as_bytes())
     }
 }
 

@@ -5,7 +5,7 @@
 mod book;
 
 use std::{
-    fs, io,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
@@ -217,12 +217,16 @@ impl api::AddedToken {
 /// The clients' tokens of a state directory. What is not there has none.
 pub fn read(dir: &StateDir) -> Result<Vec<ClientToken>, TokenError> {
     let path = dir.client_tokens();
-    match fs::read(&path) {
+    dir.check()?;
+    match state::read_private(&path) {
         Ok(text) => {
             book::from_json(&text).map_err(|source| TokenError::Unreadable { path, source })
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(source) => Err(StateError::Io { path, source }.into()),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => {
+            let source = error.into();
+            Err(StateError::Io { path, source }.into())
+        }
     }
 }
 
@@ -237,6 +241,8 @@ fn keep(dir: Option<&StateDir>, clients: &[ClientToken]) -> Result<(), TokenErro
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Q7: what changes holds at once, and for the runs that come.

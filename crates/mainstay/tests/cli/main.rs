@@ -17,6 +17,7 @@ mod records;
 mod reload;
 mod serve;
 mod shutdown;
+mod state_dir;
 mod switches;
 mod terminal;
 mod token;

@@ -221,8 +221,7 @@ async fn strict_is_never_silently_no_journal() {
     for command in [call, &["mcp"]] {
         let refused = run(command, &strict).await;
         assert_eq!(refused.code, Some(1), "{refused}");
-        let why =
-            "error: calls cannot be put on record, and no call is to go unrecorded: cannot use ";
+        let why = "error: calls cannot be put on record, and no call is to go unrecorded: the state directory ";
         assert!(refused.stderr.contains(why), "{refused}");
         let without = run(command, &relaxed).await;
         assert_eq!(without.code, Some(0), "{without}");

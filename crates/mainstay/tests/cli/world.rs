@@ -196,7 +196,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(arguments: &[&str], output: &Output) -> Self {
+    pub fn new(arguments: &[&str], output: &Output) -> Self {
         Self {
             arguments: arguments.iter().map(ToString::to_string).collect(),
             code: output.status.code(),

@@ -1,0 +1,350 @@
+//! The state directory against other users of the machine: who can write to it, or into what leads to
+//! it, could name another daemon to the commands and read their token.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::ErrorKind,
+    net::TcpListener,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, lchown, symlink},
+    path::Path,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use crate::world::{Home, Run};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+}
+
+/// Ownership can be changed by root alone. Says so where it cannot be tested.
+#[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
+fn is_root(test: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("{test}: NOT TESTED, for giving a file to another user takes root");
+    }
+    is_root
+}
+
+/// Every command that uses the directory, with and without a daemon.
+const COMMANDS: &[&[&str]] = &[
+    &["serve", "--listen", "127.0.0.1:0", "--demo"],
+    &["list"],
+    &["tools", "--json"],
+    &["token", "list"],
+    &["token", "add", "laptop"],
+    &["token", "rotate"],
+    &["records"],
+    &["records", "--instance", "x-1"],
+    &[
+        "object",
+        "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy",
+    ],
+    &["logs", "x"],
+    &["add", "x", "--", "y"],
+];
+
+async fn all_refused(home: &Home, words: &str) {
+    for arguments in COMMANDS {
+        let run = home.run(arguments).await;
+        assert_eq!(run.code, Some(1), "{run}");
+        assert!(run.stderr.contains(words), "{words}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_others_can_write_to_is_refused() {
+    let home = Home::new();
+    let state = home.state();
+    fs::create_dir(&state).expect("made");
+    let path = state.display();
+    // By everybody, even if it is sticky, and by a group in which others are.
+    let mut modes = vec![0o777, 0o1777, 0o702];
+    if is_root("a group of others") {
+        chown(&state, None, Some(12345)).expect("given");
+        modes.push(0o770);
+    }
+    for bits in modes {
+        mode(&state, bits);
+        all_refused(
+            &home,
+            &format!("others can write to {path} (mode {bits:04o})"),
+        )
+        .await;
+        let hint = home.run(&["list"]).await;
+        assert!(
+            hint.stderr.contains(&format!("chmod 700 '{path}'")),
+            "{hint}"
+        );
+    }
+    assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
+    // Who can do without does: nothing is read there, and nothing written.
+    let config = home.fakes(&[("fake", &[])]);
+    let run = home.run(&["call", "fake/pid", "--config", &config]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    assert!(run.stderr.contains("nothing is kept"), "{run}");
+    assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
+    // Others may look.
+    mode(&state, 0o755);
+    let run = home.run(&["token", "list"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+}
+
+#[tokio::test]
+async fn so_is_one_that_others_can_put_another_in_the_place_of() {
+    let home = Home::new();
+    let above = home.path().join("above");
+    fs::create_dir_all(above.join("state")).expect("made");
+    let run = async |arguments: &[&str]| -> Run {
+        let mut command = home.command(arguments);
+        command.env("MAINSTAY_HOME", above.join("state"));
+        Run::new(arguments, &command.output().await.expect("it starts"))
+    };
+    mode(&above, 0o777);
+    for arguments in [["token", "list"], ["token", "rotate"]] {
+        let refused = run(&arguments).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        let words = format!("others can write to {} (mode 0777)", above.display());
+        assert!(refused.stderr.contains(&words), "{refused}");
+        assert!(refused.stderr.contains("chmod go-w"), "{refused}");
+    }
+    // In a sticky one they rename only what is theirs.
+    mode(&above, 0o1777);
+    assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
+
+    // A link of ours leads where it leads; it is what lies there that counts.
+    mode(&above, 0o700);
+    let link = home.path().join("link");
+    symlink(&above, &link).expect("linked");
+    let run = async |arguments: &[&str]| -> Run {
+        let mut command = home.command(arguments);
+        command.env("MAINSTAY_HOME", link.join("state"));
+        Run::new(arguments, &command.output().await.expect("it starts"))
+    };
+    assert_eq!(run(&["token", "rotate"]).await.code, Some(0));
+    mode(&above, 0o777);
+    assert_eq!(run(&["token", "rotate"]).await.code, Some(1));
+    mode(&above, 0o700);
+    if is_root("somebody else's link") {
+        lchown(&link, Some(12345), None).expect("given");
+        let refused = run(&["token", "rotate"]).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        assert!(
+            refused.stderr.contains("belongs to user 12345"),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn so_is_one_of_somebody_else() {
+    if !is_root("somebody else's directory") {
+        return;
+    }
+    let home = Home::new();
+    let state = home.state();
+    fs::create_dir(&state).expect("made");
+    chown(&state, Some(12345), None).expect("given");
+    all_refused(
+        &home,
+        &format!(
+            "{} belongs to user 12345, and Mainstay runs as user 0",
+            state.display()
+        ),
+    )
+    .await;
+    // And what is in it.
+    chown(&state, Some(0), None).expect("given");
+    for name in ["lock", "token", "tokens.json"] {
+        let file = state.join(name);
+        fs::write(&file, TOKEN).expect("written");
+        mode(&file, 0o600);
+        chown(&file, Some(12345), None).expect("given");
+        let run = home.run(&["token", "add", "laptop"]).await;
+        assert_eq!(run.code, Some(1), "{name}: {run}");
+        assert!(
+            run.stderr.contains("belongs to user 12345"),
+            "{name}: {run}"
+        );
+        fs::remove_file(&file).expect("removed");
+    }
+}
+
+/// Links that were planted while the directory was open to others lead nothing of ours elsewhere.
+#[tokio::test]
+async fn planted_links_and_pipes_are_not_followed() {
+    let home = Home::new();
+    let state = home.state();
+    fs::create_dir(&state).expect("made");
+    let victim = home.path().join("victim");
+    fs::write(&victim, "precious").expect("written");
+    // What new files were called, and are called no longer.
+    for name in [
+        "token.new",
+        "tokens.new",
+        "session.new",
+        "daemon.new",
+        "switches.new",
+    ] {
+        symlink(&victim, state.join(name)).expect("linked");
+    }
+    let daemon = home.serve(&["--demo"]).await;
+    let run = home.run(&["token", "add", "laptop"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    home.run(&["switches", "off", "laptop", "alpha"]).await;
+    daemon.stop().await;
+    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
+    let left = fs::read_dir(&state).expect("read").filter(|entry| {
+        let name = entry.as_ref().expect("an entry").file_name();
+        name.to_string_lossy().starts_with('.')
+    });
+    assert_eq!(left.count(), 0, "no new file is left");
+
+    for name in ["lock", "token", "session.key", "tokens.json"] {
+        let file = state.join(name);
+        fs::remove_file(&file).ok();
+        symlink(&victim, &file).expect("linked");
+        let run = home.run(&["token", "add", "phone"]).await;
+        assert_eq!(run.code, Some(1), "{name}: {run}");
+        fs::remove_file(&file).expect("removed");
+        // Nobody is waited for at a pipe.
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &file,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .expect("made");
+        let run = home.run(&["token", "add", "phone"]).await;
+        assert_eq!(run.code, Some(1), "{name}: {run}");
+        fs::remove_file(&file).expect("removed");
+    }
+    assert_eq!(fs::read_to_string(&victim).expect("read"), "precious");
+
+    // A folder that others write to: its logs and catalogs are neither read nor written.
+    let logs = state.join("logs");
+    mode(&logs, 0o777);
+    let run = home.run(&["logs", "alpha"]).await;
+    assert!(run.stderr.contains("others can write to"), "{run}");
+    fs::remove_dir_all(&logs).expect("removed");
+    symlink("/tmp", &logs).expect("linked");
+    let catalogs = state.join("catalogs");
+    mode(&catalogs, 0o777);
+    let mut daemon = home.serve(&["--demo"]).await;
+    daemon.says("catalogs cannot be kept").await;
+    daemon.says("ready: 3 of 3").await;
+    daemon.stop().await;
+    assert!(!Path::new("/tmp/mcp-alpha.log").exists());
+}
+
+/// A directory with a lock that a daemon would hold, and what it says of itself.
+struct Forged {
+    home: Home,
+    listener: TcpListener,
+    _lock: File,
+}
+
+impl Forged {
+    fn new() -> Self {
+        let home = Home::new();
+        fs::create_dir(home.state()).expect("made");
+        mode(&home.state(), 0o700);
+        fs::write(home.path().join("secret"), TOKEN).expect("written");
+        fs::write(home.state().join("token"), TOKEN).expect("written");
+        let lock = File::create(home.state().join("lock")).expect("made");
+        lock.lock().expect("locked");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        Self {
+            home,
+            listener,
+            _lock: lock,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.listener.local_addr().expect("an address"))
+    }
+
+    fn says(&self, url: &str, token_file: &Path) {
+        let daemon = json!({"url": url, "pid": 1, "token_file": token_file});
+        let path = self.home.state().join("daemon.json");
+        fs::remove_file(&path).ok();
+        fs::write(path, daemon.to_string()).expect("written");
+    }
+
+    /// A command is refused, and nobody is asked.
+    async fn refuses(&self, words: &str) {
+        for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
+            let run = self.home.run(arguments).await;
+            assert_eq!(run.code, Some(1), "{run}");
+            assert!(run.stderr.contains(words), "{words}: {run}");
+        }
+        let nobody = self.listener.accept().expect_err("nobody came");
+        assert_eq!(nobody.kind(), ErrorKind::WouldBlock);
+    }
+}
+
+#[tokio::test]
+async fn what_a_forged_file_says_is_not_believed() {
+    let forged = Forged::new();
+    let state = forged.home.state();
+    let file = state.join("daemon.json");
+    let (url, token) = (forged.url(), state.join("token"));
+
+    // A token that lies elsewhere would be sent.
+    let outside = "the token that it names is not in the same directory";
+    for path in ["../secret", "/etc/hostname", "x/../../secret", ".."] {
+        forged.says(&url, &state.join(path));
+        forged.refuses(outside).await;
+    }
+    symlink(forged.home.path().join("secret"), state.join("link")).expect("linked");
+    forged.says(&url, &state.join("link"));
+    forged.refuses("cannot use").await;
+
+    // The token would be sent elsewhere.
+    for url in [
+        "http://192.0.2.1:7420",
+        "http://127.0.0.1.example.com:7420",
+        "http://127.0.0.1:7420@192.0.2.1:80",
+        "https://127.0.0.1:7420",
+        "http://localhost:7420",
+        "",
+    ] {
+        forged.says(url, &token);
+        forged.refuses("which is not loopback").await;
+    }
+
+    // A file that others could write, or that is none.
+    forged.says(&url, &token);
+    mode(&file, 0o666);
+    forged.refuses("others can write to").await;
+    fs::rename(&file, state.join("elsewhere")).expect("renamed");
+    symlink("elsewhere", &file).expect("linked");
+    forged.refuses("cannot use").await;
+    fs::remove_file(&file).expect("removed");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR).expect("made");
+    forged.refuses("is not a regular file").await;
+    if is_root("somebody else's daemon.json") {
+        fs::remove_file(&file).expect("removed");
+        forged.says(&url, &token);
+        chown(&file, Some(12345), None).expect("given");
+        forged.refuses("belongs to user 12345").await;
+    }
+
+    // As it ought to be: somebody is asked.
+    fs::remove_file(&file).expect("removed");
+    forged.says(&url, &token);
+    assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);
+    let mut child = forged.home.command(&["list"]).spawn().expect("it starts");
+    let asked = tokio::time::timeout(Duration::from_secs(30), async {
+        while forged.listener.accept().is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+    asked.await.expect("asked");
+    child.kill().await.expect("killed");
+}
