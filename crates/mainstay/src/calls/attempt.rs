@@ -151,6 +151,8 @@ impl Call<'_> {
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
         self.account.sent();
+        // The server has closed its connection, and nothing has come since.
+        let mut is_parted = false;
         let mut patience = None;
         let mut timer = pin!(tokio::time::sleep_until(self.deadline));
         loop {
@@ -160,17 +162,19 @@ impl Call<'_> {
                     let frame = match said.map_err(|why| self.lost(why))? {
                         Said::Message(frame) => frame,
                         Said::Question(question) => {
+                            is_parted = false;
                             self.ask(question, patience.get_or_insert_default());
                             continue;
                         }
                         Said::Parted { retry } => {
                             // What a server does on the transparent path, we do as it does.
-                            if let Upstream::Private(_) = self.upstream {
-                                self.outlet.part(retry);
-                            }
+                            let is_own = matches!(self.upstream, Upstream::Private(_));
+                            self.outlet.part(is_own.then_some(retry));
+                            is_parted = true;
                             continue;
                         }
                     };
+                    is_parted = false;
                     let Some(method) = frame.method() else {
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
@@ -185,6 +189,8 @@ impl Call<'_> {
                     }
                     self.relay(method, &frame);
                 }
+                // A client that comes back for the rest wants it now, not when the server's time is over.
+                () = self.outlet.client_returned(), if is_parted => exchange.resume_now(),
                 () = &mut timer => {
                     if let Some(later) = patience.as_deref().and_then(|patience| self.waits_for_people(patience)) {
                         self.deadline = later;

@@ -30,6 +30,10 @@ struct State {
     dropped: u64,
     /// The client is to come back for the rest after this time.
     parting: Option<Duration>,
+    /// The client has come back for the rest since the server closed its connection.
+    has_returned: bool,
+    /// The call, where it waits for that.
+    call: Option<Waker>,
     reader: Option<Waker>,
     /// Whether the reader waits for the end, too: one that does not is not woken by it.
     awaits_end: bool,
@@ -128,10 +132,27 @@ impl Outlet {
         Ok(())
     }
 
-    /// The server has closed the connection on which it answers, and is asked for the rest after
-    /// `retry`: whoever carries this to the client may do the same.
-    pub(super) fn part(&self, retry: Duration) {
-        self.update(|state| state.parting = Some(retry));
+    /// The server has closed the connection on which it answers. With `retry`, the client's connection
+    /// may be closed, too, and the client is to come back after that time.
+    pub(super) fn part(&self, retry: Option<Duration>) {
+        self.update(|state| {
+            // A return before now has nothing to do with this.
+            state.has_returned = false;
+            state.parting = retry.or(state.parting);
+        });
+    }
+
+    /// Resolves when the client has come back for the rest. Cancel-safe.
+    pub(super) async fn client_returned(&self) {
+        poll_fn(|context| {
+            let mut state = self.shared.state();
+            if std::mem::take(&mut state.has_returned) {
+                return Poll::Ready(());
+            }
+            state.call = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
     }
 
     fn push(&self, message: String) {
@@ -201,6 +222,18 @@ impl Messages {
         self.0.state().parting.take()
     }
 
+    /// Tells the call that its client has come back for the rest.
+    pub fn tell_return(&self) {
+        let call = {
+            let mut state = self.0.state();
+            state.has_returned = true;
+            state.call.take()
+        };
+        if let Some(call) = call {
+            call.wake();
+        }
+    }
+
     /// Resolves when the server has said something about the call, or parted.
     pub async fn stirred(&self) {
         poll_fn(|context| {
@@ -222,6 +255,8 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -248,6 +283,18 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, MAX_UNREAD);
+    }
+
+    /// Only a return after the server has closed its connection is a cue.
+    #[tokio::test]
+    async fn a_client_returns_from_the_last_parting_only() {
+        let (outlet, messages) = Outlet::new(Client::nobody(), None);
+        messages.tell_return();
+        outlet.part(None);
+        let mut returned = std::pin::pin!(outlet.client_returned());
+        assert!(returned.as_mut().now_or_never().is_none());
+        tokio::join!(returned, async { messages.tell_return() });
+        assert!(outlet.client_returned().now_or_never().is_none());
     }
 
     #[test]

@@ -170,6 +170,13 @@ impl Exchange {
         }
     }
 
+    /// Resumes a stream that the server has closed, without waiting for the time that it named.
+    pub fn resume_now(&mut self) {
+        if let Way::Http(exchange) = &mut self.way {
+            exchange.resume_now();
+        }
+    }
+
     /// Whether the server answers with a stream of its own, which a transparent path mirrors.
     pub fn is_stream(&self) -> bool {
         match &self.way {

@@ -8,7 +8,7 @@ use mainstay_core::{
     message::{self, Kind, Method},
 };
 
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     Budget, Frame, Interruption, InterruptionKind, Question, Said,
@@ -212,6 +212,13 @@ impl HttpExchange {
             self.state = State::Parted(Box::pin(sleep(self.place.retry)));
         }
         resumes
+    }
+
+    /// Asks for the rest of a stream that has ended, whatever pause the server named.
+    pub fn resume_now(&mut self) {
+        if let State::Parted(pause) = &mut self.state {
+            pause.as_mut().reset(Instant::now());
+        }
     }
 
     /// The answer to asking for the rest of the stream.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     backend::{Backend, Kind},
     client::{Event, Http, LATEST, Stream, failure, text},
-    gateway::{Gateway, until},
+    gateway::{GLANCE, Gateway, soon, until},
     rogue::{self, Asked},
 };
 
@@ -357,6 +357,45 @@ async fn a_server_that_has_its_client_poll_has_it_poll_us() {
         }
         assert_eq!(text(&stream.message().await["result"]), "resumed");
         assert_eq!(stream.next().await, None);
+    }
+}
+
+/// A client that comes back for the rest is the cue to ask the server for it: the time that the server
+/// named is for clients that wait.
+#[tokio::test]
+async fn a_client_that_returns_has_the_server_asked_at_once() {
+    let server = Polling::start(|id, event| {
+        if event == 0 {
+            closing(1, 3_600_000)
+        } else {
+            done(id)
+        }
+    })
+    .await;
+    let gateway = server.gateway().await;
+    for (path, tool, parts) in [("/servers/x/mcp", "act", true), ("/mcp", "x__act", false)] {
+        let client = gateway.client_at(path).await;
+        let call = json!({"name": tool}).to_string();
+        let calls = server.asked().len();
+        let mut stream = client.begin(client.request_text("tools/call", &call)).await;
+        let primer = event(&mut stream).await;
+        if parts {
+            assert_eq!(event(&mut stream).await.retry, Some(3_600_000));
+            assert_eq!(stream.event().await, None);
+        }
+        // On `/mcp` nothing tells a client that the server's stream is closed; its own may break again
+        // and again.
+        drop(stream);
+        let mut rest = resumed(&client, &primer.id()).await;
+        let mut glance = tokio::time::interval(GLANCE);
+        soon("the server to be asked", async {
+            while server.asked().len() < calls + 2 {
+                glance.tick().await;
+                rest = resumed(&client, &primer.id()).await;
+            }
+        })
+        .await;
+        assert_eq!(text(&rest.message().await["result"]), "resumed");
     }
 }
 

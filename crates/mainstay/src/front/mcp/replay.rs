@@ -85,6 +85,10 @@ struct Stream {
     parting: Option<Duration>,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    /// A client has come back for what it missed.
+    has_returned: bool,
+    /// Who says something on the stream, and hears of a return.
+    returned: Option<Waker>,
 }
 
 #[derive(Debug)]
@@ -142,6 +146,8 @@ impl Replay {
                 parting: None,
                 reader: None,
                 writer: None,
+                has_returned: false,
+                returned: None,
             },
         );
         Place {
@@ -177,6 +183,10 @@ impl Replay {
         found.is_read = true;
         found.unheard = event + 1;
         found.parting = None;
+        found.has_returned = true;
+        if let Some(returned) = found.returned.take() {
+            returned.wake();
+        }
         // The connection before may not have been missed yet.
         found.wake();
         Ok(Place {
@@ -242,6 +252,24 @@ impl Replay {
             }
             _ => Poll::Ready(()),
         }
+    }
+
+    /// Whether a client has come back to a stream since this was last asked; the task is woken when one
+    /// does.
+    pub fn take_return(&self, stream: StreamId, context: &Context<'_>) -> bool {
+        let mut state = self.state();
+        let Some(found) = state.streams.get_mut(&stream) else {
+            return false;
+        };
+        let waker = context.waker();
+        if !found
+            .returned
+            .as_ref()
+            .is_some_and(|it| it.will_wake(waker))
+        {
+            found.returned = Some(waker.clone());
+        }
+        std::mem::take(&mut found.has_returned)
     }
 
     /// What comes next on a connection; `None` at its end.

@@ -268,6 +268,9 @@ async fn tell(
     let replay = &session.replay;
     let (mut call, mut last) = (Some(call), None);
     poll_fn(|context| {
+        if replay.take_return(stream, context) {
+            messages.tell_return();
+        }
         if let Some(pending) = &mut call
             && let Poll::Ready(done) = pending.as_mut().poll(context)
         {
