@@ -18,6 +18,7 @@ mod health_url;
 mod http1;
 mod http_client;
 mod http_exchange;
+mod json_values;
 mod lines;
 mod listening;
 mod modern_exchange;

@@ -19,6 +19,7 @@ use super::{
     events::{Events, StreamBroken},
     http_client,
     http1::{CollectError, Error, Responding, Response},
+    json_values::JsonValues,
     modern_http::{ModernLink, invalid},
     streamable_http::POST_HEADERS,
     tool_headers::ToolHeaders,
@@ -111,6 +112,8 @@ enum State {
         read: BytesMut,
     },
     Events(Box<Events>),
+    /// A subscription whose messages come as JSON objects, one after the other.
+    Values(Box<JsonValues>),
     /// The tools are read again before the call is repeated.
     Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, Posted),
     Done,
@@ -229,6 +232,24 @@ impl ModernExchange {
                         },
                     }
                 }
+                State::Values(values) => {
+                    let value = values.next().await;
+                    self.link.vitals.hear();
+                    match value {
+                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "a stream of JSON values broke off");
+                            Err(Interruption::sent(InterruptionKind::Lost))
+                        }
+                        Some(Ok(value)) => match self.event(value) {
+                            None => continue,
+                            Some(said) => said,
+                        },
+                    }
+                }
                 State::Refreshing(refreshing, _) => {
                     refreshing.await;
                     self.repeat()?;
@@ -253,14 +274,16 @@ impl ModernExchange {
     fn head(&mut self, mut response: Response) {
         response.count(self.budget.clone());
         self.status = Some(response.head.status);
-        self.stream = response.head.is_success() && response.head.is_event_stream;
-        self.state = if self.stream {
-            State::Events(Box::new(Events::new(response, self.link.max_message_bytes)))
-        } else {
-            State::Body {
+        let (is_events, limit) = (response.head.is_event_stream, self.link.max_message_bytes);
+        // A subscription lasts: its body has no end to wait for, whatever its type is.
+        self.stream = response.head.is_success() && (is_events || self.method == Method::Listen);
+        self.state = match (self.stream, is_events) {
+            (true, true) => State::Events(Box::new(Events::new(response, limit))),
+            (true, false) => State::Values(Box::new(JsonValues::new(response, limit))),
+            (false, _) => State::Body {
                 response,
                 read: BytesMut::new(),
-            }
+            },
         };
     }
 

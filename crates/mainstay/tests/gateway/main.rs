@@ -49,6 +49,7 @@ mod doors;
 mod handshake;
 mod hangs;
 mod isolation;
+mod json_streams;
 mod kept;
 mod large_lists;
 mod large_results;

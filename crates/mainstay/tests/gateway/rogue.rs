@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
 };
 
 use crate::client::value;
@@ -65,6 +66,8 @@ pub enum Reply {
     Late(Duration, String),
     /// No byte ever comes.
     Never,
+    /// The response comes piece by piece, and ends with the channel.
+    Pieces(mpsc::UnboundedReceiver<String>),
     /// The response begins with this, and goes on with as many `x` as are taken, which are counted.
     Endless(String, Arc<Taken>),
 }
@@ -133,6 +136,12 @@ async fn serve(
             // Until the client hangs up.
             stream.read_u8().await.ok()?;
             return None;
+        }
+        Some(Reply::Pieces(mut pieces)) => {
+            while let Some(piece) = pieces.recv().await {
+                stream.write_all(piece.as_bytes()).await.ok()?;
+            }
+            return stream.shutdown().await.ok();
         }
         Some(Reply::Endless(beginning, taken)) => {
             let mut piece = beginning.into_bytes();
