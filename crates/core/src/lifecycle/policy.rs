@@ -201,7 +201,11 @@ impl Preset {
                 ..base
             },
             Self::Desktop => by_hand(base, ReconnectMode::Off),
-            Self::Manual => by_hand(base, ReconnectMode::Manual),
+            Self::Manual => {
+                let mut policy = by_hand(base, ReconnectMode::Manual);
+                policy.health.threshold = 5;
+                policy
+            }
         }
     }
 }

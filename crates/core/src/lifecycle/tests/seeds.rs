@@ -332,3 +332,24 @@ fn manual_waits_for_a_person() {
     // Nor is anybody promised that it comes back.
     assert_eq!(course.status().if_lost, State::Disconnected);
 }
+
+/// Five failures in a row make a server unwell, and when it was last heard is kept.
+#[test]
+fn manual_is_unwell_after_five_failures() {
+    let mut course = Course::up(steady(Preset::Manual));
+    let last = course.now;
+    for failures in 1..=6 {
+        course.wait(SECOND);
+        course.report(Report::Doubted);
+        assert_eq!(course.tick(), probe(1));
+        course.report(Report::Probe(Outcome::Failed("no".to_owned())));
+        let health = course.status().health.expect("it is up");
+        assert_eq!(
+            (health.degraded, health.failures),
+            (failures >= 5, failures)
+        );
+        assert_eq!(health.heard, last);
+    }
+    course.report(Report::Heard(course.now));
+    assert!(!course.status().is_degraded());
+}

@@ -103,7 +103,7 @@ const ROWS: [Row; 6] = [
         first_refused: State::Error,
         probe: None,
         method: Method::Ping,
-        threshold: 3,
+        threshold: 5,
         action: Action::Verify,
     },
 ];
