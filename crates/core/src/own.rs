@@ -92,3 +92,8 @@ impl Group {
         Self::ALL.into_iter().find(|group| group.name() == name)
     }
 }
+
+/// Whether this is the name of one of Mainstay's own tools, offered or not.
+pub fn is_tool(name: &str) -> bool {
+    Group::ALL.iter().any(|group| group.has_tool(name))
+}

@@ -102,7 +102,7 @@ fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
         "resources/subscribe" => {
             let params: Value = request.read()?;
             let uri = string(&params, "uri")?;
-            catalog::read(uri)?;
+            catalog::read(script, uri)?;
             let mut state = session.state();
             *state.subscriptions.entry(uri.to_owned()).or_default() += 1;
         }

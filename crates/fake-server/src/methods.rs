@@ -30,7 +30,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
         "tools/list" => list("tools", &request.tools())?,
         "tools/call" => return tools::call(request).map(Some),
         "resources/list" => list("resources", &catalog::resources(script))?,
-        "resources/templates/list" => list("resourceTemplates", &catalog::templates())?,
+        "resources/templates/list" => list("resourceTemplates", &catalog::templates(script))?,
         "resources/read" => {
             let params: Value = request.read()?;
             let uri = script.untainted(string(&params, "uri")?);
@@ -39,7 +39,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
                 return questions::interview(request, subject, rounds).map(Some);
             }
             let missing = |error| missing_resource(request.client.era, error);
-            catalog::read(uri).map_err(missing)?.to_string()
+            catalog::read(script, uri).map_err(missing)?.to_string()
         }
         "prompts/list" => list("prompts", &catalog::prompts(script))?,
         "prompts/get" => {
@@ -49,7 +49,7 @@ pub(crate) fn answer(request: &Request) -> Result<Option<Vec<Action>>, RpcError>
                 let subject = Subject::Prompt(name.to_owned());
                 return questions::interview(request, subject, rounds).map(Some);
             }
-            catalog::prompt(name, &params["arguments"])?.to_string()
+            catalog::prompt(script, name, &params["arguments"])?.to_string()
         }
         "completion/complete" => catalog::complete(&request.read()?)?.to_string(),
         _ => return Ok(None),

@@ -48,6 +48,15 @@ pub struct Script {
     /// Adds a tool of this definition, as it is written here, which returns its name
     #[arg(long = "tool", value_name = "JSON")]
     pub defined_tools: Vec<String>,
+    /// Adds a prompt of this definition, as it is written here, which says something plain
+    #[arg(long = "prompt", value_name = "JSON")]
+    pub defined_prompts: Vec<String>,
+    /// Adds a resource of this URI, whose text is its URI
+    #[arg(long = "resource", value_name = "URI")]
+    pub defined_resources: Vec<String>,
+    /// Adds a resource template, which no resource comes from
+    #[arg(long = "template", value_name = "TEMPLATE")]
+    pub defined_templates: Vec<String>,
     /// Adds this annotation to every tool, e.g. `readOnlyHint`
     #[arg(long, value_name = "ANNOTATION")]
     pub hint: Option<String>,

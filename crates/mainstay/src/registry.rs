@@ -10,7 +10,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Part},
+    catalog::{Catalog, Claims, ListKind, Part},
     config::{self, Config, Overlay, ServerConfig, Standing},
     event,
     failure::{Failure, FailureKind},
@@ -158,8 +158,10 @@ impl Registry {
         )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let (remerge, asked) = mpsc::channel(1);
+        let former = fleet.catalogs.as_deref().map(supervisor::kept_names);
         let merger = Merger {
             servers: Arc::clone(&servers),
+            claims: Arc::new(Claims::new(former.unwrap_or_default())),
             catalog: Arc::default(),
             profiles: Arc::new(Profiles::new(config)),
             announcements: announcements.clone(),
@@ -384,6 +386,8 @@ async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: Cancellat
 /// The task that turns the servers' catalogs into the published ones.
 struct Merger {
     servers: Arc<ArcSwap<Servers>>,
+    /// What belongs to servers, offered at present or not.
+    claims: Arc<Claims>,
     catalog: Arc<ArcSwap<Catalog>>,
     profiles: Arc<Profiles>,
     announcements: broadcast::Sender<Announcement>,
@@ -391,7 +395,7 @@ struct Merger {
 
 impl Merger {
     async fn run(
-        self,
+        mut self,
         mut reports: mpsc::Receiver<(ServerName, Report)>,
         mut asked: mpsc::Receiver<oneshot::Sender<()>>,
         stop: CancellationToken,
@@ -412,7 +416,7 @@ impl Merger {
     /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
     /// for each of them many servers that start at once would take quadratic time.
     fn handle(
-        &self,
+        &mut self,
         reports: impl Iterator<Item = (ServerName, Report)>,
         mut told: Vec<oneshot::Sender<()>>,
     ) {
@@ -440,7 +444,7 @@ impl Merger {
         }
     }
 
-    fn merge(&self, said: &[(ServerName, ListKind)]) {
+    fn merge(&mut self, said: &[(ServerName, ListKind)]) {
         let servers = self.servers.load();
         let parts: Vec<Part> = servers
             .list
@@ -457,11 +461,21 @@ impl Merger {
             .collect();
         let rules = self.profiles.rules();
         let mut changed = Vec::new();
+        let before = self.catalog.load_full();
+        let configured = servers.list.iter().map(|server| server.name.clone());
+        let claims = self
+            .claims
+            .updated(configured.collect(), before.parts(), &parts);
+        let is_claimed_otherwise = claims.is_some();
+        if let Some(claims) = claims {
+            self.claims = Arc::new(claims);
+        }
         // A server that came back as it was costs nothing; the digests of its list are the same.
-        if !self.profiles.is_merged_by(&rules) || self.catalog.load().parts() != parts {
-            warn_of_refused_names(&parts, self.catalog.load().parts());
+        let is_same = self.profiles.is_merged_by(&rules) && before.parts() == parts;
+        if !is_same || is_claimed_otherwise {
+            warn_of_refused_names(&parts, before.parts());
             let everything = config::Profile::everything(ProfileName::default());
-            let whole = Arc::new(rules.merge(parts, &everything));
+            let whole = Arc::new(rules.merge(parts, &everything, &self.claims));
             self.catalog.store(Arc::clone(&whole));
             for change in self.profiles.merge(&rules, &whole) {
                 match change {

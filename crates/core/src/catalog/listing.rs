@@ -1,15 +1,15 @@
 //! A list as clients see it: items under their exposed keys, as a profile has them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Item, ListKind, Part, Target};
+use super::{Claims, Item, ListKind, Part, Target};
 use crate::{
     config::{Naming, Profile, ToolEdit},
     ids::ServerName,
     message::Object,
-    names::{NameTable, Origin},
+    names::{NameTable, Origin, Rules},
 };
 
 /// One list as clients see it.
@@ -51,6 +51,7 @@ pub fn tools(
     profile: &Profile,
     naming: Naming,
     max_length: usize,
+    claims: &Claims,
 ) -> (Listing, NameTable) {
     let shown: Vec<(&Part, &Item, Option<&ToolEdit>)> = parts
         .iter()
@@ -66,8 +67,16 @@ pub fn tools(
             renamed: edit.and_then(|edit| edit.name.as_deref()),
         })
         .collect();
-    let reserved = |name: &str| profile.is_reserved(name);
-    let table = NameTable::build(&origins, naming, max_length, reserved);
+    let rules = Rules {
+        naming,
+        max_length,
+        reserved: &|name| profile.is_reserved(name),
+        servers: claims.names(),
+        gone: &gone(claims, ListKind::Tools, |server, tool| {
+            profile.has_server(server) && profile.has_tool(server, tool)
+        }),
+    };
+    let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
     for (index, (part, item, edit)) in shown.into_iter().enumerate() {
         let text = item.under(table.exposed(index));
@@ -102,7 +111,28 @@ fn described(item: &str, description: &str) -> Box<str> {
     object.to_string().into()
 }
 
-pub fn prompts(parts: &[Part], naming: Naming, max_length: usize) -> (Listing, NameTable) {
+/// The bare names of what a profile has of `claims`, less those that name another server.
+fn gone(
+    claims: &Claims,
+    kind: ListKind,
+    is_part: impl Fn(&ServerName, &str) -> bool,
+) -> HashMap<&str, Vec<&ServerName>> {
+    let mut gone: HashMap<&str, Vec<&ServerName>> = HashMap::new();
+    for (server, name) in claims.gone(kind) {
+        if is_part(server, name) && claims.names().may_lead(name, server) {
+            gone.entry(name).or_default().push(server);
+        }
+    }
+    gone
+}
+
+pub fn prompts(
+    parts: &[Part],
+    profile: &Profile,
+    naming: Naming,
+    max_length: usize,
+    claims: &Claims,
+) -> (Listing, NameTable) {
     let shown: Vec<(&ServerName, &Item)> = parts
         .iter()
         .flat_map(|part| {
@@ -118,7 +148,16 @@ pub fn prompts(parts: &[Part], naming: Naming, max_length: usize) -> (Listing, N
             renamed: None,
         })
         .collect();
-    let table = NameTable::build(&origins, naming, max_length, |_| false);
+    let rules = Rules {
+        naming,
+        max_length,
+        reserved: &|_| false,
+        servers: claims.names(),
+        gone: &gone(claims, ListKind::Prompts, |server, _| {
+            profile.has_server(server)
+        }),
+    };
+    let table = NameTable::build(&origins, &rules);
     let mut listing = Listing::default();
     for (index, (server, item)) in shown.into_iter().enumerate() {
         listing.push(server, item, table.exposed(index));

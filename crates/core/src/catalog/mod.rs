@@ -3,19 +3,26 @@
 //! Items travel as the bytes that came; of each only its key (name or URI) is read, and replaced
 //! where the exposed one differs (invariant 5).
 
+mod claims;
 mod item;
 mod kept;
 mod listing;
+mod resources;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use self::listing::{Listing, prompts, tools};
 pub use self::{
+    claims::{Claims, MAX_FORMER},
     item::{ITEM_OVERHEAD, Item, ListKind, NotAList, Page, digest_of, page},
     kept::{KeptCatalog, Unusable},
     listing::without_output_schema,
+    resources::Owner,
+};
+use self::{
+    listing::{Listing, prompts, tools},
+    resources::Resources,
 };
 use crate::{
     config::{Naming, Profile, Withheld},
@@ -122,46 +129,38 @@ pub struct Catalog {
     tool_names: NameTable,
     prompts: Listing,
     prompt_names: NameTable,
-    resources: Listing,
-    by_uri: HashMap<Box<str>, usize>,
-    templates: Listing,
-    by_template: HashMap<Box<str>, usize>,
+    resources: Resources,
+    claims: Arc<Claims>,
 }
 
 impl Catalog {
     /// Merges what a profile has of these parts, given in configuration order. `naming` is for a
-    /// profile that has none of its own.
+    /// profile that has none of its own. `claims` covers every server, in these parts or not.
     pub fn merge(
         mut parts: Vec<Part>,
         profile: &Profile,
         naming: Naming,
         max_name_length: usize,
+        claims: &Arc<Claims>,
     ) -> Self {
         parts.retain(|part| profile.has_server(&part.server));
         let naming = profile.naming.unwrap_or(naming);
-        let mut catalog = Self::default();
-        (catalog.tools, catalog.tool_names) = tools(&parts, profile, naming, max_name_length);
-        (catalog.prompts, catalog.prompt_names) = prompts(&parts, naming, max_name_length);
-        for part in &parts {
-            for item in &part.catalog.resources {
-                let exposed = expose_uri(&part.server, &item.key, &catalog.by_uri);
-                catalog
-                    .by_uri
-                    .insert(exposed.clone(), catalog.resources.targets.len());
-                catalog.resources.push(&part.server, item, &exposed);
-            }
-            for item in &part.catalog.templates {
-                let exposed = expose_uri(&part.server, &item.key, &catalog.by_template);
-                catalog
-                    .by_template
-                    .insert(exposed.clone(), catalog.templates.targets.len());
-                catalog.templates.push(&part.server, item, &exposed);
-            }
+        let (tools, tool_names) = tools(&parts, profile, naming, max_name_length, claims);
+        let (prompts, prompt_names) = prompts(&parts, profile, naming, max_name_length, claims);
+        Self {
+            tools,
+            tool_names,
+            prompts,
+            prompt_names,
+            resources: Resources::merge(&parts, profile, claims),
+            parts,
+            claims: Arc::clone(claims),
         }
-        catalog.resources = catalog.resources.seal();
-        catalog.templates = catalog.templates.seal();
-        catalog.parts = parts;
-        catalog
+    }
+
+    /// What it was merged by, beside the parts.
+    pub fn claims(&self) -> &Arc<Claims> {
+        &self.claims
     }
 
     pub fn parts(&self) -> &[Part] {
@@ -172,8 +171,8 @@ impl Catalog {
         match kind {
             ListKind::Tools => &self.tools,
             ListKind::Prompts => &self.prompts,
-            ListKind::Resources => &self.resources,
-            ListKind::Templates => &self.templates,
+            ListKind::Resources => &self.resources.listing,
+            ListKind::Templates => &self.resources.templates,
         }
     }
 
@@ -200,13 +199,10 @@ impl Catalog {
             .map(|(index, target)| (table.exposed(index), target))
     }
 
-    /// Tools whose given name another tool would have had.
-    pub fn clashes(&self) -> impl Iterator<Item = Clash<'_>> {
-        let named = |index| (&self.tools.targets[index], self.tool_names.exposed(index));
-        self.tool_names.clashes().iter().map(move |clash| Clash {
-            renamed: named(clash.renamed),
-            evaded: named(clash.evaded),
-        })
+    /// The tools that do not have the name that the profile gives them, with the name that they have.
+    pub fn refused_renames(&self) -> impl Iterator<Item = (&Target, &str)> {
+        let refused = self.tool_names.refused_renames().iter();
+        refused.map(|&index| (&self.tools.targets[index], self.tool_names.exposed(index)))
     }
 
     /// Where the item of each list leads, in the order of [`Catalog::items`].
@@ -231,95 +227,18 @@ impl Catalog {
             .map(|index| &self.prompts.targets[index])
     }
 
-    /// Whose resource this URI is: the listing says, else an address, else the templates. `None`
-    /// where only the servers themselves can tell.
-    pub fn resource(&self, uri: &str) -> Option<Target> {
-        if let Some(index) = self.by_uri.get(uri) {
-            return Some(self.resources.targets[*index].clone());
-        }
-        if let Some((server, original)) = self.address(uri) {
-            return Some(Target {
-                server: server.clone(),
-                original: original.into(),
-            });
-        }
-        let owner = self
-            .templates
-            .targets
-            .iter()
-            .find(|target| template_matches(&target.original, uri))?;
-        Some(Target {
-            server: owner.server.clone(),
-            original: uri.into(),
-        })
+    /// The server that a tool's or prompt's name names, whether the profile has it or not.
+    pub fn named_by(&self, name: &str) -> Option<&ServerName> {
+        self.claims.named_by(name)
+    }
+
+    /// Whose resource this URI is.
+    pub fn resource(&self, uri: &str) -> Owner {
+        self.resources.owner(uri)
     }
 
     /// The server whose template this is (`completion/complete` names templates literally).
     pub fn template(&self, template: &str) -> Option<&Target> {
-        let index = self.by_template.get(template)?;
-        Some(&self.templates.targets[*index])
+        self.resources.template(template)
     }
-
-    /// Reads `mainstay+<server>:<uri>`.
-    fn address<'a>(&self, uri: &'a str) -> Option<(&ServerName, &'a str)> {
-        let (server, original) = uri.strip_prefix("mainstay+")?.split_once(':')?;
-        let part = self
-            .parts
-            .iter()
-            .find(|part| part.server.as_str() == server)?;
-        Some((&part.server, original))
-    }
-}
-
-/// Two tools of one name, each with the name that it has for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clash<'a> {
-    pub renamed: (&'a Target, &'a str),
-    pub evaded: (&'a Target, &'a str),
-}
-
-/// The URI under which a resource or template is listed: its own, or, where another server offers
-/// the same, its address.
-fn expose_uri(server: &ServerName, uri: &str, taken: &HashMap<Box<str>, usize>) -> Box<str> {
-    if taken.contains_key(uri) {
-        addressed(server, uri).into()
-    } else {
-        uri.into()
-    }
-}
-
-fn addressed(server: &ServerName, uri: &str) -> String {
-    format!("mainstay+{server}:{uri}")
-}
-
-/// Whether a URI may come from this template (RFC 6570): its literal parts occur in order, and each
-/// expression stands for at least one character.
-fn template_matches(template: &str, uri: &str) -> bool {
-    let mut literals = Vec::new();
-    let mut rest = template;
-    while let Some(open) = rest.find('{') {
-        let Some(close) = rest[open..].find('}') else {
-            return false;
-        };
-        literals.push(&rest[..open]);
-        rest = &rest[open + close + 1..];
-    }
-    let (Some((first, middle)), last) = (literals.split_first(), rest) else {
-        return template == uri;
-    };
-    let Some(mut left) = uri.strip_prefix(first) else {
-        return false;
-    };
-    for literal in middle {
-        let Some(at) = left
-            .char_indices()
-            .skip(1)
-            .map(|(at, _)| at)
-            .find(|&at| left[at..].starts_with(literal))
-        else {
-            return false;
-        };
-        left = &left[at + literal.len()..];
-    }
-    left.len() > last.len() && left.ends_with(last)
 }

@@ -1,6 +1,6 @@
 //! Merging: names, addresses, and what profiles make of them.
 
-use super::*;
+use super::{resources::template_matches, *};
 use crate::ids::ProfileName;
 
 fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) -> Part {
@@ -30,8 +30,24 @@ fn part(server: &str, tools: &[&str], resources: &[&str], templates: &[&str]) ->
 }
 
 fn merged(parts: Vec<Part>) -> Catalog {
+    merged_by(parts, &Arc::default())
+}
+
+fn merged_by(parts: Vec<Part>, claims: &Arc<Claims>) -> Catalog {
     let everything = Profile::everything(ProfileName::default());
-    Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48)
+    Catalog::merge(parts, &everything, Naming::DoubleUnderscore, 48, claims)
+}
+
+/// Whose a resource is; what is absent is marked, and nothing where only the servers can tell.
+fn owner(catalog: &Catalog, uri: &str) -> Option<String> {
+    match catalog.resource(uri) {
+        Owner::Server(Target { server, original }) => Some(format!("{server} {original}")),
+        Owner::Absent(server) => Some(format!(
+            "absent {}",
+            server.map_or_else(String::new, |it| it.to_string())
+        )),
+        Owner::Unlisted => None,
+    }
 }
 
 /// J4: the same tool name on two servers: both present. Invariant 5: only the name changes.
@@ -93,21 +109,14 @@ fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
         part("a", &[], &["x://1"], &[]),
         part("b", &[], &["x://1"], &[]),
     ]);
-    let server = |uri: &str| {
-        catalog
-            .resource(uri)
-            .map(|target| target.server.to_string())
-    };
-    assert_eq!(server("x://1").as_deref(), Some("a"));
-    assert_eq!(server("mainstay+b:x://1").as_deref(), Some("b"));
-    assert_eq!(
-        catalog
-            .resource("mainstay+a:x://other")
-            .expect("addressed")
-            .original
-            .as_ref(),
-        "x://other"
-    );
+    for (uri, expected) in [
+        ("x://1", Some("a x://1")),
+        ("mainstay+b:x://1", Some("b x://1")),
+        ("mainstay+a:x://other", Some("a x://other")),
+        ("x://other", None),
+    ] {
+        assert_eq!(owner(&catalog, uri).as_deref(), expected, "{uri}");
+    }
     assert!(catalog.items(ListKind::Resources)[1].contains("mainstay+b:x://1"));
 }
 
@@ -140,15 +149,128 @@ fn templates_claim_the_uris_they_can_produce() {
             .map(|target| target.server.as_str()),
         Some("b")
     );
-    assert_eq!(
-        catalog
-            .resource("x://9")
-            .expect("claimed")
-            .original
-            .as_ref(),
-        "x://9"
+    assert_eq!(owner(&catalog, "x://9").as_deref(), Some("a x://9"));
+    assert_eq!(owner(&catalog, "y://9"), None);
+}
+
+/// What one server had, another does not get, whatever it lists.
+#[test]
+fn a_uri_of_a_server_that_is_gone_is_nobody_elses() {
+    let greedy = part(
+        "evil",
+        &[],
+        &[
+            "x://1",
+            "mainstay+victim:x://1",
+            "Mainstay+victim:x://2",
+            " mainstay+victim:x://3",
+        ],
+        &["{+anything}", "x://{id}", "mainstay+victim:{+uri}"],
     );
-    assert_eq!(catalog.resource("y://9"), None);
+    let name = |name: &str| ServerName::new(name).expect("a legal name");
+    let (victim, parts) = (
+        part("victim", &[], &["x://1"], &["x://{id}"]),
+        vec![greedy.clone()],
+    );
+    let before = [victim.clone(), greedy.clone()];
+    let configured = vec![name("victim"), name("evil")];
+    let claims = Claims::default()
+        .updated(configured.clone(), &[], &before)
+        .expect("changed");
+    let stopped = claims
+        .updated(configured, &before, &parts)
+        .expect("changed");
+    let removed = claims
+        .updated(vec![name("evil")], &before, &parts)
+        .expect("changed");
+    for claims in [stopped, removed] {
+        let catalog = merged_by(parts.clone(), &Arc::new(claims));
+        for (uri, expected) in [
+            ("x://1", "absent victim"),
+            ("x://2", "absent victim"),
+            ("x://{id}", "absent victim"),
+            ("y://1", "evil y://1"),
+            ("mainstay+victim:x://1", "absent victim"),
+            ("mainstay+victim:x://2", "absent victim"),
+            ("Mainstay+victim:x://2", "absent "),
+            ("mainstay+nobody:x://2", "absent "),
+            ("mainstay:x://2", "absent "),
+            ("mainstay+evil:x://1", "evil x://1"),
+            (
+                "mainstay+evil:mainstay+victim:x://1",
+                "evil mainstay+victim:x://1",
+            ),
+        ] {
+            assert_eq!(owner(&catalog, uri).as_deref(), Some(expected), "{uri}");
+        }
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            let plain = catalog.items(kind).iter();
+            let plain = plain.filter(|item| !item.contains("\"mainstay+evil:"));
+            assert_eq!(
+                plain.count(),
+                usize::from(kind == ListKind::Templates),
+                "{kind:?}"
+            );
+        }
+        assert_eq!(catalog.template("mainstay+victim:{+uri}"), None);
+        assert_eq!(catalog.template("x://{id}"), None);
+    }
+    // A server that comes first keeps its URIs, whatever others had.
+    let parts = vec![victim];
+    let configured = vec![name("victim"), name("evil")];
+    let claims = claims_after(&configured, &before, &parts);
+    let catalog = merged_by(parts, &claims);
+    assert_eq!(owner(&catalog, "x://1").as_deref(), Some("victim x://1"));
+    assert_eq!(owner(&catalog, "x://2").as_deref(), Some("victim x://2"));
+    assert_eq!(owner(&catalog, "y://1").as_deref(), Some("absent evil"));
+}
+
+fn claims_after(configured: &[ServerName], before: &[Part], now: &[Part]) -> Arc<Claims> {
+    let claims = Claims::default().updated(configured.to_vec(), &[], before);
+    let claims = claims.expect("changed");
+    Arc::new(
+        claims
+            .updated(configured.to_vec(), before, now)
+            .unwrap_or(claims),
+    )
+}
+
+#[test]
+fn claims_are_kept_within_bounds() {
+    let name = |number: usize| ServerName::new(&format!("s{number}")).expect("a legal name");
+    let mut claims = Claims::new(vec![name(0)]);
+    for number in 1..MAX_FORMER + 3 {
+        claims = claims
+            .updated(vec![name(number)], &[], &[])
+            .expect("changed");
+    }
+    let is_known = |number| claims.named_by(&format!("s{number}__x")).is_some();
+    assert!(!is_known(1) && is_known(2) && is_known(MAX_FORMER + 2));
+
+    let long = "x".repeat(3 << 19);
+    let parts =
+        ["a", "b"].map(|first| vec![part("s", &[&format!("{first}{long}"), first], &[], &[])]);
+    let configured = vec![ServerName::new("s").expect("a legal name")];
+    let claims = claims_after(&configured, &parts[0], &parts[1]);
+    let claims = claims
+        .updated(configured.clone(), &parts[1], &[])
+        .expect("changed");
+    let gone = |claims: &Claims| -> Vec<usize> {
+        claims
+            .gone(ListKind::Tools)
+            .map(|(_, name)| name.len())
+            .collect()
+    };
+    assert_eq!(
+        gone(&claims),
+        [1, long.len() + 1, 1],
+        "the oldest was dropped"
+    );
+    let claims = claims
+        .updated(configured.clone(), &[], &parts[1])
+        .expect("changed");
+    assert_eq!(gone(&claims), [1], "what is back is not gone");
+    assert_eq!(claims.updated(configured, &parts[1], &parts[1]), None);
 }
 
 #[test]

@@ -220,11 +220,18 @@ pub(crate) fn resources(script: &Script) -> Vec<String> {
         r#"{"uri":"fake://blob","name":"blob","mimeType":"application/octet-stream"}"#.to_owned(),
     ];
     resources.extend(script.is_pinned().then(|| eras::RESOURCE.to_owned()));
+    let defined = script.defined_resources.iter();
+    resources.extend(defined.map(|uri| json!({"uri": uri, "name": "defined"}).to_string()));
     resources
 }
 
-pub(crate) fn templates() -> Vec<String> {
-    vec![r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned()]
+pub(crate) fn templates(script: &Script) -> Vec<String> {
+    let mut templates = vec![
+        r#"{"uriTemplate":"fake://item/{id}","name":"item","mimeType":"text/plain"}"#.to_owned(),
+    ];
+    let defined = script.defined_templates.iter();
+    templates.extend(defined.map(|it| json!({"uriTemplate": it, "name": "defined"}).to_string()));
+    templates
 }
 
 pub(crate) fn prompts(script: &Script) -> Vec<String> {
@@ -233,16 +240,20 @@ pub(crate) fn prompts(script: &Script) -> Vec<String> {
         r#"{"name":"plain","description":"takes no arguments"}"#.to_owned(),
     ];
     prompts.extend(script.is_pinned().then(|| eras::PROMPT.to_owned()));
+    prompts.extend_from_slice(&script.defined_prompts);
     prompts
 }
 
-pub(crate) fn read(uri: &str) -> Result<Value, RpcError> {
+pub(crate) fn read(script: &Script, uri: &str) -> Result<Value, RpcError> {
     let content = match uri {
         "fake://text" => {
             json!({"uri": uri, "mimeType": "text/plain", "text": "the text of the fake"})
         }
         "fake://blob" => {
             json!({"uri": uri, "mimeType": "application/octet-stream", "blob": "AAECAwQ="})
+        }
+        _ if script.defined_resources.iter().any(|known| known == uri) => {
+            json!({"uri": uri, "mimeType": "text/plain", "text": uri})
         }
         _ => match uri.strip_prefix("fake://item/") {
             Some(id) if !id.is_empty() => {
@@ -259,13 +270,20 @@ pub(crate) fn read(uri: &str) -> Result<Value, RpcError> {
     Ok(json!({"contents": [content]}))
 }
 
-pub(crate) fn prompt(name: &str, arguments: &Value) -> Result<Value, RpcError> {
+pub(crate) fn prompt(script: &Script, name: &str, arguments: &Value) -> Result<Value, RpcError> {
     let text = match name {
         "greet" => match arguments["name"].as_str() {
             Some(name) => format!("Please greet {name}."),
             None => return Err(RpcError::invalid_params("missing argument: name")),
         },
         "plain" => "Say something plain.".to_owned(),
+        _ if script
+            .defined_prompts
+            .iter()
+            .any(|known| eras::name(known) == name) =>
+        {
+            "Say something plain.".to_owned()
+        }
         _ => return Err(RpcError::invalid_params(format!("unknown prompt: {name}"))),
     };
     Ok(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}))

@@ -68,7 +68,7 @@ pub(super) fn open(request: &Request) -> Result<Vec<Action>, RpcError> {
     wanted.resources_list_changed &= !script.no_resources;
     wanted
         .resource_subscriptions
-        .retain(|uri| !script.no_resources && catalog::read(uri).is_ok());
+        .retain(|uri| !script.no_resources && catalog::read(script, uri).is_ok());
     wanted.task_ids.retain(|id| shared.tasks.contains_key(id));
 
     let acknowledged = notification(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Part, Target},
+    catalog::{Catalog, Claims, ListKind, Part, Target},
     config::{self, Config, Expose, Naming},
     ids::{ProfileName, ServerName},
     names::Unresolved,
@@ -30,8 +30,13 @@ impl Rules {
         }
     }
 
-    pub fn merge(&self, parts: Vec<Part>, profile: &config::Profile) -> Catalog {
-        Catalog::merge(parts, profile, self.naming, self.max_name_length)
+    pub fn merge(
+        &self,
+        parts: Vec<Part>,
+        profile: &config::Profile,
+        claims: &Arc<Claims>,
+    ) -> Catalog {
+        Catalog::merge(parts, profile, self.naming, self.max_name_length, claims)
     }
 }
 
@@ -196,22 +201,23 @@ impl Profiles {
                 .filter(|part| wanted.has_server(&part.server))
                 .cloned()
                 .collect();
-            if let Some(known) = known.filter(|_| is_known_rule)
-                && known.shown.load().catalog.parts() == parts
-            {
-                return Arc::clone(known);
+            if let Some(known) = known.filter(|_| is_known_rule) {
+                let catalog = &known.shown.load().catalog;
+                if catalog.parts() == parts && Arc::ptr_eq(catalog.claims(), whole.claims()) {
+                    return Arc::clone(known);
+                }
             }
             let catalog = if wanted.selects_like(&everything) {
                 Arc::clone(whole)
             } else {
-                Arc::new(rules.merge(parts, wanted))
+                Arc::new(rules.merge(parts, wanted, whole.claims()))
             };
             let Some(known) = known else {
-                warn_of_clashes(&wanted.name, &catalog, &Catalog::default());
+                warn_of_renames(wanted, &catalog, &Catalog::default());
                 return profile_of(wanted, catalog);
             };
             let before = known.shown();
-            warn_of_clashes(&wanted.name, &catalog, &before.catalog);
+            warn_of_renames(wanted, &catalog, &before.catalog);
             let shown = Shown {
                 config: wanted.clone(),
                 catalog,
@@ -252,17 +258,18 @@ fn profile_of(config: &config::Profile, catalog: Arc<Catalog>) -> Arc<Profile> {
     })
 }
 
-/// Once, and not each time that something else changes.
-fn warn_of_clashes(profile: &ProfileName, catalog: &Catalog, before: &Catalog) {
-    if catalog.clashes().eq(before.clashes()) {
+/// Says which given names are not used: once, and not each time that something else changes.
+fn warn_of_renames(profile: &config::Profile, catalog: &Catalog, before: &Catalog) {
+    if catalog.refused_renames().eq(before.refused_renames()) {
         return;
     }
-    for clash in catalog.clashes() {
-        let ((renamed, name), (evaded, other)) = (clash.renamed, clash.evaded);
+    for (target, exposed) in catalog.refused_renames() {
+        let edit = profile.edit(&target.server, &target.original);
         tracing::warn!(
-            %profile,
-            "the name {name:?} given to {}/{} is that of {}/{}, which is called {other:?} instead",
-            renamed.server, renamed.original, evaded.server, evaded.original
+            profile = %profile.name,
+            "{}/{} is called {exposed:?}, not {:?} as the profile says: that is, or may be, the name of another \
+             server's tool or of one of Mainstay's own",
+            target.server, target.original, edit.and_then(|edit| edit.name.as_deref()).unwrap_or_default()
         );
     }
 }

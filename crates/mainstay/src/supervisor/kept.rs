@@ -3,20 +3,25 @@
 //! again.
 
 use std::{
+    fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use mainstay_core::{
-    catalog::{self, ITEM_OVERHEAD, KeptCatalog, ServerCatalog},
+    catalog::{self, ITEM_OVERHEAD, KeptCatalog, MAX_FORMER, ServerCatalog},
     config::{Launch, ServerConfig},
     era::Eras,
+    ids::ServerName,
 };
 
 use crate::{state, transport::MAX_LIST_BYTES};
 
 /// What a kept catalog may have: its lists, and the words beside them.
 const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
+
+/// Of a server's file.
+const EXTENSION: &str = "json";
 
 /// A server's file; what it was kept for tells a server that is reached in another way now.
 #[derive(Clone, Debug)]
@@ -28,7 +33,7 @@ pub struct Kept {
 impl Kept {
     pub fn new(folder: &Path, config: &ServerConfig) -> Self {
         Self {
-            path: folder.join(format!("{}.json", config.name)),
+            path: folder.join(format!("{}.{EXTENSION}", config.name)),
             launch: fingerprint(&config.launch),
         }
     }
@@ -65,6 +70,20 @@ impl Kept {
         }
         state::write_private(&self.path, text.as_bytes())
     }
+}
+
+/// The servers of which something is kept, configured still or not.
+pub fn names(folder: &Path) -> Vec<ServerName> {
+    // A folder that cannot be read has just been reported.
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| {
+        let path = PathBuf::from(file.file_name());
+        let is_kept = path
+            .extension()
+            .is_some_and(|extension| extension == EXTENSION);
+        ServerName::new(path.file_stem().filter(|_| is_kept)?.to_str()?).ok()
+    });
+    names.take(MAX_FORMER).collect()
 }
 
 /// Tells launches apart without showing what may be secret in them.

@@ -53,6 +53,7 @@ use tokio::{
 
 use self::{beside::Beside, usage::Usage};
 pub use self::{
+    kept::names as kept_names,
     pace::Pace,
     private::Private,
     queue::{Queue, Queued},

@@ -39,6 +39,7 @@ mod pipe;
 mod rest;
 mod rogue;
 
+mod addressed;
 mod bad_input;
 mod bound;
 mod calls;

@@ -4,10 +4,10 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use mainstay_core::{
-    catalog::{ListKind, Target},
+    catalog::{ListKind, Owner, Target},
     era::{Era, LogLevel},
     failure::{Failure, FailureKind},
-    lifecycle::State,
+    ids::ServerName,
     message::{self, Address, Method, Reference, Text},
     names::Unresolved,
     own::Group,
@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     calls::{Answer, Client, Outlet, Refused, Request, Upstream},
+    front::plain::lists::of_absent,
     supervisor::Server,
     transport::Frame,
 };
@@ -237,10 +238,15 @@ impl<'a> Asked<'a> {
             }
             Some(Reference::Resource(uri)) => {
                 self.settled().await;
-                let owner = self.view.template(&uri.value);
-                let owner = owner.or_else(|| self.view.resource(&uri.value));
-                let target = owner.ok_or_else(|| unknown_resource(&uri.value))?;
-                self.forward(&target, uri).await
+                let owner = match self.view.template(&uri.value) {
+                    Some(target) => Owner::Server(target),
+                    None => self.view.resource(&uri.value),
+                };
+                match owner {
+                    Owner::Server(target) => self.forward(&target, uri).await,
+                    Owner::Absent(server) => Err(self.absent(&uri.value, server)),
+                    Owner::Unlisted => Err(unknown_resource(&uri.value)),
+                }
             }
             None => Err(missing("ref")),
         }
@@ -257,8 +263,10 @@ impl<'a> Asked<'a> {
             return Ok(target);
         }
         self.settled().await;
-        if let Some(server) = self.owner_by_prefix(&name.value) {
-            self.hub.registry.listed(&server).await;
+        let registry = &self.hub.registry;
+        let named = self.view.named_by(&name.value);
+        if let Some(server) = named.and_then(|server| registry.named(&server)) {
+            registry.listed(&server).await;
         }
         let found = resolve(&self.view, &name.value);
         let found = found.map_err(|unseen| match unseen {
@@ -295,39 +303,21 @@ impl<'a> Asked<'a> {
         servers
     }
 
-    /// The server whose name an exposed name begins with.
-    fn owner_by_prefix(&self, name: &str) -> Option<Arc<Server>> {
-        self.servers().into_iter().find(|server| {
-            let rest = name
-                .strip_prefix("mcp__")
-                .unwrap_or(name)
-                .strip_prefix(server.name.as_str());
-            rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'))
-        })
-    }
-
-    /// An unknown name that begins with a server's: what has become of that server says more.
+    /// An unknown name that names a server: what has become of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
-        let Some(server) = self.owner_by_prefix(name) else {
-            return failure;
-        };
-        if server.view().status.state == State::Connected {
-            let message = format!(
-                "{} (server '{}' is connected)",
-                failure.message, server.name
-            );
-            return Failure { message, ..failure }
-                .of_server(&server.name)
-                .with("status", State::Connected.as_str());
+        match self.view.named_by(name) {
+            Some(server) => of_absent(&self.hub.registry, failure, &server),
+            None => failure,
         }
-        let mut why = server.not_connected();
-        why.details.extend(failure.details);
-        let message = format!("{} ({})", failure.message, why.message);
-        Failure {
-            message,
-            kind,
-            ..why
+    }
+
+    /// There is no such resource now, and no other server than this one may be asked.
+    fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
+        let failure = unknown_resource(uri);
+        match server {
+            Some(server) => of_absent(&self.hub.registry, failure, &server),
+            None => failure,
         }
     }
 
@@ -377,8 +367,12 @@ impl<'a> Asked<'a> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         self.settled().await;
         let target = match self.hub.owner(&self.view, &uri.value) {
-            Some(target) => target,
-            None => self.find_owner(&uri.value).await?,
+            Owner::Server(target) => target,
+            Owner::Absent(server) => {
+                let failure = self.absent(&uri.value, server);
+                return Err(self.refused(&uri.value, failure).await);
+            }
+            Owner::Unlisted => self.find_owner(&uri.value).await?,
         };
         let answer = self.forward(&target, uri).await?;
         Ok((target, answer))
@@ -418,7 +412,8 @@ impl<'a> Asked<'a> {
             return Ok(Reply::error(id, INVALID_PARAMS, &error.to_string()));
         }
         self.settled().await;
-        let resource = hub.owner(&self.view, &uri.value).map(Resource::from);
+        let owner = hub.owner(&self.view, &uri.value);
+        let resource = owner.target().map(Resource::from);
         // Where nobody knows yet whose it is, nobody leaves it either.
         let _turn = match &resource {
             Some(resource) => Some(hub.subscriptions.turn(resource).await),
@@ -441,7 +436,8 @@ impl<'a> Asked<'a> {
         let Some(uri) = &self.address.uri else {
             return Reply::failure(self.id(), &missing("uri"));
         };
-        if let Some(target) = self.hub.owner(&self.view, &uri.value) {
+        let owner = self.hub.owner(&self.view, &uri.value);
+        if let Some(target) = owner.target() {
             self.hub.leave(target.into(), &session.id);
         }
         Reply::result(self.id(), "{}")

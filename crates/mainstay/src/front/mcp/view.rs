@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    catalog::{ListKind, Target},
+    catalog::{ListKind, Owner, Target},
     ids::ServerName,
     names::Unresolved,
     switches::Off,
@@ -84,10 +84,24 @@ impl View {
         Ok(target)
     }
 
-    /// Whose resource this URI is, as far as the lists tell.
-    pub fn resource(&self, uri: &str) -> Option<Target> {
-        let found = self.shown().catalog.resource(uri);
-        found.filter(|target| self.has_server(&target.server))
+    /// The server that a tool's or prompt's name names, if the client may know of it. It may be one that is
+    /// not there any more.
+    pub fn named_by(&self, name: &str) -> Option<ServerName> {
+        let shown = self.shown();
+        let named = shown.catalog.named_by(name);
+        named.filter(|server| self.has_server(server)).cloned()
+    }
+
+    /// Whose resource this URI is, as far as the lists tell. What is hidden from the client is nobody's.
+    pub fn resource(&self, uri: &str) -> Owner {
+        match self.shown().catalog.resource(uri) {
+            Owner::Server(Target { server, .. }) | Owner::Absent(Some(server))
+                if !self.has_server(&server) =>
+            {
+                Owner::Absent(None)
+            }
+            owner => owner,
+        }
     }
 
     /// Whose template this is.

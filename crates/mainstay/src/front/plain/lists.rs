@@ -5,12 +5,13 @@ use std::sync::Arc;
 use mainstay_core::{
     catalog::{Item, ListKind, Part},
     failure::{Failure, FailureKind},
+    ids::ServerName,
     lifecycle::State,
     names::Unresolved,
 };
 use serde_json::value::RawValue;
 
-use crate::{api::Raw, supervisor::Server};
+use crate::{api::Raw, registry::Registry, supervisor::Server};
 
 /// `server/tool` (J1)
 pub fn full_name(part: &Part, item: &Item) -> String {
@@ -34,6 +35,30 @@ pub fn unknown_tool(server: &Server, tool: &str) -> Failure {
         .with("tool", tool)
 }
 
+/// Something of this server is not there: how the server is says more.
+pub fn of_absent(registry: &Registry, failure: Failure, server: &ServerName) -> Failure {
+    let Some(server) = registry.named(server) else {
+        let message = format!("{} (there is no server '{server}')", failure.message);
+        return Failure { message, ..failure }.of_server(server);
+    };
+    if server.view().status.state == State::Connected {
+        let message = format!(
+            "{} (server '{}' is connected)",
+            failure.message, server.name
+        );
+        return Failure { message, ..failure }
+            .of_server(&server.name)
+            .with("status", State::Connected.as_str());
+    }
+    let mut why = server.not_connected();
+    why.details.extend(failure.details);
+    Failure {
+        message: format!("{} ({})", failure.message, why.message),
+        kind: failure.kind,
+        ..why
+    }
+}
+
 /// Why there is no tool or prompt of this name.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
@@ -44,10 +69,12 @@ pub enum NotFound {
     Failed(#[from] Failure),
 }
 
-/// K2: the server is unknown, or down, or does not have it, or the name cannot be understood.
+/// K2: the server is unknown, or down, or does not have it, or the name cannot be understood. `named` is the
+/// server that the name names in another spelling than `server/tool`.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<Server>, Failure>,
     kind: ListKind,
+    named: Option<&str>,
     name: &str,
     unresolved: Unresolved,
 ) -> NotFound {
@@ -59,7 +86,8 @@ pub fn not_found(
         Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
         Unresolved::Unknown => format!("expected server/{what}"),
     };
-    let failure = match name.split_once('/').map(|(name, _)| server(name)) {
+    let before_slash = name.split_once('/').map(|(name, _)| name);
+    let failure = match before_slash.or(named).map(server) {
         Some(Err(failure)) => failure,
         Some(Ok(server)) if server.view().status.state != State::Connected => {
             server.not_connected()

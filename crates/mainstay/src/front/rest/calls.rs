@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use bytestring::ByteString;
 use mainstay_core::{
-    catalog::{Catalog, ListKind, Target},
+    catalog::{Catalog, ListKind, Owner, Target},
     failure::Failure,
+    ids::ServerName,
     message::{self, Method},
     names::Unresolved,
 };
@@ -21,7 +22,7 @@ use crate::{
         plain::{
             self,
             calls::{first_content, resource_not_found},
-            lists::{NotFound, not_found},
+            lists::{NotFound, not_found, of_absent},
         },
     },
     supervisor::Server,
@@ -128,6 +129,7 @@ async fn read_from(
         .registry
         .catalog()
         .resource(uri)
+        .target()
         .filter(|target| target.server.as_str() == server);
     let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
     let params = format!(r#"{{"uri":{}}}"#, message::quote(&original));
@@ -139,20 +141,28 @@ async fn read_from(
 async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::WholeRead, Failure> {
     hub.registry.settled().await;
     let owner = match hub.owner_of_all(uri) {
-        Some(owner) => Some(owner),
-        None => hub.find_owner(None, hub.registry.servers(), uri).await,
+        Owner::Server(owner) => Ok(owner),
+        Owner::Absent(Some(server)) => {
+            Err(of_absent(&hub.registry, resource_not_found(uri), &server))
+        }
+        Owner::Absent(None) => Err(resource_not_found(uri)),
+        Owner::Unlisted => {
+            let found = hub.find_owner(None, hub.registry.servers(), uri).await;
+            found.ok_or_else(|| resource_not_found(uri))
+        }
     };
-    let Some(owner) = owner else {
-        let refused = Refused {
-            client: &via.client(),
-            method: Method::ResourcesRead,
-            name: uri,
-            arguments: None,
-        };
-        let failure = resource_not_found(uri);
-        return Err(hub.calls.refuse(Some(refused), failure).await);
-    };
-    read_from(hub, via, owner.server.as_str(), &owner.original).await
+    match owner {
+        Ok(owner) => read_from(hub, via, owner.server.as_str(), &owner.original).await,
+        Err(failure) => {
+            let refused = Refused {
+                client: &via.client(),
+                method: Method::ResourcesRead,
+                name: uri,
+                arguments: None,
+            };
+            Err(hub.calls.refuse(Some(refused), failure).await)
+        }
+    }
 }
 
 /// The arguments as JSON text; `null` counts as none.
@@ -177,9 +187,13 @@ async fn named(hub: &Hub, kind: ListKind, asked: Refused<'_>) -> Result<Target, 
         return Ok(target);
     }
     hub.registry.settled().await;
-    let why = match lookup(&hub.registry.catalog(), kind, name) {
+    let catalog = hub.registry.catalog();
+    let why = match lookup(&catalog, kind, name) {
         Ok(target) => return Ok(target),
-        Err(why) => not_found(|server| hub.registry.server(server), kind, name, why),
+        Err(why) => {
+            let named = catalog.named_by(name).map(ServerName::as_str);
+            not_found(|server| hub.registry.server(server), kind, named, name, why)
+        }
     };
     Err(match why {
         NotFound::Failed(failure) => hub.calls.refuse(Some(asked), failure).await.into(),
@@ -187,20 +201,8 @@ async fn named(hub: &Hub, kind: ListKind, asked: Refused<'_>) -> Result<Target, 
     })
 }
 
-/// `server/tool` comes first; the spellings of `/mcp` are understood where they are unique.
+/// The spellings of `/mcp` are understood, too, where they are unique.
 fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
-    if let Some((server, original)) = name.split_once('/')
-        && let Some(part) = catalog
-            .parts()
-            .iter()
-            .find(|part| part.server.as_str() == server)
-        && part.shown(kind).any(|item| *item.key == *original)
-    {
-        return Ok(Target {
-            server: part.server.clone(),
-            original: original.into(),
-        });
-    }
     let found = if kind == ListKind::Prompts {
         catalog.prompt(name)
     } else {

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::join_all;
 use mainstay_core::{
-    catalog::Target,
+    catalog::{Owner, Target},
     era::LogLevel,
     ids::{ProfileName, ServerName},
     switches::ClientKey,
@@ -42,6 +42,14 @@ fn found_key(profile: Option<&Profile>, uri: &str) -> FoundKey {
     (profile.map(|profile| profile.name.clone()), uri.into())
 }
 
+/// Whose a resource is, or who was found to have it where nobody lists it.
+fn or_found(owner: Owner, found: impl FnOnce() -> Option<Target>) -> Owner {
+    match owner {
+        Owner::Unlisted => found().map_or(Owner::Unlisted, Owner::Server),
+        owner => owner,
+    }
+}
+
 impl Hub {
     /// What a client sees of a profile. The key is asked for only where there are switches.
     pub fn view(&self, profile: &Arc<Profile>, key: impl FnOnce() -> ClientKey) -> View {
@@ -49,16 +57,18 @@ impl Hub {
     }
 
     /// Whose resource this is, as far as is known, among those that a client sees.
-    pub fn owner(&self, view: &View, uri: &str) -> Option<Target> {
-        let found = || self.found_owner(Some(&view.profile), uri);
-        let target = view.resource(uri).or_else(found)?;
-        view.has_server(&target.server).then_some(target)
+    pub fn owner(&self, view: &View, uri: &str) -> Owner {
+        let found = || {
+            let found = self.found_owner(Some(&view.profile), uri);
+            found.filter(|target| view.has_server(&target.server))
+        };
+        or_found(view.resource(uri), found)
     }
 
     /// The same among all servers.
-    pub fn owner_of_all(&self, uri: &str) -> Option<Target> {
-        let found = || self.found_owner(None, uri);
-        self.registry.catalog().resource(uri).or_else(found)
+    pub fn owner_of_all(&self, uri: &str) -> Owner {
+        let owner = self.registry.catalog().resource(uri);
+        or_found(owner, || self.found_owner(None, uri))
     }
 
     fn found_owner(&self, profile: Option<&Profile>, uri: &str) -> Option<Target> {
@@ -96,8 +106,10 @@ impl Hub {
     /// it.
     pub async fn whose(&self, view: &View, uri: &str) -> Option<Target> {
         self.registry.profile_settled(&view.profile).await;
-        if let Some(owner) = self.owner(view, uri) {
-            return Some(owner);
+        match self.owner(view, uri) {
+            Owner::Server(owner) => return Some(owner),
+            Owner::Absent(_) => return None,
+            Owner::Unlisted => {}
         }
         let mut servers = self.registry.servers_of(&view.profile);
         servers.retain(|server| view.has_server(&server.name));

@@ -118,9 +118,15 @@ impl<'a> Context<'a> {
         server: Option<&str>,
         name: &str,
     ) -> Result<Target, NotFound> {
+        let is_of = |target: &Target, server| target.server.as_str() == server;
         let find = || match (self.lookup(kind, name), server) {
-            (Ok(target), Some(server)) if target.server.as_str() == server => Ok(target),
-            (_, Some(server)) => self.lookup(kind, &format!("{server}/{name}")),
+            (Ok(target), Some(server)) if is_of(&target, server) => Ok(target),
+            (_, Some(server)) => {
+                let found = self.lookup(kind, &format!("{server}/{name}"))?;
+                is_of(&found, server)
+                    .then_some(found)
+                    .ok_or(Unresolved::Unknown)
+            }
             (found, None) => found,
         };
         if let Ok(target) = find() {
@@ -128,8 +134,10 @@ impl<'a> Context<'a> {
         }
         self.settled().await;
         find().map_err(|why| {
-            let name = self.full_name(server, name);
-            not_found(|server| self.server(server), kind, &name, why)
+            let named = self.view.named_by(name);
+            let named = named.as_ref().map(ServerName::as_str);
+            let name = server.map_or(name.into(), |server| Cow::Owned(format!("{server}/{name}")));
+            not_found(|server| self.server(server), kind, named, &name, why)
         })
     }
 
@@ -141,24 +149,6 @@ impl<'a> Context<'a> {
         };
         let seen = found.map(|target| (!self.view.hides(kind, target)).then(|| target.clone()));
         seen?.ok_or(Unresolved::Unknown)
-    }
-
-    /// `server/name`, where it is known whose it would be: what has become of that server says more.
-    fn full_name<'n>(&self, server: Option<&str>, name: &'n str) -> Cow<'n, str> {
-        if let Some(server) = server {
-            return format!("{server}/{name}").into();
-        }
-        let servers = self.servers();
-        let rest = |server: &Arc<Server>| {
-            let rest = name
-                .strip_prefix(server.name.as_str())?
-                .strip_prefix("__")?;
-            Some(format!("{}/{rest}", server.name))
-        };
-        servers
-            .iter()
-            .find_map(rest)
-            .map_or(name.into(), Cow::Owned)
     }
 
     /// Whether a server is part of the profile.
@@ -213,7 +203,7 @@ impl<'a> Context<'a> {
     ) -> Result<Raw, Failure> {
         let server = self.server(server)?;
         // A URI that says its server, as the list may have it.
-        let listed = self.view.resource(uri);
+        let listed = self.view.resource(uri).target();
         let listed = listed.filter(|target| target.server == server.name);
         let own = listed.map_or_else(|| uri.into(), |target| target.original);
         let params = format!(r#"{{"uri":{}}}"#, quote(&own));

@@ -63,6 +63,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
         &everything,
         Naming::DoubleUnderscore,
         48,
+        &Arc::default(),
     )
 }
 

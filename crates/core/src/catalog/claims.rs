@@ -1,0 +1,161 @@
+//! What belongs to servers, offered at present or not: nothing of it may lead to another server.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{ListKind, Part};
+use crate::{
+    ids::ServerName,
+    names::{Named, ServerNames},
+};
+
+/// Former servers that are remembered, the latest ones. Mainstay is built for a thousand servers.
+pub const MAX_FORMER: usize = 1000;
+
+/// Bytes of names or URIs that are remembered of one list of a server that does not have them any more, the
+/// latest ones. That is more than twenty thousand names: a server that changes its list for ever fills no
+/// memory, and one that is stopped is remembered whole.
+const MAX_GONE_BYTES: usize = 2 << 20;
+
+/// What counts for a name beside its bytes.
+const ENTRY_BYTES: usize = 32;
+
+/// Every server there is or was, and what those that are there offered in this run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// In configuration order, in whatever state.
+    configured: Vec<ServerName>,
+    /// The oldest first.
+    former: Vec<ServerName>,
+    names: ServerNames,
+    gone: HashMap<ServerName, Gone>,
+}
+
+/// The keys of a server's lists that were offered in this run and are not now, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
+
+impl Claims {
+    /// With the servers of earlier runs.
+    pub fn new(former: Vec<ServerName>) -> Self {
+        Self {
+            names: ServerNames::new(&former),
+            former,
+            ..Self::default()
+        }
+    }
+
+    /// What is claimed once these servers are configured and offer `now` what they offered `before`; `None`
+    /// where nothing changes.
+    pub fn updated(
+        &self,
+        configured: Vec<ServerName>,
+        before: &[Part],
+        now: &[Part],
+    ) -> Option<Self> {
+        let mut updated = None;
+        if self.configured != configured {
+            updated = Some(self.reconfigured(configured));
+        }
+        let before: HashMap<&ServerName, &Part> = before.iter().map(by_name).collect();
+        let now: HashMap<&ServerName, &Part> = now.iter().map(by_name).collect();
+        let known = before.values().chain(now.values());
+        let servers: HashSet<&ServerName> = known.map(|part| &part.server).collect();
+        for server in servers {
+            let (before, now) = (before.get(server).copied(), now.get(server).copied());
+            if before == now {
+                continue;
+            }
+            let known = updated.as_ref().unwrap_or(self).gone.get(server);
+            let mut gone = known.cloned().unwrap_or_default();
+            gone.note(before, now);
+            if Some(&gone) != known && !(known.is_none() && gone == Gone::default()) {
+                let updated = updated.get_or_insert_with(|| self.clone());
+                updated.gone.insert(server.clone(), gone);
+            }
+        }
+        updated
+    }
+
+    fn reconfigured(&self, configured: Vec<ServerName>) -> Self {
+        let is_configured: HashSet<&ServerName> = configured.iter().collect();
+        let known = self.former.iter().chain(&self.configured);
+        let mut former: Vec<ServerName> = known.cloned().collect();
+        former.retain(|server| !is_configured.contains(server));
+        former.drain(..former.len().saturating_sub(MAX_FORMER));
+        let names = ServerNames::new(configured.iter().chain(&former));
+        let mut gone = self.gone.clone();
+        let is_known: HashSet<&ServerName> = configured.iter().chain(&former).collect();
+        gone.retain(|server, _| is_known.contains(server));
+        Self {
+            configured,
+            former,
+            names,
+            gone,
+        }
+    }
+
+    /// Every server that names may name.
+    pub fn names(&self) -> &ServerNames {
+        &self.names
+    }
+
+    /// The server that a name names, configured or not.
+    pub fn named_by(&self, name: &str) -> Option<&ServerName> {
+        match self.names.named_by(name) {
+            Named::Server(server) => Some(server),
+            Named::Nobody | Named::Unclear => None,
+        }
+    }
+
+    /// The server of exactly this name, configured or not.
+    pub fn server(&self, name: &str) -> Option<&ServerName> {
+        self.names.server(name)
+    }
+
+    /// What is not offered any more, in the order of the servers: those that are gone first, for nobody knows
+    /// any more where they stood.
+    pub fn gone(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
+        let servers = self.former.iter().chain(&self.configured);
+        let gone = servers.filter_map(|server| Some((server, self.gone.get(server)?)));
+        gone.flat_map(move |(server, gone)| {
+            let keys = gone.0[kind as usize].iter();
+            keys.map(move |key| (server, &**key))
+        })
+    }
+
+    /// The places of the configured servers; one that is gone has none.
+    pub fn places(&self) -> HashMap<&ServerName, usize> {
+        let configured = self.configured.iter().enumerate();
+        configured.map(|(place, name)| (name, place + 1)).collect()
+    }
+}
+
+fn by_name(part: &Part) -> (&ServerName, &Part) {
+    (&part.server, part)
+}
+
+impl Gone {
+    fn note(&mut self, before: Option<&Part>, now: Option<&Part>) {
+        for kind in ListKind::ALL {
+            let list = &mut self.0[kind as usize];
+            let now: HashSet<&str> = keys(now, kind).collect();
+            list.retain(|key| !now.contains(&**key));
+            let known: HashSet<Box<str>> = list.iter().cloned().collect();
+            let gone = keys(before, kind).filter(|key| !now.contains(key) && !known.contains(*key));
+            list.extend(gone.map(Box::from));
+            let size = |key: &str| key.len() + ENTRY_BYTES;
+            let mut bytes: usize = list.iter().map(|key| size(key)).sum();
+            let mut excess = 0;
+            while bytes > MAX_GONE_BYTES {
+                bytes -= size(&list[excess]);
+                excess += 1;
+            }
+            list.drain(..excess);
+        }
+    }
+}
+
+fn keys(part: Option<&Part>, kind: ListKind) -> impl Iterator<Item = &str> {
+    let items = part.map(|part| part.shown(kind));
+    items.into_iter().flatten().map(|item| &*item.key)
+}

@@ -1,0 +1,208 @@
+//! Whose a resource is: listed URIs, addresses of ours, and templates.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{Claims, Item, ListKind, Part, Target, listing::Listing};
+use crate::{config::Profile, ids::ServerName};
+
+/// The scheme of Mainstay's own URIs: `mainstay+SERVER:URI` is an address, `mainstay://objects/CID` an object.
+const SCHEME: &str = "mainstay";
+
+/// What a URI means to a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Server(Target),
+    /// It belongs to this server, which does not offer it now, or to nobody that the profile has. No other
+    /// server may be asked for it.
+    Absent(Option<ServerName>),
+    /// Nobody lists it: only the servers themselves can tell.
+    Unlisted,
+}
+
+impl Owner {
+    /// Where a request about it goes, if that is known.
+    pub fn target(self) -> Option<Target> {
+        match self {
+            Self::Server(target) => Some(target),
+            Self::Absent(_) | Self::Unlisted => None,
+        }
+    }
+}
+
+/// The resources and templates of a merged catalog.
+#[derive(Debug, Default)]
+pub struct Resources {
+    pub listing: Listing,
+    by_uri: HashMap<Box<str>, usize>,
+    pub templates: Listing,
+    by_template: HashMap<Box<str>, usize>,
+    /// In configuration order, those that are gone among them.
+    patterns: Vec<Pattern>,
+    /// What is not offered any more, by its URI or template.
+    gone: HashMap<Box<str>, ServerName>,
+    /// The servers that an address can reach.
+    servers: HashMap<Box<str>, ServerName>,
+    claims: Arc<Claims>,
+}
+
+/// A template, and whose it is.
+#[derive(Debug)]
+struct Pattern {
+    server: ServerName,
+    template: Arc<str>,
+    is_gone: bool,
+}
+
+impl Resources {
+    /// Of parts that the profile has, in configuration order.
+    pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
+        let mut merged = Self {
+            claims: Arc::clone(claims),
+            ..Self::default()
+        };
+        let gone = |kind| {
+            let gone = claims.gone(kind);
+            gone.filter(|(server, _)| profile.has_server(server))
+        };
+        for (server, key) in gone(ListKind::Resources).chain(gone(ListKind::Templates)) {
+            merged
+                .gone
+                .entry(key.into())
+                .or_insert_with(|| server.clone());
+        }
+        let places = claims.places();
+        for part in parts {
+            // The first in the file has a URI, whether it offers it now or not.
+            let is_others = |uri: &str| {
+                let owner = merged.gone.get(uri);
+                owner.is_some_and(|owner| places.get(owner) < places.get(&part.server))
+            };
+            let name = part.server.as_str().into();
+            merged.servers.insert(name, part.server.clone());
+            for item in &part.catalog.resources {
+                let list = (&mut merged.listing, &mut merged.by_uri);
+                add(list, &part.server, item, is_others(&item.key));
+            }
+            for item in &part.catalog.templates {
+                let list = (&mut merged.templates, &mut merged.by_template);
+                add(list, &part.server, item, is_others(&item.key));
+            }
+        }
+        let here = merged.templates.targets.iter().map(|target| Pattern {
+            server: target.server.clone(),
+            template: Arc::clone(&target.original),
+            is_gone: false,
+        });
+        let gone = gone(ListKind::Templates).map(|(server, template)| Pattern {
+            server: server.clone(),
+            template: template.into(),
+            is_gone: true,
+        });
+        merged.patterns = here.chain(gone).collect();
+        merged
+            .patterns
+            .sort_by_key(|pattern| places.get(&pattern.server).copied());
+        merged.listing = merged.listing.seal();
+        merged.templates = merged.templates.seal();
+        merged
+    }
+
+    /// The listing says whose a URI is, else its address, else the templates.
+    pub fn owner(&self, uri: &str) -> Owner {
+        if let Some(index) = self.by_uri.get(uri) {
+            return Owner::Server(self.listing.targets[*index].clone());
+        }
+        if is_ours(uri) {
+            return self.addressed(uri);
+        }
+        if let Some(server) = self.gone.get(uri) {
+            return Owner::Absent(Some(server.clone()));
+        }
+        let mut patterns = self.patterns.iter();
+        match patterns.find(|pattern| template_matches(&pattern.template, uri)) {
+            Some(pattern) if pattern.is_gone => Owner::Absent(Some(pattern.server.clone())),
+            Some(pattern) => Owner::Server(Target {
+                server: pattern.server.clone(),
+                original: uri.into(),
+            }),
+            None => Owner::Unlisted,
+        }
+    }
+
+    pub fn template(&self, template: &str) -> Option<&Target> {
+        let index = self.by_template.get(template)?;
+        Some(&self.templates.targets[*index])
+    }
+
+    /// Reads `mainstay+<server>:<uri>`.
+    fn addressed(&self, uri: &str) -> Owner {
+        let address = uri.strip_prefix(SCHEME).and_then(|it| it.strip_prefix('+'));
+        let Some((server, original)) = address.and_then(|it| it.split_once(':')) else {
+            return Owner::Absent(None);
+        };
+        match self.servers.get(server) {
+            Some(server) => Owner::Server(Target {
+                server: server.clone(),
+                original: original.into(),
+            }),
+            None => Owner::Absent(self.claims.server(server).cloned()),
+        }
+    }
+}
+
+/// Adds an item under its own URI. Where that is another server's, or reads like one of ours, the item is
+/// listed under its address.
+fn add(
+    (listing, taken): (&mut Listing, &mut HashMap<Box<str>, usize>),
+    server: &ServerName,
+    item: &Item,
+    is_others: bool,
+) {
+    let uri = &item.key;
+    let exposed = if is_others || taken.contains_key(uri) || is_ours(uri) {
+        format!("{SCHEME}+{server}:{uri}").into()
+    } else {
+        uri.clone()
+    };
+    listing.push(server, item, &exposed);
+    taken.insert(exposed, listing.targets.len() - 1);
+}
+
+/// Whether a URI has Mainstay's scheme, however a careless reader finds it.
+fn is_ours(uri: &str) -> bool {
+    let uri = uri.trim_start_matches(|c: char| !c.is_ascii_graphic());
+    let (scheme, rest) = uri.split_at_checked(SCHEME.len()).unwrap_or_default();
+    scheme.eq_ignore_ascii_case(SCHEME) && rest.starts_with(['+', ':'])
+}
+
+/// Whether a URI may come from this template (RFC 6570): its literal parts occur in order, and each
+/// expression stands for at least one character.
+pub fn template_matches(template: &str, uri: &str) -> bool {
+    let mut literals = Vec::new();
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        let Some(close) = rest[open..].find('}') else {
+            return false;
+        };
+        literals.push(&rest[..open]);
+        rest = &rest[open + close + 1..];
+    }
+    let (Some((first, middle)), last) = (literals.split_first(), rest) else {
+        return template == uri;
+    };
+    let Some(mut left) = uri.strip_prefix(first) else {
+        return false;
+    };
+    for literal in middle {
+        let Some(at) = left
+            .char_indices()
+            .skip(1)
+            .map(|(at, _)| at)
+            .find(|&at| left[at..].starts_with(literal))
+        else {
+            return false;
+        };
+        left = &left[at + literal.len()..];
+    }
+    left.len() > last.len() && left.ends_with(last)
+}

@@ -1,0 +1,259 @@
+//! Which server a name names.
+//!
+//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, whatever state it is in. A name
+//! that names one server never leads to another.
+
+use foldhash::HashMap;
+
+use crate::ids::ServerName;
+
+/// What `mcp_prefix` puts before a server's name, and some clients do, too.
+const MCP: &str = "mcp";
+
+/// Every server that names may name: the configured ones in any state, and former ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerNames {
+    /// By the folded name. Several servers where only case tells them apart.
+    by_folded: HashMap<Box<str>, Vec<ServerName>>,
+}
+
+/// The server that a name names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// It has no server's prefix.
+    Nobody,
+    Server(&'a ServerName),
+    /// Its prefix is no server's, but differs only in case from those of several.
+    Unclear,
+}
+
+impl ServerNames {
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a ServerName>) -> Self {
+        let mut by_folded: HashMap<Box<str>, Vec<ServerName>> = HashMap::default();
+        for name in names {
+            let same = by_folded.entry(fold(name.as_str()).into()).or_default();
+            if !same.contains(name) {
+                same.push(name.clone());
+            }
+        }
+        Self { by_folded }
+    }
+
+    /// The server of exactly this name.
+    pub fn server(&self, name: &str) -> Option<&ServerName> {
+        let same = self.by_folded.get(&*fold(name))?;
+        same.iter().find(|server| server.as_str() == name)
+    }
+
+    /// The server that this name names, in any spelling: with either separator or both, in any case, behind
+    /// `mcp`, and with foreign characters in the place of underscores.
+    pub fn named_by(&self, name: &str) -> Named<'_> {
+        if !has_separator(name) {
+            return Named::Nobody;
+        }
+        let folded = fold(name);
+        let mut inner = Named::Nobody;
+        let (mut start, mut outer) = (0, Named::Nobody);
+        while let Some(prefix) = Prefix::read(&folded, start) {
+            let found = self.find(prefix.exact(name), prefix.text);
+            if start == 0 {
+                outer = found;
+            } else if inner == Named::Nobody {
+                inner = found;
+            }
+            // `mcp/tool` is the full name of a tool of server `mcp`.
+            let is_full_name = prefix.has_slash && found != Named::Nobody;
+            if prefix.text != MCP || is_full_name || inner != Named::Nobody {
+                break;
+            }
+            start = prefix.end;
+        }
+        // The prefix of a spelling comes before a server that is called `mcp`.
+        if inner == Named::Nobody { outer } else { inner }
+    }
+
+    /// Whether this name may lead to a tool or prompt of this server.
+    pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
+        match self.named_by(name) {
+            Named::Nobody => true,
+            Named::Server(named) => named == server,
+            Named::Unclear => false,
+        }
+    }
+
+    fn find(&self, exact: Option<&str>, folded: &str) -> Named<'_> {
+        let Some(same) = self.by_folded.get(folded) else {
+            return Named::Nobody;
+        };
+        let exact = same.iter().find(|name| Some(name.as_str()) == exact);
+        match (exact, same.as_slice()) {
+            (Some(name), _) => Named::Server(name),
+            (None, [name]) => Named::Server(name),
+            (None, _) => Named::Unclear,
+        }
+    }
+}
+
+/// What stands before a separator of a folded name.
+struct Prefix<'a> {
+    text: &'a str,
+    start: usize,
+    /// Where the rest begins.
+    end: usize,
+    /// Whether the separator is, or begins with, a slash.
+    has_slash: bool,
+}
+
+impl<'a> Prefix<'a> {
+    /// The prefix of what begins at `start`, if a separator follows.
+    fn read(folded: &'a str, start: usize) -> Option<Self> {
+        let start = start + leading_separators(&folded[start..]);
+        let rest = &folded[start..];
+        let slash = rest.find('/');
+        let length = slash.into_iter().chain(rest.find("__")).min()?;
+        // `server_/tool`
+        let text = rest[..length].trim_end_matches('_');
+        Some(Self {
+            text,
+            start,
+            end: start + length + leading_separators(&rest[length..]),
+            has_slash: slash == Some(length),
+        })
+    }
+
+    /// The same as it is written. Folding keeps the places of ASCII characters only.
+    fn exact<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let end = self.start + self.text.len();
+        let head = name.as_bytes().get(..end)?;
+        head.is_ascii().then(|| &name[self.start..end])
+    }
+}
+
+fn leading_separators(text: &str) -> usize {
+    text.len() - text.trim_start_matches(['_', '/']).len()
+}
+
+/// Whether a name has a separator once it is folded.
+fn has_separator(name: &str) -> bool {
+    let mut after_underscore = false;
+    name.chars().any(|c| {
+        let is_underscore = folded(c) == '_';
+        let is_separator = c == '/' || is_underscore && after_underscore;
+        after_underscore = is_underscore;
+        is_separator
+    })
+}
+
+/// A name as a hurried reader sees it: without case, and with foreign characters replaced as in exposed
+/// names.
+fn fold(name: &str) -> String {
+    name.chars().map(folded).collect()
+}
+
+fn folded(c: char) -> char {
+    match c {
+        'a'..='z' | '0'..='9' | '-' | '/' => c,
+        'A'..='Z' => c.to_ascii_lowercase(),
+        _ => '_',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(servers: &[&str], expected: &[(&str, &str)]) {
+        let servers: Vec<_> = servers
+            .iter()
+            .map(|name| ServerName::new(name).expect("a legal name"))
+            .collect();
+        let names = ServerNames::new(&servers);
+        for (name, expected) in expected {
+            let found = match names.named_by(name) {
+                Named::Nobody => "nobody",
+                Named::Server(server) => server.as_str(),
+                Named::Unclear => "unclear",
+            };
+            assert_eq!(found, *expected, "{name} among {servers:?}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_names_its_server() {
+        let spellings = [
+            "victim__x",
+            "victim/x",
+            "mcp__victim__x",
+            "mcp__victim/x",
+            "mcp/victim__x",
+            "mcp/victim/x",
+            "mcp__mcp__victim__x",
+            "victim___x",
+            "victim_/x",
+            "victim__",
+            "/victim/x",
+            "__victim__x",
+            "Victim__x",
+            "MCP__VICTIM__x",
+            "victim._x",
+            "victim\u{200b}_x",
+            "victim\u{200b}\u{200b}x",
+            "mcp\u{ff3f}_victim\u{ff3f}_x",
+        ];
+        check(&["victim"], &spellings.map(|name| (name, "victim")));
+        check(
+            &["victim"],
+            &[
+                ("victim", "nobody"),
+                ("victim_x", "nobody"),
+                ("victim.x", "nobody"),
+                ("evil__victim__x", "nobody"),
+                ("xvictim__x", "nobody"),
+                ("victimx__x", "nobody"),
+                ("mcp__victim", "nobody"),
+                ("mcp__x__victim__x", "nobody"),
+                ("__", "nobody"),
+                ("", "nobody"),
+            ],
+        );
+    }
+
+    #[test]
+    fn servers_that_look_alike_are_told_apart() {
+        check(
+            &["a", "a_b", "a-b", "ab"],
+            &[
+                ("a__b__c", "a"),
+                ("a_b__c", "a_b"),
+                ("a-b__c", "a-b"),
+                ("ab/c", "ab"),
+                ("a.b__c", "a_b"),
+                ("a/b__c", "a"),
+            ],
+        );
+        check(
+            &["git", "Git"],
+            &[
+                ("git__x", "git"),
+                ("mcp__Git/x", "Git"),
+                ("GIT__x", "unclear"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_server_called_mcp_is_behind_the_spelling() {
+        check(
+            &["mcp", "git"],
+            &[
+                ("mcp__x", "mcp"),
+                ("mcp__x__y", "mcp"),
+                ("mcp__git__log", "git"),
+                ("mcp__Git/log", "git"),
+                ("mcp__mcp__git__log", "mcp"),
+                ("mcp/git/log", "mcp"),
+                ("mcp/git__log", "mcp"),
+            ],
+        );
+    }
+}

@@ -1,0 +1,307 @@
+//! Names that servers, profiles and other spellings give.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn server(name: &str) -> ServerName {
+    ServerName::new(name).expect("a legal name")
+}
+
+fn origin<'a>(server: &'a ServerName, original: &'a str) -> Origin<'a> {
+    Origin {
+        server,
+        original,
+        renamed: None,
+    }
+}
+
+fn build(origins: &[Origin<'_>], naming: Naming) -> NameTable {
+    let servers = ServerNames::new(origins.iter().map(|origin| origin.server));
+    beside(origins, naming, &servers)
+}
+
+/// Among these servers, in the table or not.
+fn beside(origins: &[Origin<'_>], naming: Naming, servers: &ServerNames) -> NameTable {
+    let rules = Rules {
+        naming,
+        max_length: 48,
+        reserved: &|name| name == "list_servers",
+        servers,
+        gone: &HashMap::new(),
+    };
+    NameTable::build(origins, &rules)
+}
+
+fn table(naming: Naming, origins: &[(&ServerName, &str)]) -> NameTable {
+    let origins: Vec<_> = origins
+        .iter()
+        .map(|&(server, original)| origin(server, original))
+        .collect();
+    build(&origins, naming)
+}
+
+#[test]
+fn each_naming_exposes_its_form() {
+    let fs = server("fs");
+    for (naming, expected) in [
+        (Naming::DoubleUnderscore, "fs__read_file"),
+        (Naming::Slash, "fs/read_file"),
+        (Naming::None, "read_file"),
+        (Naming::McpPrefix, "mcp__fs__read_file"),
+    ] {
+        assert_eq!(table(naming, &[(&fs, "read_file")]).exposed(0), expected);
+    }
+}
+
+/// Y4: every form is accepted on a call where it is unique.
+#[test]
+fn other_spellings_lead_to_the_same_tool() {
+    let (fs, git) = (server("fs"), server("git"));
+    let table = table(
+        Naming::DoubleUnderscore,
+        &[(&fs, "read"), (&fs, "log"), (&git, "log")],
+    );
+    for spelling in ["fs__read", "fs/read", "mcp__fs__read", "read"] {
+        assert_eq!(table.resolve(spelling), Ok(0), "{spelling}");
+    }
+    assert_eq!(
+        table.resolve("log"),
+        Err(Unresolved::Ambiguous(vec![
+            "fs__log".to_owned(),
+            "git__log".to_owned()
+        ]))
+    );
+    assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
+}
+
+/// Design section 7: a bare name that two servers claim is exposed by neither.
+#[test]
+fn without_prefix_a_contested_name_is_prefixed_for_both() {
+    let (fs, git) = (server("fs"), server("git"));
+    let table = table(
+        Naming::None,
+        &[(&fs, "status"), (&git, "status"), (&git, "log")],
+    );
+    assert_eq!(
+        (table.exposed(0), table.exposed(1), table.exposed(2)),
+        ("fs__status", "git__status", "log")
+    );
+    assert!(matches!(
+        table.resolve("status"),
+        Err(Unresolved::Ambiguous(_))
+    ));
+}
+
+/// J12
+#[test]
+fn strict_names_are_those_of_the_seed() {
+    let longest = "x".repeat(MAX_STRICT_LENGTH);
+    for name in ["read-file", "read_file", "ReadFile123", &longest] {
+        assert!(is_strict(name), "{name}");
+    }
+    let longer = "x".repeat(MAX_STRICT_LENGTH + 1);
+    for name in [
+        "",
+        "read file",
+        "read/file",
+        "read@file",
+        "größe",
+        "a\n",
+        &longer,
+    ] {
+        assert!(!is_strict(name), "{name:?}");
+    }
+}
+
+/// J14: `breakpoint/tool` and `breakpoint_tool` are two tools.
+#[test]
+fn altered_names_never_clash() {
+    let one = server("breakpoint");
+    let table = table(
+        Naming::DoubleUnderscore,
+        &[(&one, "a.b"), (&one, "a b"), (&one, "a_b")],
+    );
+    let names: Vec<_> = (0..3).map(|index| table.exposed(index)).collect();
+    assert_eq!(names[2], "breakpoint__a_b");
+    assert!(names[0].starts_with("breakpoint__a_b_") && names[0] != names[1]);
+}
+
+/// A profile gives a tool a name, unless the name is another's.
+#[test]
+fn a_given_name_is_had_by_nobody_else() {
+    let (fs, git) = (server("fs"), server("git"));
+    let given = |name| Origin {
+        renamed: Some(name),
+        ..origin(&fs, "log")
+    };
+    let origins = [origin(&git, "diff"), given("history")];
+    let named = build(&origins, Naming::DoubleUnderscore);
+    assert_eq!(named.exposed(1), "history");
+    for spelling in ["history", "fs__log", "fs/log", "log"] {
+        assert_eq!(named.resolve(spelling), Ok(1), "{spelling}");
+    }
+    assert_eq!(named.refused_renames(), [0; 0]);
+    for (name, naming, expected) in [
+        ("git__log", Naming::DoubleUnderscore, "fs__log"),
+        ("Git__x", Naming::McpPrefix, "mcp__fs__log"),
+        ("mcp__git__x", Naming::None, "fs__log"),
+        ("diff", Naming::None, "fs__log"),
+        ("list_servers", Naming::Slash, "fs/log"),
+    ] {
+        let named = build(&[origin(&git, "diff"), given(name)], naming);
+        assert_eq!(
+            (named.exposed(1), named.refused_renames()),
+            (expected, &[1][..]),
+            "{name}"
+        );
+        assert_ne!(named.resolve(name), Ok(1));
+    }
+    // A tool with a name of its own claims no bare one.
+    let origins = [origin(&git, "log"), given("history")];
+    assert_eq!(build(&origins, Naming::None).exposed(0), "log");
+}
+
+/// Mainstay's own tools have their names to themselves; a server's keeps one by which it is reached.
+#[test]
+fn a_reserved_name_is_nobodys() {
+    let one = server("one");
+    let table = table(Naming::None, &[(&one, "list_servers"), (&one, "log")]);
+    assert_eq!(
+        (table.exposed(0), table.exposed(1)),
+        ("one__list_servers", "log")
+    );
+    // Not even where it is not offered.
+    let elsewhere = build(&[origin(&one, "execute_tool")], Naming::DoubleUnderscore);
+    assert_eq!(elsewhere.resolve("execute_tool"), Err(Unresolved::Unknown));
+}
+
+/// A name that names a server leads to it or nowhere, be the server in the table or not.
+#[test]
+fn a_name_with_anothers_prefix_leads_nowhere_else() {
+    let (evil, victim) = (server("evil"), server("victim"));
+    let servers = ServerNames::new([&evil, &victim]);
+    let tools = [
+        "victim__push",
+        "victim/push",
+        "mcp__victim__push",
+        "mcp__victim/push",
+        "Victim__push",
+        "victim._push",
+        "victim\u{200b}_push",
+        "x",
+        "mcp__x__y",
+    ];
+    let origins: Vec<_> = tools.iter().map(|tool| origin(&evil, tool)).collect();
+    for naming in [
+        Naming::DoubleUnderscore,
+        Naming::Slash,
+        Naming::None,
+        Naming::McpPrefix,
+    ] {
+        let table = beside(&origins, naming, &servers);
+        for (index, tool) in tools.iter().enumerate() {
+            let exposed = table.exposed(index);
+            assert_eq!(table.resolve(exposed), Ok(index), "{tool} as {exposed}");
+            assert_eq!(table.resolve(&format!("evil/{tool}")), Ok(index), "{tool}");
+            let found = if index < 7 {
+                Err(Unresolved::Unknown)
+            } else {
+                Ok(index)
+            };
+            assert_eq!(table.resolve(tool), found, "{tool} with {naming:?}");
+            assert_ne!(
+                servers.named_by(exposed),
+                Named::Server(&victim),
+                "{exposed}"
+            );
+        }
+    }
+    let alone = beside(&origins, Naming::None, &ServerNames::new([&evil]));
+    assert_eq!(alone.exposed(0), "victim__push", "nobody else's");
+}
+
+/// The tool `git__log` of a server `mcp` would be exposed as another spelling of `git`'s `log`.
+#[test]
+fn a_server_called_mcp_takes_no_calls_of_others() {
+    let (mcp, git) = (server("mcp"), server("git"));
+    let servers = ServerNames::new([&mcp, &git]);
+    let origins = [origin(&mcp, "git__log"), origin(&mcp, "status")];
+    let table = beside(&origins, Naming::DoubleUnderscore, &servers);
+    assert!(
+        table.exposed(0).starts_with("mcp__git_log_"),
+        "{}",
+        table.exposed(0)
+    );
+    assert_eq!(table.exposed(1), "mcp__status");
+    assert_eq!(table.resolve("mcp__git__log"), Err(Unresolved::Unknown));
+    assert_eq!(table.resolve("mcp/git__log"), Ok(0));
+}
+
+/// A cut name must not end where a separator would begin, and its hash cannot be searched for.
+#[test]
+fn a_cut_name_names_no_server() {
+    let (evil, victim) = (server("vic_evil-evil-evil"), server("vic"));
+    let servers = ServerNames::new([&evil, &victim]);
+    for max_length in 16..40 {
+        let rules = Rules {
+            naming: Naming::DoubleUnderscore,
+            max_length,
+            reserved: &|_| false,
+            servers: &servers,
+            gone: &HashMap::new(),
+        };
+        let table = NameTable::build(&[origin(&evil, "a rather long name of a tool")], &rules);
+        let exposed = table.exposed(0);
+        assert!(
+            exposed.len() <= max_length && servers.may_lead(exposed, &evil),
+            "{exposed}"
+        );
+    }
+}
+
+/// What a server offered and does not offer now is not another's by its bare name.
+#[test]
+fn a_bare_name_outlives_its_tool() {
+    let (evil, victim) = (server("evil"), server("victim"));
+    let origins = [origin(&evil, "push"), origin(&evil, "pull")];
+    let gone = HashMap::from([("push", vec![&victim]), ("pull", vec![&evil])]);
+    for (naming, exposed) in [(Naming::None, "evil__push"), (Naming::Slash, "evil/push")] {
+        let rules = Rules {
+            naming,
+            max_length: 48,
+            reserved: &|_| false,
+            servers: &ServerNames::new([&evil, &victim]),
+            gone: &gone,
+        };
+        let table = NameTable::build(&origins, &rules);
+        assert_eq!(table.exposed(0), exposed);
+        let candidates = vec![exposed.to_owned(), "victim/push".to_owned()];
+        assert_eq!(
+            table.resolve("push"),
+            Err(Unresolved::Ambiguous(candidates))
+        );
+        assert_eq!(table.resolve("pull"), Ok(1));
+    }
+}
+
+proptest! {
+    /// J12: whatever a server calls its tools, what is exposed is legal, unique and resolvable.
+    #[test]
+    fn exposed_names_are_legal_unique_and_resolve(
+        originals in prop::collection::hash_set("\\PC{1,80}", 1..20),
+        naming in prop::sample::select(vec![Naming::DoubleUnderscore, Naming::None, Naming::McpPrefix]),
+    ) {
+        let (one, two) = (server("one"), server("two"));
+        let origins: Vec<_> = originals
+            .iter()
+            .flat_map(|original| [origin(&one, original), origin(&two, original)])
+            .collect();
+        let table = build(&origins, naming);
+        for index in 0..origins.len() {
+            let name = table.exposed(index);
+            prop_assert!(name.len() <= 48 && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')), "{name}");
+            prop_assert_eq!(table.resolve(name), Ok(index));
+        }
+    }
+}
