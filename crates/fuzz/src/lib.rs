@@ -8,6 +8,7 @@
 pub mod display;
 pub mod events;
 pub mod framing;
+pub mod names;
 pub mod references;
 
 /// The first bytes of an input say how it is read: the limit, and in which pieces it comes.

@@ -36,3 +36,8 @@ fn display() {
 fn references() {
     replay("references", fuzz::references::check);
 }
+
+#[test]
+fn names() {
+    replay("names", fuzz::names::check);
+}

@@ -1,0 +1,594 @@
+//! Names that clients give, against the rule that they follow: a name leads to the server that it names, or
+//! nowhere, whatever the servers list and in whatever state they are. [`Catalog`], [`Claims`].
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mainstay_core::{
+    catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
+    config::{self, Naming, Profile, Source, Surroundings, Syntax, Unreadable},
+    ids::ServerName,
+    names::Unresolved,
+    own,
+};
+use serde_json::{Map, Value, json};
+
+/// Servers, and items of a list, at most: the spellings of all of them are tried.
+const MAX_SERVERS: usize = 4;
+const MAX_ITEMS: usize = 4;
+
+/// Pieces that a name or URI is made of, at most.
+const MAX_PIECES: usize = 6;
+
+const SERVERS: [&str; 12] = [
+    "victim",
+    "evil",
+    "mcp",
+    "Victim",
+    "victim_x",
+    "victim-x",
+    "MCP",
+    "mcp_victim",
+    "v",
+    "x",
+    "a--b",
+    "a-very-long-name-of-a-server-that-is-cut",
+];
+
+const PIECES: [&str; 32] = [
+    "victim",
+    "__",
+    "push",
+    "/",
+    "mcp",
+    "evil",
+    "x",
+    "_",
+    ".",
+    "\u{200b}",
+    "Victim",
+    "MCP",
+    "v",
+    "-",
+    "é",
+    "a--b",
+    "victim-x",
+    "execute_tool",
+    "mainstay",
+    "+",
+    ":",
+    "own://",
+    "{x}",
+    "{+x}",
+    "own://secret",
+    "mainstay+victim:",
+    "a rather long name of a tool",
+    "__push",
+    "victim__",
+    "a-very-long-name",
+    " ",
+    "\"",
+];
+
+const NAMINGS: [(&str, Naming); 4] = [
+    ("double_underscore", Naming::DoubleUnderscore),
+    ("slash", Naming::Slash),
+    ("none", Naming::None),
+    ("mcp_prefix", Naming::McpPrefix),
+];
+
+/// Reads a world, and asks it for everything by every spelling.
+pub fn check(data: &[u8]) {
+    let Some(world) = World::read(&mut Bytes(data.iter())) else {
+        return;
+    };
+    world.check();
+}
+
+/// What becomes of a server before the names are resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Up,
+    /// Stopped or disabled after it was listed.
+    Stopped,
+    Removed,
+    /// Configured, and never listed in this run.
+    NotListed,
+    /// Known from an earlier run alone.
+    Former,
+    /// Up, and not in the profile.
+    Denied,
+    /// Up, in the profile, and its tools are not.
+    ToolsDenied,
+}
+
+const STATES: [State; 7] = [
+    State::Up,
+    State::Stopped,
+    State::Removed,
+    State::NotListed,
+    State::Former,
+    State::Denied,
+    State::ToolsDenied,
+];
+
+#[derive(Clone, Debug, Default)]
+struct Lists([Vec<String>; ListKind::ALL.len()]);
+
+#[derive(Debug)]
+struct Server {
+    name: ServerName,
+    state: State,
+    /// What it listed first, and what it lists now where it is up.
+    before: Lists,
+    now: Lists,
+}
+
+impl Server {
+    fn is_up(&self) -> bool {
+        matches!(self.state, State::Up | State::Denied | State::ToolsDenied)
+    }
+
+    fn is_configured(&self) -> bool {
+        !matches!(self.state, State::Removed | State::Former)
+    }
+
+    fn was_listed(&self) -> bool {
+        !matches!(self.state, State::NotListed | State::Former)
+    }
+
+    /// Whether the profile has its items of this kind.
+    fn is_in_profile(&self, kind: ListKind) -> bool {
+        match self.state {
+            State::Denied => false,
+            State::ToolsDenied => kind != ListKind::Tools,
+            _ => true,
+        }
+    }
+
+    fn lists(&self, kind: ListKind, key: &str) -> bool {
+        self.is_up() && self.is_in_profile(kind) && has(&self.now, kind, key)
+    }
+
+    /// Whether it lists the item, or did in this run.
+    fn had(&self, kind: ListKind, key: &str) -> bool {
+        let before = self.was_listed() && has(&self.before, kind, key);
+        self.is_in_profile(kind) && (before || self.lists(kind, key))
+    }
+
+    fn part(&self, lists: &Lists) -> Part {
+        let mut catalog = ServerCatalog::default();
+        for kind in ListKind::ALL {
+            let key = match kind {
+                ListKind::Tools | ListKind::Prompts => "name",
+                ListKind::Resources => "uri",
+                ListKind::Templates => "uriTemplate",
+            };
+            let items: Vec<Value> = lists.0[kind as usize]
+                .iter()
+                .map(|it| json!({key: it}))
+                .collect();
+            let page = json!({kind.member(): items}).to_string();
+            catalog.set(
+                kind,
+                catalog::page(kind, &page, usize::MAX)
+                    .expect("a list")
+                    .items,
+            );
+        }
+        Part {
+            server: self.name.clone(),
+            catalog: Arc::new(catalog),
+            withheld: config::Withheld::default(),
+            cuts_results: false,
+        }
+    }
+}
+
+fn has(lists: &Lists, kind: ListKind, key: &str) -> bool {
+    lists.0[kind as usize].iter().any(|known| known == key)
+}
+
+#[derive(Debug)]
+struct World {
+    servers: Vec<Server>,
+    naming: Naming,
+    max_length: usize,
+    profile: Profile,
+    /// The tools that have a given name, if they may have it.
+    renamed: BTreeSet<String>,
+    /// More that is asked for.
+    asked: Vec<String>,
+}
+
+impl World {
+    fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let (word, naming) = *bytes.choose(&NAMINGS);
+        let max_length = 16 + bytes.next() % 48;
+        let mut servers: Vec<Server> = Vec::new();
+        for _ in 0..=bytes.next() % MAX_SERVERS {
+            let name: &str = bytes.choose::<&str>(&SERVERS);
+            let name = ServerName::new(name).expect("a legal name");
+            let (state, before) = (*bytes.choose(&STATES), bytes.lists());
+            let now = if bytes.next().is_multiple_of(2) {
+                before.clone()
+            } else {
+                bytes.lists()
+            };
+            if servers.iter().all(|known| known.name != name) {
+                servers.push(Server {
+                    name,
+                    state,
+                    before,
+                    now,
+                });
+            }
+        }
+        let asked = (0..MAX_ITEMS).map(|_| bytes.text()).collect();
+        let mut renamed = Map::new();
+        for _ in 0..bytes.next() % 3 {
+            let server = bytes.choose(&servers);
+            if let Some(tool) = server.now.0[ListKind::Tools as usize]
+                .first()
+                .filter(|it| !it.is_empty())
+            {
+                renamed.insert(format!("{}/{tool}", server.name), bytes.text().into());
+            }
+        }
+        let profile = profile(&servers, word, max_length, &renamed)?;
+        Some(Self {
+            servers,
+            naming,
+            max_length,
+            profile,
+            renamed: renamed.into_iter().map(|(tool, _)| tool).collect(),
+            asked,
+        })
+    }
+
+    /// What a client sees at the end of the world's history.
+    fn catalog(&self) -> Catalog {
+        let of = |is_one: fn(&Server) -> bool| self.servers.iter().filter(move |it| is_one(it));
+        let names = |is_one| of(is_one).map(|it| it.name.clone()).collect::<Vec<_>>();
+        let claims = Claims::new(names(|it| it.state == State::Former));
+        let before: Vec<Part> = of(Server::was_listed)
+            .map(|it| it.part(&it.before))
+            .collect();
+        let now: Vec<Part> = of(Server::is_up).map(|it| it.part(&it.now)).collect();
+        let listed = names(|it| it.state != State::Former);
+        let claims = claims.updated(listed, &[], &before).unwrap_or(claims);
+        let configured = names(Server::is_configured);
+        let claims = claims.updated(configured, &before, &now).unwrap_or(claims);
+        Catalog::merge(
+            now,
+            &self.profile,
+            self.naming,
+            self.max_length,
+            &Arc::new(claims),
+        )
+    }
+
+    fn check(&self) {
+        let catalog = self.catalog();
+        for kind in [ListKind::Tools, ListKind::Prompts] {
+            self.check_list(&catalog, kind);
+            for name in self.spellings(&catalog, kind) {
+                self.check_name(&catalog, kind, &name);
+            }
+        }
+        check_listed_resources(&catalog);
+        for uri in self.uris(&catalog) {
+            self.check_uri(&catalog, &uri);
+        }
+    }
+
+    /// Every item has one name of its own, and leads to itself by it.
+    fn check_list(&self, catalog: &Catalog, kind: ListKind) {
+        let mut seen = HashSet::new();
+        for (exposed, target) in catalog.names(kind) {
+            assert!(seen.insert(exposed), "{exposed:?} twice");
+            let full = format!("{}/{}", target.server, target.original);
+            for name in [exposed, &full] {
+                assert_eq!(
+                    resolve(catalog, kind, name).as_ref(),
+                    Ok(target),
+                    "{name:?}"
+                );
+            }
+            let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            let is_exposable = exposed.len() <= self.max_length && exposed.chars().all(is_legal);
+            assert!(
+                is_exposable || self.naming == Naming::Slash && exposed == full,
+                "{exposed:?}"
+            );
+        }
+        for server in &self.servers {
+            for item in &server.now.0[kind as usize] {
+                let is_listed = catalog
+                    .names(kind)
+                    .any(|(_, it)| it.server == server.name && *it.original == **item);
+                assert_eq!(
+                    is_listed,
+                    server.lists(kind, item),
+                    "{item:?} of {}",
+                    server.name
+                );
+            }
+        }
+    }
+
+    fn check_name(&self, catalog: &Catalog, kind: ListKind, name: &str) {
+        let Ok(target) = resolve(catalog, kind, name) else {
+            return;
+        };
+        let known = self.servers.iter().find(|it| it.name == target.server);
+        let server = known.expect("a server of the world");
+        assert!(
+            server.lists(kind, &target.original),
+            "{name:?} leads to what is not listed"
+        );
+        if let Some(named) = self.named_by(name) {
+            assert_eq!(target.server, named.name, "{name:?} names {}", named.name);
+            return;
+        }
+        let own = target.server.as_str();
+        for other in self.servers.iter().filter(|it| it.name != target.server) {
+            // Where only case tells two apart, the case counts.
+            if other.name.as_str().eq_ignore_ascii_case(own) && name.contains(own) {
+                continue;
+            }
+            assert!(
+                !reads_as(name, other.name.as_str()),
+                "{name:?} reads as {}'s",
+                other.name
+            );
+        }
+        let exposed = catalog.names(kind).find(|(_, it)| **it == target);
+        let (exposed, _) = exposed.expect("it is listed");
+        let original = &*target.original;
+        assert!(
+            name == exposed || name == original,
+            "{name:?} is no spelling of {exposed:?}"
+        );
+        if name != exposed {
+            assert!(!own::is_tool(name), "{name:?} is an own tool's");
+        }
+        // What does not say its server is not had by two.
+        if name == original && (name != exposed || self.naming == Naming::None) {
+            let others = self.servers.iter().filter(|it| it.name != target.server);
+            for other in others.filter(|it| it.had(kind, name)) {
+                let is_renamed = self.renamed.contains(&format!("{}/{name}", other.name));
+                assert!(is_renamed, "{name:?} was {}'s", other.name);
+            }
+        }
+    }
+
+    /// The server that a name names in one of the documented spellings.
+    fn named_by(&self, name: &str) -> Option<&Server> {
+        let begins = |before: &str, after: &str| {
+            let mut servers = self.servers.iter();
+            servers.find(|it| name.starts_with(&format!("{before}{}{after}", it.name)))
+        };
+        begins("", "/")
+            .or_else(|| begins("mcp__", "__"))
+            .or_else(|| begins("mcp__", "/"))
+            .or_else(|| begins("", "__"))
+    }
+
+    fn spellings(&self, catalog: &Catalog, kind: ListKind) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.asked.iter().cloned().collect();
+        names.extend(catalog.names(kind).map(|(exposed, _)| exposed.to_owned()));
+        names.extend(
+            own::Group::ALL
+                .iter()
+                .flat_map(|group| group.tools())
+                .map(|it| (*it).to_owned()),
+        );
+        for item in self.items(kind) {
+            names.insert(item.clone());
+            for server in self.servers.iter().map(|it| &it.name) {
+                let (upper, lower) = (
+                    server.as_str().to_uppercase(),
+                    server.as_str().to_lowercase(),
+                );
+                for server in [server.as_str(), &upper, &lower] {
+                    for (before, after) in [
+                        ("", "__"),
+                        ("", "/"),
+                        ("mcp__", "__"),
+                        ("mcp__", "/"),
+                        ("mcp/", "/"),
+                        ("", "_/"),
+                    ] {
+                        names.insert(format!("{before}{server}{after}{item}"));
+                    }
+                }
+            }
+        }
+        names
+    }
+
+    fn items(&self, kind: ListKind) -> impl Iterator<Item = &String> {
+        let lists = self.servers.iter().flat_map(|it| [&it.before, &it.now]);
+        lists.flat_map(move |lists| &lists.0[kind as usize])
+    }
+
+    fn uris(&self, catalog: &Catalog) -> BTreeSet<String> {
+        let mut uris: BTreeSet<String> = self.asked.iter().cloned().collect();
+        for item in self
+            .items(ListKind::Resources)
+            .chain(self.items(ListKind::Templates))
+        {
+            uris.insert(item.clone());
+            uris.extend(
+                self.servers
+                    .iter()
+                    .map(|it| format!("mainstay+{}:{item}", it.name)),
+            );
+        }
+        for (item, _) in catalog.items(ListKind::Templates).iter().zip(0..) {
+            let item: Value = serde_json::from_str(item).expect("JSON");
+            uris.insert(item["uriTemplate"].as_str().expect("a template").to_owned());
+        }
+        uris
+    }
+
+    fn check_uri(&self, catalog: &Catalog, uri: &str) {
+        let template = catalog.template(uri).cloned();
+        for target in catalog.resource(uri).target().into_iter().chain(template) {
+            let known = self.servers.iter().find(|it| it.name == target.server);
+            let server = known.expect("a server of the world");
+            assert!(
+                server.is_up() && server.state != State::Denied,
+                "{uri:?} leads to {}",
+                server.name
+            );
+            if uri.to_lowercase().starts_with("mainstay+") {
+                assert_eq!(
+                    uri,
+                    format!("mainstay+{}:{}", target.server, target.original)
+                );
+                continue;
+            }
+            assert_eq!(*target.original, *uri);
+            // Those that are gone for good come first.
+            let (configured, gone): (Vec<_>, Vec<_>) =
+                self.servers.iter().partition(|it| it.is_configured());
+            let mut servers = gone.into_iter().chain(configured);
+            if let Some(first) = servers.find(|it| it.had(ListKind::Resources, uri)) {
+                let is_template = server.lists(ListKind::Templates, uri);
+                assert!(
+                    first.name == target.server || is_template,
+                    "{uri:?} is {}'s",
+                    first.name
+                );
+            }
+        }
+    }
+}
+
+/// Every listed resource is found by the URI that it is listed by.
+fn check_listed_resources(catalog: &Catalog) {
+    for (item, target) in catalog
+        .items(ListKind::Resources)
+        .iter()
+        .zip(catalog.targets(ListKind::Resources))
+    {
+        let item: Value = serde_json::from_str(item).expect("JSON");
+        let uri = item["uri"].as_str().expect("a URI");
+        assert_eq!(
+            catalog.resource(uri),
+            Owner::Server(target.clone()),
+            "{uri:?}"
+        );
+    }
+}
+
+fn resolve(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unresolved> {
+    let found = match kind {
+        ListKind::Prompts => catalog.prompt(name),
+        _ => catalog.tool(name),
+    };
+    found.cloned()
+}
+
+/// Whether a careless reader takes a name for one of this server's.
+fn reads_as(name: &str, server: &str) -> bool {
+    let plain = |c: char| match c {
+        '/' | '-' => c,
+        c if c.is_ascii_alphanumeric() => c.to_ascii_lowercase(),
+        _ => '_',
+    };
+    let name: String = name.chars().map(plain).collect();
+    let name = name.trim_start_matches(['_', '/']);
+    let server = server.to_lowercase();
+    let after = |name: &str, prefix: &str| {
+        let rest = name.strip_prefix(prefix);
+        let rest = rest.filter(|rest| ["/", "__", "_/"].iter().any(|it| rest.starts_with(it)));
+        rest.map(|rest| rest.trim_start_matches(['_', '/']).to_owned())
+    };
+    let behind_mcp = after(name, "mcp");
+    let readings = behind_mcp.iter().map(String::as_str).chain([name]);
+    readings
+        .into_iter()
+        .any(|name| after(name, &server).is_some())
+}
+
+/// Where no file can be read.
+struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn var(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn read_file(&self, _: &Path) -> Result<String, Unreadable> {
+        Err(Unreadable::Absent)
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// The profile of a world, if its names can be given.
+fn profile(
+    servers: &[Server],
+    naming: &str,
+    max_length: usize,
+    renamed: &Map<String, Value>,
+) -> Option<Profile> {
+    let in_profile = servers.iter().filter(|it| it.state != State::Denied);
+    let denied = servers.iter().filter(|it| it.state == State::ToolsDenied);
+    let entries = servers
+        .iter()
+        .map(|it| (it.name.to_string(), json!({"command": "x"})));
+    let text = json!({
+        "mcpServers": entries.collect::<Map<_, _>>(),
+        "maxNameLength": max_length,
+        "profiles": {"world": {
+            "servers": in_profile.map(|it| it.name.as_str()).collect::<Vec<_>>(),
+            "tools": {"deny": denied.map(|it| format!("{}/*", it.name)).collect::<Vec<_>>()},
+            "naming": naming,
+            "rename": renamed,
+        }},
+    });
+    let source = Source {
+        syntax: Syntax::Json,
+        folder: Path::new("/"),
+        require_transport: false,
+    };
+    let parsed = config::parse(&text.to_string(), &source, &Nowhere).ok()?;
+    let mut profiles = parsed.config.profiles.into_iter();
+    profiles.find(|profile| profile.name.as_str() == "world")
+}
+
+/// Choices out of bytes; zeros where there are no more.
+struct Bytes<'a>(std::slice::Iter<'a, u8>);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> usize {
+        self.0.next().copied().unwrap_or_default().into()
+    }
+
+    fn choose<'c, T>(&mut self, choices: &'c [T]) -> &'c T {
+        &choices[self.next() % choices.len()]
+    }
+
+    fn text(&mut self) -> String {
+        (0..=self.next() % MAX_PIECES)
+            .map(|_| *self.choose(&PIECES))
+            .collect()
+    }
+
+    fn lists(&mut self) -> Lists {
+        Lists(std::array::from_fn(|_| {
+            let items: BTreeSet<String> =
+                (0..self.next() % MAX_ITEMS).map(|_| self.text()).collect();
+            items.into_iter().collect()
+        }))
+    }
+}
