@@ -1,8 +1,37 @@
 //! The commands against a running daemon.
 
+use std::collections::BTreeSet;
+
 use insta::assert_snapshot;
 
 use crate::world::Home;
+
+/// The README names every command of the program, and docs/cli.md describes each.
+#[tokio::test]
+async fn the_readme_and_the_docs_have_every_command() {
+    let help = Home::new().run(&["--help"]).await.stdout;
+    let (_, listed) = help.split_once("Commands:\n").expect("a list of commands");
+    let listed = listed
+        .lines()
+        .map_while(|line| line.split_whitespace().next());
+    let commands: BTreeSet<&str> = listed.filter(|name| *name != "help").collect();
+    let readme = include_str!("../../../../README.md");
+    let named = readme
+        .split_once("The commands are ")
+        .and_then(|(_, rest)| rest.split_once(". "))
+        .map(|(named, _)| named.split('`').skip(1).step_by(2));
+    let named: BTreeSet<&str> = named.expect("a list of commands").collect();
+    assert_eq!(named, commands);
+    let docs = include_str!("../../../../docs/cli.md");
+    for command in commands {
+        let usage = format!("    mainstay {command}");
+        let is_described = docs.lines().any(|line| {
+            let rest = line.strip_prefix(&*usage);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        });
+        assert!(is_described, "docs/cli.md does not describe {command}");
+    }
+}
 
 #[tokio::test]
 async fn what_the_demo_servers_offer_is_shown() {

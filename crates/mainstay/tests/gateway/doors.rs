@@ -1,7 +1,7 @@
 //! What the HTTP doors let in: sessions, methods, headers, sizes (specification, "Transports";
 //! design section 8).
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde_json::{Value, json};
@@ -467,4 +467,52 @@ async fn connections_that_say_nothing_are_closed() {
         assert_eq!(heard.is_empty(), expected.is_empty());
     }
     gateway.stop().await;
+}
+
+/// The README's table of addresses is that of the router: each of its addresses leads somewhere, and no other
+/// does.
+#[tokio::test]
+async fn the_readme_has_every_address() {
+    let backend = Backend::http().await;
+    let settings = json!({"profiles": {"some": {"servers": ["x"]}}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let readme = include_str!("../../../../README.md");
+    let (_, table) = readme.split_once("## Addresses\n").expect("a table");
+    let (table, _) = table.split_once("\n## ").expect("its end");
+    let cells = table.lines().filter_map(|line| line.split('|').nth(1));
+    let named: Vec<&str> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    for path in &named {
+        let asked = path.replace("NAME", "x").replace("PROFILE", "some");
+        let asked = asked.replace('…', "servers");
+        let door = gateway.stranger(&asked);
+        let answer = door.send(Method::GET, door.headers("*/*"), "").await;
+        assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    // What stands at the top of the two routers.
+    let rest = include_str!("../../src/front/rest/mod.rs")
+        .split(".route(\"")
+        .skip(1);
+    let rest = rest.filter_map(|rest| rest.split('"').next());
+    let source = include_str!("../../src/front/http.rs");
+    let arms = source.lines().filter(|line| line.contains("=> Endpoint::"));
+    let mcp: Vec<_> = arms.filter_map(|arm| arm.split('"').nth(1)).collect();
+    assert_eq!(mcp, ["mcp", "sse", "sse/message"]);
+    let of_servers = ["/mcp", "/sse"].map(|path| format!("/servers/NAME{path}"));
+    let top = ["/mcp", "/mcp/PROFILE", "/sse"].map(str::to_owned);
+    let expected = rest
+        .map(|path| {
+            if path.starts_with("/api") {
+                "/api/…"
+            } else {
+                path
+            }
+        })
+        .map(str::to_owned)
+        .chain(top)
+        .chain(of_servers);
+    let expected: BTreeSet<String> = expected.collect();
+    let named: BTreeSet<String> = named.into_iter().map(str::to_owned).collect();
+    assert_eq!(named, expected);
 }
