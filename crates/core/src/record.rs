@@ -93,6 +93,8 @@ words! {
         Cancelled = "cancelled",
         /// It was sent, and nobody knows whether it ran.
         Unknown = "unknown",
+        /// Mainstay sent it to no server: it did not run.
+        Refused = "refused",
     }
 }
 

@@ -81,7 +81,7 @@ pub struct CallRecord {
     pub attempt: u32,
     /// `not_sent`, `sent`, `answered`.
     pub state: String,
-    /// `open`, `ok`, `error`, `timeout`, `cancelled`, `unknown`.
+    /// `open`, `ok`, `error`, `timeout`, `cancelled`, `unknown`, `refused`.
     pub status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<RecordedError>,

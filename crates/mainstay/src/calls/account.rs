@@ -12,7 +12,7 @@ use mainstay_core::{
     trace::{self, TraceContext},
 };
 
-use super::{Answer, Calls, Outlet, Request, Upstream};
+use super::{Answer, Calls, Outlet, Receipt, Request, Upstream};
 use crate::{
     journal::{Acknowledged, Begun, Entry, Finished, Outcome},
     metrics::{Count, Ended, TOOL_ERROR},
@@ -40,17 +40,25 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Of a call that comes. Whatever asks for no work of a server's own is not recorded.
-    pub fn open(calls: &Calls, upstream: &Upstream, request: &Request, outlet: &Outlet) -> Self {
+    /// Opens the account of a call that is forwarded. A request that asks for no work of a server's own is
+    /// not recorded.
+    pub fn open(
+        calls: &Calls,
+        receipt: &Receipt,
+        upstream: &Upstream,
+        request: &Request,
+        outlet: &Outlet,
+    ) -> Self {
         let mut account = Self {
             entry: Entry::none(),
-            begun: Instant::now(),
+            begun: receipt.came(),
             left: None,
             attempts: 0,
             count: None,
             span: None,
         };
         if let Some(method) = recorded(&request.frame) {
+            receipt.forwarded();
             account.begin(method, calls, upstream, request, outlet);
         }
         account
@@ -156,7 +164,7 @@ impl Account {
         let finished = Finished {
             outcome: match &outcome {
                 Ok(answer) => answered(&answer.frame, self.entry.is_some()),
-                Err(failure) => failed(failure),
+                Err(failure) => failed(failure, self.attempts > 0),
             },
             attempts: self.attempts,
             at: now,
@@ -298,12 +306,14 @@ fn tool_error(result: &str) -> Option<RecordError> {
     })
 }
 
-pub(super) fn failed(failure: &Failure) -> Outcome {
+/// `is_tried` says whether the call was about to be sent at least once.
+pub(super) fn failed(failure: &Failure, is_tried: bool) -> Outcome {
     Outcome::Failed {
         status: match failure.kind {
             FailureKind::CallTimeout => Status::Timeout,
             FailureKind::Cancelled => Status::Cancelled,
             FailureKind::OutcomeUnknown => Status::Unknown,
+            _ if !is_tried => Status::Refused,
             _ => Status::Error,
         },
         error: RecordError {

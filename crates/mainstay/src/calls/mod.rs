@@ -11,7 +11,7 @@ mod large;
 mod names;
 mod outlet;
 mod owner;
-mod refused;
+mod receipt;
 mod repeat;
 mod rounds;
 mod subscribe;
@@ -41,7 +41,7 @@ pub use self::{
     client::{Client, Questions, origin},
     names::{Bound, Kind as NameKind, Names, Reopened},
     outlet::{Messages, Outlet},
-    refused::Refused,
+    receipt::{Answering, Closed, Receipt, Refused, Wanted},
 };
 use crate::{
     journal::Journal,
@@ -238,6 +238,7 @@ impl Calls {
     /// with [`FailureKind::Cancelled`].
     pub async fn call(
         &self,
+        receipt: &Receipt,
         upstream: Upstream,
         request: Request,
         outlet: Outlet,
@@ -252,7 +253,7 @@ impl Calls {
         };
         let started = Instant::now();
         let _use = upstream.begin();
-        let account = Account::open(self, &upstream, &request, &outlet);
+        let account = Account::open(self, receipt, &upstream, &request, &outlet);
         let mut call = Call {
             calls: self,
             upstream: &upstream,

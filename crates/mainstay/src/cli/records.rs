@@ -46,7 +46,7 @@ pub struct Records {
     /// Calls of this tool: its own name, or SERVER/TOOL
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Calls that ended so: ok, error, timeout, cancelled, unknown; or open
+    /// Calls that ended so: ok, error, timeout, cancelled, unknown, refused; or open
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
     /// Calls that came through this door: mcp_http, mcp_stdio, mcp_sse, rest, cli, bridge, own

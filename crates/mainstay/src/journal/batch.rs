@@ -17,7 +17,7 @@ use super::{
     redact::Redactor,
     rollup::Ended,
     schema::integer,
-    store::{Memory, Store},
+    store::{Memory, Store, is_unlisted},
     time::{micros, span},
 };
 
@@ -116,7 +116,7 @@ impl<'s> Batch<'s> {
             series,
             holder,
         };
-        self.roll_up(call, row, &ended);
+        self.roll_up(call, row, &ended)?;
         Ok(row)
     }
 
@@ -137,7 +137,7 @@ impl<'s> Batch<'s> {
             ended.words,
         ])?;
         self.memory.facets.change(row.id, ended.status);
-        self.roll_up(call, row, &ended);
+        self.roll_up(call, row, &ended)?;
         Ok(Row { state, ..row })
     }
 
@@ -259,9 +259,9 @@ impl<'s> Batch<'s> {
         objects.put(&mut self.objects, object, content, *next_call)
     }
 
-    fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) {
+    fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) -> rusqlite::Result<()> {
         let Some(duration) = end.duration else {
-            return;
+            return Ok(());
         };
         let ended = Ended {
             started_at: micros(call.started_at),
@@ -270,7 +270,14 @@ impl<'s> Batch<'s> {
             argument_bytes: integer(call.arguments_size),
             result_bytes: end.result_size.unwrap_or(0),
         };
-        self.memory.rollups.add(row.series, ended);
+        let kind = end.error.map(|error| &*error.kind);
+        let series = if is_unlisted(end.status, kind) {
+            self.memory.rest(self.connection, &call.target)?
+        } else {
+            row.series
+        };
+        self.memory.rollups.add(series, ended);
+        Ok(())
     }
 }
 

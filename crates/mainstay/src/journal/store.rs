@@ -93,7 +93,7 @@ impl Memory {
     fn roll_up(&mut self, connection: &Connection) -> Result<(), JournalError> {
         let mut calls = connection.prepare(
             "SELECT t.server, t.method, t.tool, started_at, duration, status, arguments_size,
-                    result_size
+                    result_size, error_kind
              FROM calls c JOIN targets t ON t.id = c.target
              WHERE c.id >= ? AND duration IS NOT NULL",
         )?;
@@ -106,7 +106,13 @@ impl Memory {
                 argument_bytes: row.get::<_, Option<i64>>(6)?.unwrap_or(0),
                 result_bytes: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
             };
-            let (_, series) = self.target(connection, &intern::target(row, 0)?)?;
+            let target = intern::target(row, 0)?;
+            let kind: Option<String> = row.get(8)?;
+            let series = if is_unlisted(ended.status, kind.as_deref()) {
+                self.rest(connection, &target)?
+            } else {
+                self.target(connection, &target)?.1
+            };
             self.rollups.add(series, ended);
         }
         Ok(())
@@ -124,11 +130,16 @@ impl Memory {
         if is_named && target.server.is_some() && self.rollups.len() < MAX_SERIES {
             return Ok((id, id));
         }
+        Ok((id, self.rest(connection, target)?))
+    }
+
+    /// The number for the statistics of what has none of its own: all of a server's and a method's together.
+    pub fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let all = Target {
             tool: Arc::from(""),
             ..target.clone()
         };
-        Ok((id, self.targets.id(connection, &all)?))
+        self.targets.id(connection, &all)
     }
 
     /// Writes statistics, and up to where they are complete.
@@ -145,6 +156,12 @@ impl Memory {
         }
         Ok(())
     }
+}
+
+/// Whether a call was refused because of what it named or how. Its name may be made up, and has no
+/// statistics of its own. A tool of a server that is down keeps its own.
+pub fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
+    status == Status::Refused && kind != Some(FailureKind::ServerNotConnected.code())
 }
 
 fn counter(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

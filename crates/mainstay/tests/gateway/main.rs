@@ -78,6 +78,7 @@ mod records;
 mod recovery;
 #[cfg(unix)]
 mod references;
+mod refusals;
 mod reloading;
 mod requests;
 mod resumption;

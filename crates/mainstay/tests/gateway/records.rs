@@ -241,14 +241,13 @@ async fn of_what_nobody_knows() {
         let client = recorded.gateway.client_at(path).await;
         client.ask(method, &params.replace("ARGS", arguments)).await;
         let record = recorded.all().await.remove(0);
-        assert_eq!(record.target.server, None);
         assert_eq!(
             (&*record.target.method, &*record.target.tool),
             (method, name)
         );
         assert_eq!(
             (record.state, record.status),
-            (State::NotSent, Status::Error)
+            (State::NotSent, Status::Refused)
         );
         assert_eq!(record.attempts, 0);
         assert_eq!(record.origin.door, Door::McpHttp);
@@ -278,7 +277,7 @@ async fn of_what_nobody_knows() {
             "/api/mcp-resources/read",
             json!({"server": "no", "uri": "a:b"}),
             404,
-            "no",
+            "a:b",
         ),
     ] {
         let backend = echo().await;
@@ -286,7 +285,10 @@ async fn of_what_nobody_knows() {
         let (answered, said) = recorded.gateway.rest().post(path, body).await;
         assert_eq!(answered, status, "{said}");
         let record = recorded.one().await;
-        assert_eq!((&record.target.server, &*record.target.tool), (&None, name));
+        assert_eq!(
+            (&*record.target.tool, record.status),
+            (name, Status::Refused)
+        );
         assert_eq!(record.origin.door, Door::Rest);
     }
 }
@@ -324,11 +326,14 @@ async fn of_resources_and_prompts() {
     client
         .result("resources/read", json!({"uri": "fake://text"}))
         .await;
-    client
-        .error("resources/read", json!({"uri": "fake://nothing"}))
-        .await;
+    let nothing = json!({"uri": "fake://nothing"});
+    client.error("resources/read", nothing.clone()).await;
+    let of_x = recorded.gateway.client_at("/servers/x/mcp").await;
+    of_x.error("resources/read", nothing).await;
     let all = recorded.all().await;
-    let (missing, read) = (&all[0], all.last().expect("a record"));
+    let [missing, unknown, read] = all.as_slice() else {
+        panic!("{all:?}");
+    };
     assert_eq!(read.target.method, "resources/read");
     assert_eq!(&*read.target.tool, "fake://text");
     assert_eq!((read.status, read.state), (Status::Ok, State::Answered));
@@ -338,6 +343,13 @@ async fn of_resources_and_prompts() {
     );
     let error = missing.error.as_ref().expect("an error");
     assert!(error.text.contains("-32002"), "{error:?}");
+    // No server has it: that they were asked is no call.
+    assert_eq!(
+        (unknown.status, unknown.state),
+        (Status::Refused, State::NotSent)
+    );
+    let error = unknown.error.as_ref().expect("an error");
+    assert_eq!(error.kind, "resource_not_found");
 }
 
 /// L2: a tool that says it failed has failed.
@@ -414,7 +426,7 @@ async fn of_a_call_that_was_not_sent() {
     let record = recorded.one().await;
     assert_eq!(
         (record.state, record.status),
-        (State::NotSent, Status::Error)
+        (State::NotSent, Status::Refused)
     );
     assert_eq!(record.upstream, Duration::ZERO, "{record:?}");
     assert!(record.error.is_some());

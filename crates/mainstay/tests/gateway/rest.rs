@@ -45,6 +45,11 @@ impl Rest {
         self.send(Method::POST, path, body.to_string()).await
     }
 
+    /// Posts a body that need not be JSON.
+    pub async fn raw(&self, path: &str, body: &str) -> (StatusCode, Value) {
+        self.send(Method::POST, path, body.to_owned()).await
+    }
+
     pub async fn put(&self, path: &str, body: Value) -> (StatusCode, Value) {
         self.send(Method::PUT, path, body.to_string()).await
     }

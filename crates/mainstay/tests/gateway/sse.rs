@@ -57,6 +57,17 @@ impl Sse {
         assert_eq!(response.status, StatusCode::ACCEPTED, "{}", response.text);
     }
 
+    /// Posts what is not answered.
+    pub async fn tell(&self, notification: &str) {
+        self.accepted(notification).await;
+    }
+
+    /// Posts a request, and waits for the next message.
+    pub async fn ask(&mut self, request: &str) -> Value {
+        self.accepted(request).await;
+        self.stream.message().await
+    }
+
     /// Posts a call; returns its id.
     async fn begin(&mut self, tool: &str, params: Value) -> Value {
         self.next_id += 1;

@@ -26,7 +26,7 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
-    calls::{Answer, Client, Outlet, Refused, Request, Upstream},
+    calls::{Answer, Client, Outlet, Receipt, Request, Upstream},
     front::plain::lists::of_absent,
     supervisor::Server,
     transport::Frame,
@@ -47,6 +47,7 @@ pub struct Asked<'a> {
     pub address: &'a Address<'a>,
     pub cancelled: oneshot::Receiver<String>,
     pub outlet: Outlet,
+    pub receipt: &'a Receipt,
     /// The server that gave the `requestState` that it brings.
     pub state_of: Option<&'a str>,
 }
@@ -268,8 +269,7 @@ impl<'a> Asked<'a> {
         if let Some(server) = named.and_then(|server| registry.named(&server)) {
             registry.listed(&server).await;
         }
-        let found = resolve(&self.view, &name.value);
-        let found = found.map_err(|unseen| match unseen {
+        resolve(&self.view, &name.value).map_err(|unseen| match unseen {
             Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
             Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
                 let message = format!(
@@ -283,17 +283,7 @@ impl<'a> Asked<'a> {
                 unknown(kind, &name.value, " (switched off for this client)")
                     .of_server(&target.server)
             }
-        });
-        match found {
-            Ok(target) => Ok(target),
-            Err(failure) => Err(self.refused(&name.value, failure).await),
-        }
-    }
-
-    /// Nobody is asked: the call is counted and recorded.
-    async fn refused(&self, name: &str, failure: Failure) -> Failure {
-        let refused = Refused::request(&self.outlet.client, self.frame, name);
-        self.hub.calls.refuse(refused, failure).await
+        })
     }
 
     /// Whom this client may know of.
@@ -347,7 +337,7 @@ impl<'a> Asked<'a> {
         let client = Arc::clone(&self.outlet.client);
         let upstream = Upstream::Shared(server);
         let answer = (self.hub.calls)
-            .call(upstream, request, self.outlet, self.cancelled)
+            .call(self.receipt, upstream, request, self.outlet, self.cancelled)
             .await?;
         Ok(restated(self.hub, &client, target, self.frame, answer))
     }
@@ -356,7 +346,8 @@ impl<'a> Asked<'a> {
     fn check_state(&self, server: &Server) -> Result<(), Failure> {
         match self.state_of {
             Some(giver) if giver != server.name.as_str() || !speaks_modern(server) => {
-                Err(Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE))
+                let failure = Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE);
+                Err(failure.of_server(&server.name))
             }
             _ => Ok(()),
         }
@@ -368,10 +359,7 @@ impl<'a> Asked<'a> {
         self.settled().await;
         let target = match self.hub.owner(&self.view, &uri.value) {
             Owner::Server(target) => target,
-            Owner::Absent(server) => {
-                let failure = self.absent(&uri.value, server);
-                return Err(self.refused(&uri.value, failure).await);
-            }
+            Owner::Absent(server) => return Err(self.absent(&uri.value, server)),
             Owner::Unlisted => self.find_owner(&uri.value).await?,
         };
         let answer = self.forward(&target, uri).await?;
@@ -392,16 +380,13 @@ impl<'a> Asked<'a> {
                 }
             }
         };
-        let failure = tokio::select! {
-            found = searching => match found {
-                Some(target) => return Ok(target),
-                None => unknown_resource(uri),
-            },
+        tokio::select! {
+            found = searching => found.ok_or_else(|| unknown_resource(uri)),
             reason = cancelled => {
-                Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}"))
+                let message = format!("cancelled: {reason}");
+                Err(Failure::new(FailureKind::Cancelled, message))
             }
-        };
-        Err(self.refused(uri, failure).await)
+        }
     }
 
     /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.

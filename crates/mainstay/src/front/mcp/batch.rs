@@ -4,11 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use mainstay_core::message::{self, Kind};
+use mainstay_core::{
+    era::code,
+    message::{self, Kind},
+    record::Origin,
+};
 
-use super::{dispatch, hub::Hub, session::ClientSession};
+use super::{
+    dispatch,
+    hub::Hub,
+    reply::Reply,
+    session::{ClientSession, Scope},
+};
 use crate::{
-    calls::Outlet,
+    calls::{Answering, Closed, Outlet, Receipt, Wanted},
     transport::{Frame, Unreadable},
 };
 
@@ -24,7 +33,10 @@ pub async fn answer(
 ) -> Option<String> {
     let items = match items(&body) {
         Ok(items) => items,
-        Err(error) => return Some(error),
+        Err(error) => {
+            let (scope, origin) = (&session.scope, &session.client.origin);
+            return Some(refuse(&hub, scope, origin, &body, error).await.into_text());
+        }
     };
     let mut replies = Vec::new();
     for item in items {
@@ -37,10 +49,10 @@ pub async fn answer(
                     outlet.clone(),
                 );
                 replies.push(futures_util::future::Either::Left(async move {
-                    call.await.text
+                    call.await.into_text()
                 }));
             }
-            Ok(frame) => dispatch::take(&hub, &session, frame),
+            Ok(frame) => dispatch::take(&hub, &session, frame).await,
             Err(error) => replies.push(futures_util::future::Either::Right(std::future::ready(
                 unreadable(&error),
             ))),
@@ -53,19 +65,42 @@ pub async fn answer(
 }
 
 /// The messages of a batch, or the error that answers it.
-fn items(body: &Bytes) -> Result<Vec<Bytes>, String> {
-    let refused = |reason: &str| message::error_response(None, -32600, reason, None);
-    let text = std::str::from_utf8(body).map_err(|_| unreadable(&Unreadable::Utf8))?;
-    let items = message::batch(text).map_err(|error| unreadable(&Unreadable::Malformed(error)))?;
+fn items(body: &Bytes) -> Result<Vec<Bytes>, Reply> {
+    let items = messages(body).map_err(|error| Reply::unreadable(&error))?;
     if items.len() > MAX_MESSAGES {
-        return Err(refused(&format!(
-            "a batch may hold {MAX_MESSAGES} messages"
-        )));
+        let reason = format!("a batch may hold {MAX_MESSAGES} messages");
+        return Err(Reply::error("null", code::INVALID_REQUEST, &reason));
     }
-    Ok(items
-        .into_iter()
-        .map(|item| body.slice_ref(item.as_bytes()))
-        .collect())
+    Ok(items)
+}
+
+fn messages(body: &Bytes) -> Result<Vec<Bytes>, Unreadable> {
+    let text = std::str::from_utf8(body).map_err(|_| Unreadable::Utf8)?;
+    let items = message::batch(text).map_err(Unreadable::Malformed)?;
+    let items = items.into_iter();
+    Ok(items.map(|item| body.slice_ref(item.as_bytes())).collect())
+}
+
+/// Closes the receipts of the calls in a batch that is refused as a whole: of the first ones, up to as many
+/// as a batch may hold.
+pub async fn refuse<A: Answering>(
+    hub: &Hub,
+    scope: &Scope,
+    origin: &Arc<Origin>,
+    body: &Bytes,
+    answer: A,
+) -> Closed<A> {
+    let items = messages(body).unwrap_or_default();
+    for item in items.into_iter().take(MAX_MESSAGES) {
+        let Ok(frame) = Frame::read(item) else {
+            continue;
+        };
+        let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+        let origin = || Arc::clone(origin);
+        let closing = Receipt::new().close(&hub.calls, &answer, origin, wanted);
+        closing.await.into_inner();
+    }
+    Receipt::new().no_call(answer)
 }
 
 /// The JSON-RPC error that answers what could not be read.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mainstay_core::{
+    era::{Caller, code},
     message::{self, Kind, Method},
     principal::Principal,
-    record::Door,
+    record::{Door, Origin},
 };
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     session::{Busy, ClientSession, Scope},
 };
 use crate::{
-    calls::Messages,
+    calls::{Closed, Messages, Receipt, Wanted},
     transport::{Frame, LineWriter},
 };
 
@@ -146,14 +147,14 @@ impl Conversation {
     pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
-            return self.take_batch(text);
+            return self.take_batch(text).await;
         }
         let frame =
             Frame::read(text).map_err(|error| Refused::Invalid(batch::unreadable(&error)))?;
-        if let Kind::Request { id, .. } = frame.envelope().kind
+        if let Kind::Request { .. } = frame.envelope().kind
             && modern::pipe::is_modern(&frame)
         {
-            let id = frame.get(id).to_owned();
+            let permit = self.permit(&frame).await?;
             let Call { reply, messages } = self.requests.begin(
                 &self.hub,
                 &self.scope,
@@ -161,21 +162,21 @@ impl Conversation {
                 &self.visitor.principal,
                 frame,
             );
-            return self.answer(Some(&id), messages, || async move { expected(reply.await) });
+            self.answer(permit, messages, async move { expected(reply.await) });
+            return Ok(());
         }
         if self.requests.cancel(&frame) {
             return Ok(());
         }
         match (self.session(), frame.envelope().kind) {
-            (Some(session), Kind::Request { id, .. }) => {
-                let id = frame.get(id).to_owned();
+            (Some(session), Kind::Request { .. }) => {
+                let permit = self.permit(&frame).await?;
                 let (outlet, messages) = session.outlet();
-                self.answer(Some(&id), messages, || {
-                    let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
-                    async { expected(call.await) }
-                })?;
+                // Entered before anything else is taken, so that a cancellation that follows finds it.
+                let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
+                self.answer(permit, messages, async { expected(call.await) });
             }
-            (Some(session), _) => dispatch::take(&self.hub, &session, frame),
+            (Some(session), _) => dispatch::take(&self.hub, &session, frame).await,
             (None, Kind::Request { id, method }) => {
                 let id = frame.get(id).to_owned();
                 match method {
@@ -184,53 +185,89 @@ impl Conversation {
                         self.tasks
                             .spawn(async move { this.greet(&id, &frame).await });
                     }
-                    Method::Ping => self.output.say(Reply::result(&id, "{}").text).await,
+                    Method::Ping => self.say(&frame, Reply::result(&id, "{}")).await,
                     _ => {
-                        let reply = Reply::error(&id, -32600, "initialize first");
-                        self.output.say(reply.text).await;
+                        let reply = Reply::error(&id, code::INVALID_REQUEST, "initialize first");
+                        self.say(&frame, reply).await;
                     }
                 }
             }
-            (None, _) => tracing::debug!("a notification before initialize was dropped"),
+            (None, _) => {
+                tracing::debug!("a notification before initialize was dropped");
+                let reply = Reply::error("null", code::INVALID_REQUEST, "initialize first");
+                drop(self.close(&frame, reply).await);
+            }
         }
         Ok(())
     }
 
-    fn take_batch(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
+    async fn take_batch(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
         let session = self
             .session()
             .filter(|session| session.revision.accepts_batches());
         let Some(session) = session else {
-            return Err(Refused::Invalid(message::error_response(
-                None,
-                -32600,
-                "batches are accepted at revision 2025-03-26 only",
-                None,
-            )));
+            let reason = "batches are accepted at revision 2025-03-26 only";
+            return Err(Refused::Invalid(self.refuse_batch(&text, reason).await));
+        };
+        let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
+            let refused = self.refuse_batch(&text, &too_many()).await;
+            return Err(Refused::TooMany(refused));
         };
         let (outlet, messages) = session.outlet();
-        self.answer(None, messages, || {
-            batch::answer(Arc::clone(&self.hub), session, text, outlet)
-        })
+        let call = batch::answer(Arc::clone(&self.hub), session, text, outlet);
+        self.answer(permit, messages, call);
+        Ok(())
+    }
+
+    async fn refuse_batch(&self, text: &Bytes, reason: &str) -> String {
+        let reply = Reply::error("null", code::INVALID_REQUEST, reason);
+        let refused = batch::refuse(&self.hub, &self.scope, &self.origin(), text, reply).await;
+        refused.into_text()
+    }
+
+    /// Whose calls these are.
+    fn origin(&self) -> Arc<Origin> {
+        match self.session() {
+            Some(session) => Arc::clone(&session.client.origin),
+            None => {
+                let caller = Caller::default();
+                let origin =
+                    self.scope
+                        .origin(self.output.door(), &caller, &self.visitor.principal);
+                Arc::new(origin)
+            }
+        }
+    }
+
+    /// Closes the receipt of a message that is answered here.
+    async fn close(&self, frame: &Frame, reply: Reply) -> Closed<Reply> {
+        let wanted = || Some(Wanted::of(frame)?.at(self.scope.server()));
+        let (receipt, calls) = (Receipt::new(), &self.hub.calls);
+        receipt.close(calls, reply, || self.origin(), wanted).await
+    }
+
+    async fn say(&self, frame: &Frame, reply: Reply) {
+        let reply = self.close(frame, reply).await;
+        self.output.say(reply.into_text()).await;
+    }
+
+    /// Room for one more request that waits for its answer.
+    async fn permit(&self, frame: &Frame) -> Result<OwnedSemaphorePermit, Refused> {
+        if let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let reply = Reply::error(modern::id(frame), code::INVALID_REQUEST, &too_many());
+        let refused = self.close(frame, reply).await;
+        Err(Refused::TooMany(refused.into_text()))
     }
 
     /// Has a task answer: what is said before the answer is heard before it.
-    fn answer<F>(
+    fn answer(
         self: &Arc<Self>,
-        id: Option<&str>,
+        permit: OwnedSemaphorePermit,
         mut messages: Messages,
-        call: impl FnOnce() -> F,
-    ) -> Result<(), Refused>
-    where
-        F: Future<Output = Option<String>> + Send + 'static,
-    {
-        let Ok(permit) = Arc::clone(&self.unanswered).try_acquire_owned() else {
-            let reason = format!("{MAX_UNANSWERED} requests wait for their answers");
-            let text = message::error_response(id, -32600, &reason, None);
-            return Err(Refused::TooMany(text));
-        };
-        // Entered before anything else is taken, so that a cancellation that follows finds it.
-        let call = call();
+        call: impl Future<Output = Option<String>> + Send + 'static,
+    ) {
         let this = Arc::clone(self);
         self.tasks.spawn(async move {
             let relay = async {
@@ -244,7 +281,6 @@ impl Conversation {
             }
             drop(permit);
         });
-        Ok(())
     }
 
     /// Whether this `initialize` is the first.
@@ -311,6 +347,10 @@ impl Conversation {
 }
 
 /// Who cancelled expects no answer (specification, "Cancellation").
-fn expected(reply: Reply) -> Option<String> {
-    (!reply.cancelled).then_some(reply.text)
+fn expected(reply: Closed<Reply>) -> Option<String> {
+    (!reply.cancelled).then(|| reply.into_text())
+}
+
+fn too_many() -> String {
+    format!("{MAX_UNANSWERED} requests wait for their answers")
 }

@@ -12,7 +12,7 @@ use super::{
     transparent,
 };
 use crate::{
-    calls::{Outlet, Upstream},
+    calls::{Closed, Outlet, Receipt, Upstream, Wanted},
     transport::Frame,
 };
 
@@ -27,14 +27,29 @@ pub fn answer(
     session: Arc<ClientSession>,
     frame: Frame,
     outlet: Outlet,
-) -> impl Future<Output = Reply> + Send + 'static {
+) -> impl Future<Output = Closed<Reply>> + Send + 'static {
+    let receipt = Receipt::new();
     let entered = enter(&session, &frame);
     async move {
-        match entered {
-            Ok((id, entry)) => forward(&hub, &session, &frame, id, entry, outlet).await,
+        let reply = match entered {
+            Ok((id, entry)) => forward(&hub, &session, &frame, id, entry, outlet, &receipt).await,
             Err(reply) => reply,
-        }
+        };
+        close(&hub, &session, &frame, receipt, reply).await
     }
+}
+
+/// Closes the receipt of a message in a session.
+pub async fn close(
+    hub: &Hub,
+    session: &ClientSession,
+    frame: &Frame,
+    receipt: Receipt,
+    reply: Reply,
+) -> Closed<Reply> {
+    let origin = || Arc::clone(&session.client.origin);
+    let wanted = || Some(Wanted::of(frame)?.at(session.scope.server()));
+    receipt.close(&hub.calls, reply, origin, wanted).await
 }
 
 /// Enters a call under its id, or answers what needs no call.
@@ -69,6 +84,7 @@ async fn forward(
     id: Span,
     mut entry: Entry,
     outlet: Outlet,
+    receipt: &Receipt,
 ) -> Reply {
     let id = frame.get(id);
     let address = match message::address(frame.text(), frame.envelope()) {
@@ -86,22 +102,60 @@ async fn forward(
                 address: &address,
                 cancelled,
                 outlet,
+                receipt,
                 state_of: None,
             };
             aggregate::answer_session(session, asked).await
         }
         Backend::Translated(server) => {
-            transparent::translate(hub, session, server, frame, &address, cancelled, outlet).await
+            let asked = transparent::Asked {
+                hub,
+                frame,
+                id,
+                address: &address,
+                cancelled,
+                outlet,
+                receipt,
+            };
+            transparent::translate(session, server, asked).await
         }
         Backend::Transparent(private) => {
             let upstream = Upstream::Private(Arc::clone(private));
-            transparent::answer(hub, upstream, frame, id, &address, cancelled, outlet).await
+            let asked = transparent::Asked {
+                hub,
+                frame,
+                id,
+                address: &address,
+                cancelled,
+                outlet,
+                receipt,
+            };
+            transparent::answer(upstream, asked).await
         }
     }
 }
 
+/// Why a call without an id is refused.
+pub const NEEDS_AN_ID: &str = "a call needs an id";
+
+/// Whether a message is a notification under the name of a call. A server that takes it would run it, and
+/// could not answer.
+pub fn is_call_without_id(frame: &Frame) -> bool {
+    matches!(
+        frame.envelope().kind,
+        Kind::Notification {
+            method: Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet
+        }
+    )
+}
+
 /// Takes a notification or a response of a client; neither is answered.
-pub fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
+pub async fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
+    if is_call_without_id(&frame) {
+        let reply = Reply::error("null", INVALID_REQUEST, NEEDS_AN_ID);
+        drop(close(hub, session, &frame, Receipt::new(), reply).await);
+        return;
+    }
     let bound = session.client.bound.as_ref();
     let frame = bound.and_then(|it| it.said(&frame)).unwrap_or(frame);
     match frame.method() {

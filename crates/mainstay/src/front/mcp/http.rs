@@ -1,13 +1,14 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
 //! messages, GET for what the server says unasked, DELETE to end a session.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use mainstay_core::{
-    era::{Revision, headers},
+    era::{Caller, Revision, headers},
+    failure::{Failure, FailureKind},
     message::{self, Kind},
     record::Door,
 };
@@ -21,7 +22,11 @@ use super::{
     sse_body::{Events, ResponseBody},
     trace,
 };
-use crate::{lineage::CHAIN_HEADER, transport::Frame};
+use crate::{
+    calls::{Answering, Closed, Receipt, Refused, Wanted},
+    lineage::CHAIN_HEADER,
+    transport::Frame,
+};
 
 // Made once: a name that is looked for as text is parsed each time.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -51,15 +56,15 @@ pub async fn serve(
         method if modern::http::is_misplaced(&method, &head.headers) => {
             Err(modern::http::misplaced())
         }
-        Method::POST => post(hub, scope, visitor, &head.headers, body).await,
+        Method::POST => return post(hub, scope, visitor, &head.headers, body).await,
         Method::GET => get(hub, &scope, &visitor, &head.headers),
         Method::DELETE => delete(hub, &scope, &visitor, &head.headers).await,
         _ => Err(Refusal::method("POST, GET, DELETE")),
     };
-    served.unwrap_or_else(Refusal::into_response)
+    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
-/// A request that is refused before it means anything, as a JSON-RPC error without an id.
+/// A request that is refused by its headers or its form, as a JSON-RPC error.
 pub(super) struct Refusal {
     status: StatusCode,
     body: String,
@@ -90,10 +95,26 @@ impl Refusal {
             ..Self::new(StatusCode::METHOD_NOT_ALLOWED, &message)
         }
     }
+}
 
-    pub fn into_response(self) -> Answer {
-        let mut response = json(self.status, self.body);
-        if let Some(allow) = self.allow {
+impl Answering for Refusal {
+    fn refused(&self) -> Option<Cow<'_, Refused>> {
+        let error = message::member(&self.body, "error").unwrap_or_default();
+        let why = message::text_member(error, "message").unwrap_or_default();
+        let failure = Failure::new(FailureKind::InvalidRequest, why);
+        Some(Cow::Owned(failure.into()))
+    }
+}
+
+impl Closed<Refusal> {
+    pub(super) fn into_response(self) -> Answer {
+        let Refusal {
+            status,
+            body,
+            allow,
+        } = self.into_inner();
+        let mut response = json(status, body);
+        if let Some(allow) = allow {
             response
                 .headers_mut()
                 .insert(header::ALLOW, HeaderValue::from_static(allow));
@@ -160,7 +181,104 @@ async fn post(
     visitor: Visitor,
     headers: &HeaderMap,
     body: Incoming,
-) -> Result<Answer, Refusal> {
+) -> Answer {
+    let (accepts, body) = match receive(hub, &visitor, headers, body).await {
+        Ok(received) => received,
+        Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
+    };
+    let origin = || {
+        let origin = scope.origin(Door::McpHttp, &Caller::default(), &visitor.principal);
+        Arc::new(origin)
+    };
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        let served = match session(hub, &scope, &visitor, headers) {
+            Ok(session) => answer_batch(hub, session, body.clone()).await,
+            Err(refusal) => Err(refusal),
+        };
+        return match served {
+            Ok(answer) => answer,
+            Err(refusal) => {
+                let refusal = batch::refuse(hub, &scope, &origin(), &body, refusal).await;
+                refusal.into_response()
+            }
+        };
+    }
+    let frame = match Frame::read(body) {
+        Ok(frame) => trace::adopt(frame, headers),
+        Err(error) => {
+            let refusal = Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error));
+            return Receipt::new().no_call(refusal).into_response();
+        }
+    };
+    let route = match route(hub, &scope, &visitor, headers, &frame, accepts).await {
+        Ok(route) => route,
+        Err(refusal) => {
+            let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+            let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
+            let refusal = closing.await;
+            return refusal.into_response();
+        }
+    };
+    match (route, frame.envelope().kind) {
+        (Route::Modern(Some(caller)), _) => {
+            let call = modern::answer(hub, scope, Door::McpHttp, visitor.principal, frame, caller);
+            modern::http::respond(call, accepts).await
+        }
+        (Route::Initialize, _) => initialize(hub, scope, visitor, &frame).await,
+        (Route::Session(session), Kind::Request { .. }) => {
+            answer(hub, session, frame, accepts).await
+        }
+        (Route::Session(session), _) => {
+            dispatch::take(hub, &session, frame).await;
+            status(StatusCode::ACCEPTED)
+        }
+        // There is none that concerns us: who wants to cancel closes the stream.
+        (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
+    }
+}
+
+/// How a message is served.
+enum Route {
+    /// Without a session: a request of this caller, or a notification.
+    Modern(Option<Caller>),
+    Initialize,
+    Session(Arc<ClientSession>),
+}
+
+/// How a message is served, or why it is not.
+async fn route(
+    hub: &Arc<Hub>,
+    scope: &Scope,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    frame: &Frame,
+    accepts: Accepts,
+) -> Result<Route, Refusal> {
+    if dispatch::is_call_without_id(frame) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, dispatch::NEEDS_AN_ID));
+    }
+    if modern::http::is_modern(headers, frame) {
+        let caller = modern::http::check(hub, scope, headers, frame, accepts).await?;
+        return Ok(Route::Modern(caller));
+    }
+    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        let id = match frame.envelope().kind {
+            Kind::Request { id, .. } => Some(frame.get(id)),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        };
+        admit(hub, headers, id)?;
+        return Ok(Route::Initialize);
+    }
+    session(hub, scope, visitor, headers).map(Route::Session)
+}
+
+/// Reads the body of a request whose headers are as they should be.
+async fn receive(
+    hub: &Hub,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<(Accepts, Bytes), Refusal> {
     check_content_type(headers)?;
     let accepts = Accepts::of(headers);
     if !accepts.json && !accepts.events {
@@ -169,33 +287,7 @@ async fn post(
             "Accept must name application/json and text/event-stream",
         ));
     }
-    let body = hub.bodies.read(body, &visitor).await?;
-    if body.trim_ascii_start().first() == Some(&b'[') {
-        let session = session(hub, &scope, &visitor, headers)?;
-        return answer_batch(hub, session, body).await;
-    }
-    let frame = Frame::read(body)
-        .map_err(|error| Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error)))?;
-    let frame = trace::adopt(frame, headers);
-    if modern::http::is_modern(headers, &frame) {
-        return modern::http::post(hub, scope, visitor.principal, headers, frame, accepts).await;
-    }
-    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
-        let id = match frame.envelope().kind {
-            Kind::Request { id, .. } => Some(frame.get(id)),
-            Kind::Notification { .. } | Kind::Response { .. } => None,
-        };
-        admit(hub, headers, id)?;
-        return Ok(initialize(hub, scope, visitor, &frame).await);
-    }
-    let session = session(hub, &scope, &visitor, headers)?;
-    match frame.envelope().kind {
-        Kind::Request { .. } => Ok(answer(hub, session, frame, accepts).await),
-        Kind::Notification { .. } | Kind::Response { .. } => {
-            dispatch::take(hub, &session, frame);
-            Ok(status(StatusCode::ACCEPTED))
-        }
-    }
+    Ok((accepts, hub.bodies.read(body, visitor).await?))
 }
 
 /// What is asked of every POST.
@@ -279,8 +371,8 @@ pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<
 
 async fn initialize(hub: &Arc<Hub>, scope: Scope, visitor: Visitor, frame: &Frame) -> Answer {
     let Kind::Request { id, .. } = frame.envelope().kind else {
-        return Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request")
-            .into_response();
+        let refusal = Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request");
+        return Receipt::new().no_call(refusal).into_response();
     };
     let id = frame.get(id);
     let params = frame.params().unwrap_or("{}");
@@ -317,13 +409,13 @@ async fn answer(
         outlet,
     ));
     if !accepts.events {
-        return json(StatusCode::OK, call.await.text);
+        return json(StatusCode::OK, call.await.into_text());
     }
     tokio::select! {
         biased;
         reply = &mut call => {
             if accepts.json && !reply.streamed && messages.is_empty() {
-                return json(StatusCode::OK, reply.text);
+                return json(StatusCode::OK, reply.into_text());
             }
             let call = Box::pin(std::future::ready(reply));
             return events(Events::of_call_in(&hub.calls, session, messages, call));

@@ -46,7 +46,7 @@ use super::{
     view::View,
 };
 use crate::{
-    calls::{Calls, Names},
+    calls::{Calls, Names, Receipt},
     lineage::Lineage,
     registry::Registry,
     supervisor::{Private, Server, Wanted},
@@ -143,7 +143,9 @@ impl NoSession {
     /// The JSON-RPC error that answers `initialize`.
     pub fn response(&self, id: &str) -> String {
         match self {
-            Self::Backend(failure) => Reply::failure(id, failure).text,
+            Self::Backend(failure) => Receipt::new()
+                .no_call(Reply::failure(id, failure))
+                .into_text(),
             Self::Excessive(excessive) => {
                 message::error_response(Some(id), -32602, &excessive.to_string(), None)
             }

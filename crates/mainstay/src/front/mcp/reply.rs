@@ -1,23 +1,60 @@
 //! What a request is answered with.
 
+use std::borrow::Cow;
+
 use mainstay_core::{
     era::{Era, code, result, tasks},
     failure::{Failure, FailureKind},
     message::{self, Method},
 };
 
-use crate::calls::Answer;
+use super::batch::unreadable;
+use crate::{
+    calls::{Answer, Answering, Closed, Refused},
+    transport::{Frame, Unreadable},
+};
 
 /// A complete JSON-RPC response, on one line.
+///
+/// Its text can be read once the receipt of the request is closed only, so that no call is answered that is
+/// not on record.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    pub text: String,
+    text: String,
     /// The code, where it is an error.
     pub error: Option<i64>,
     /// Whether the server answered by a stream, which the transparent path mirrors.
     pub streamed: bool,
     /// The client cancelled, and expects no answer any more.
     pub cancelled: bool,
+    /// Why nothing was done, if that is the answer.
+    refused: Option<Box<Refused>>,
+}
+
+impl Answering for Reply {
+    fn refused(&self) -> Option<Cow<'_, Refused>> {
+        self.refused.as_deref().map(Cow::Borrowed)
+    }
+}
+
+impl Closed<Reply> {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn into_text(self) -> String {
+        self.into_inner().text
+    }
+
+    /// The same answer to a request with this id (JSON text).
+    #[must_use]
+    pub fn with_id(self, id: &str) -> Self {
+        let mut reply = self.into_inner();
+        if let Ok(frame) = Frame::read(reply.text.clone().into()) {
+            reply.text = frame.with_id(id);
+        }
+        Self::of_the_same_call(reply)
+    }
 }
 
 impl Reply {
@@ -27,6 +64,22 @@ impl Reply {
             error: None,
             streamed: false,
             cancelled: false,
+            refused: None,
+        }
+    }
+
+    /// The same answer, which refuses what the request asked for.
+    #[must_use]
+    fn refusing(self, failure: Failure) -> Self {
+        self.refused_as(Some(failure.into()))
+    }
+
+    /// The same answer, which refuses this call, or none.
+    #[must_use]
+    pub fn refused_as(self, refused: Option<Refused>) -> Self {
+        Self {
+            refused: refused.map(Box::new),
+            ..self
         }
     }
 
@@ -35,15 +88,25 @@ impl Reply {
     }
 
     pub fn error(id: &str, code: i64, text: &str) -> Self {
-        Self::of_error(message::error_response(Some(id), code, text, None), code)
+        Self::of_error(
+            message::error_response(Some(id), code, text, None),
+            code,
+            text,
+        )
     }
 
-    /// A response that is an error with this code.
-    pub fn of_error(text: String, code: i64) -> Self {
-        Self {
+    /// A response that is an error with this code, because of a request that is not as it should be.
+    pub fn of_error(text: String, code: i64, why: &str) -> Self {
+        let reply = Self {
             error: Some(code),
             ..Self::plain(text)
-        }
+        };
+        reply.refusing(Failure::new(FailureKind::InvalidRequest, why))
+    }
+
+    /// The error that answers what could not be read.
+    pub fn unreadable(error: &Unreadable) -> Self {
+        Self::plain(unreadable(error))
     }
 
     /// The extension that this takes is not declared by the client (SEP-2663).
@@ -53,6 +116,7 @@ impl Reply {
         Self::of_error(
             message::error_response(Some(id), code, text, Some(&data)),
             code,
+            text,
         )
     }
 
@@ -82,11 +146,12 @@ impl Reply {
             &failure.message,
             Some(&failure.data()),
         );
-        Self {
+        let reply = Self {
             error: Some(failure.kind.rpc_code()),
             cancelled: failure.kind == FailureKind::Cancelled,
             ..Self::plain(text)
-        }
+        };
+        reply.refusing(failure.clone())
     }
 
     /// What a cancelled request comes to, which nobody reads.
@@ -103,7 +168,28 @@ impl Reply {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
         }
-        Self::tool_result(id, &failure.tool_result(), client)
+        Self::tool_result(id, &failure.tool_result(), client).refusing(failure.clone())
+    }
+
+    /// The same with another text of the server's answer.
+    #[must_use]
+    pub fn edited(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
+    /// The same with the code that modern revisions have for the error.
+    #[must_use]
+    pub fn with_modern_code(self, id: &str, method: Method) -> Self {
+        if self.error != Some(code::RESOURCE_NOT_FOUND) {
+            return self;
+        }
+        let error = message::member(&self.text, "error").unwrap_or("{}");
+        let error = result::error_to_modern(method, None, error);
+        Self {
+            text: format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+            error: Some(code::INVALID_PARAMS),
+            ..self
+        }
     }
 
     /// The result of a `tools/call` that is answered here.

@@ -12,6 +12,7 @@ use std::{
 use foldhash::HashMap;
 use mainstay_core::{
     era::{Caller, LogLevel, Revision},
+    ids::ServerName,
     message,
     principal::Principal,
     record::{Door, Origin},
@@ -44,6 +45,14 @@ impl Scope {
             // No server is called so.
             Self::Profile(profile) => Cow::Owned(format!("mcp/{}", profile.name)),
             Self::One(server) => Cow::Borrowed(server.name.as_str()),
+        }
+    }
+
+    /// The server of the endpoint, if it has only one.
+    pub fn server(&self) -> Option<&ServerName> {
+        match self {
+            Self::Profile(_) => None,
+            Self::One(server) => Some(&server.name),
         }
     }
 

@@ -19,6 +19,7 @@ use super::{
     session::Scope,
     sse_body::Events,
 };
+use crate::calls::Receipt;
 
 /// Messages that wait for a client to read them. What comes after waits where it arises: results in
 /// their tasks, progress and logs in bounded queues of their own.
@@ -80,7 +81,8 @@ pub async fn serve(
         (Endpoint::Stream, _) => Err(Refusal::method("GET")),
         (Endpoint::Message, _) => Err(Refusal::method("POST")),
     };
-    served.unwrap_or_else(Refusal::into_response)
+    // Calls that were read are on record by now.
+    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
 }
 
 fn open(hub: &Arc<Hub>, scope: Scope, visitor: Visitor, head: &Parts) -> Result<Answer, Refusal> {

@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior},
 };
 
-use crate::calls::{Calls, Messages};
+use crate::calls::{Calls, Closed, Messages};
 
 use super::{
     replay::{Kind, Place, StreamId},
@@ -29,7 +29,7 @@ use super::{
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// A call whose reply ends a stream; it goes on when the stream is dropped.
-pub type PendingReply = Pin<Box<dyn Future<Output = Reply> + Send>>;
+pub type PendingReply = Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>;
 
 pub enum ResponseBody {
     Whole(Option<Bytes>),
@@ -243,7 +243,7 @@ impl Source {
                     && let Poll::Ready(done) = call.as_mut().poll(context)
                 {
                     *reply = None;
-                    *last = Some(done.text);
+                    *last = Some(done.into_text());
                 }
                 // A result never overtakes its progress: all of that is in the channel by now.
                 match messages.poll_next(context) {
@@ -274,7 +274,7 @@ async fn tell(
         if let Some(pending) = &mut call
             && let Poll::Ready(done) = pending.as_mut().poll(context)
         {
-            (call, last) = (None, Some(done.text));
+            (call, last) = (None, Some(done.into_text()));
         }
         loop {
             ready!(replay.poll_room(stream, context));

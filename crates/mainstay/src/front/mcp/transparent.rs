@@ -21,7 +21,7 @@ use super::{
     tasks,
 };
 use crate::{
-    calls::{Answer, Outlet, Refused, Request, Upstream},
+    calls::{Answer, Outlet, Receipt, Request, Upstream},
     front::plain::lists::unknown_tool,
     supervisor::{Private, Server, Wanted},
     transport::Frame,
@@ -46,16 +46,29 @@ pub fn unasked(params: &str) -> String {
     )
 }
 
+/// One request on its way to one server.
+pub struct Asked<'a> {
+    pub hub: &'a Hub,
+    pub frame: &'a Frame,
+    /// The client's id, JSON text.
+    pub id: &'a str,
+    pub address: &'a Address<'a>,
+    pub cancelled: oneshot::Receiver<String>,
+    pub outlet: Outlet,
+    pub receipt: &'a Receipt,
+}
+
 /// Forwards a request as it is, under our id.
-pub async fn answer(
-    hub: &Hub,
-    upstream: Upstream,
-    frame: &Frame,
-    id: &str,
-    address: &Address<'_>,
-    cancelled: oneshot::Receiver<String>,
-    outlet: Outlet,
-) -> Reply {
+pub async fn answer(upstream: Upstream, asked: Asked<'_>) -> Reply {
+    let Asked {
+        hub,
+        frame,
+        id,
+        address,
+        cancelled,
+        outlet,
+        receipt,
+    } = asked;
     let client = Arc::clone(&outlet.client);
     let Some(bound) = &client.bound else {
         return Reply::error(id, code::INTERNAL_ERROR, "the client is bound to no server");
@@ -98,9 +111,7 @@ pub async fn answer(
     if frame.method() == Some(Method::ToolsCall)
         && let Some(name) = name.filter(|name| withheld.has(name))
     {
-        let refused = Refused::request(&outlet.client, frame, name);
-        let failure = hub.calls.refuse(refused, unknown_tool(&server, name)).await;
-        return Reply::failure(id, &failure);
+        return Reply::failure(id, &unknown_tool(&server, name));
     }
     if let Some(uri) = address.uri.as_ref()
         && cuts_results
@@ -118,7 +129,10 @@ pub async fn answer(
         Upstream::Private(private) => Wish::of(private, frame, address),
         Upstream::Shared(_) => None,
     };
-    let answer = hub.calls.call(upstream, request, outlet, cancelled).await;
+    let calling = hub
+        .calls
+        .call(receipt, upstream, request, outlet, cancelled);
+    let answer = calling.await;
     if let Some(wish) = wish {
         wish.answered(&answer);
     }
@@ -128,7 +142,7 @@ pub async fn answer(
             let text = edited(&answer.frame, id, &withheld, cuts_results);
             let reply = Reply::answer(id, &answer);
             match text {
-                Some(text) => Reply { text, ..reply },
+                Some(text) => reply.edited(text),
                 None => reply,
             }
         }
@@ -217,18 +231,17 @@ fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> 
 
 /// Answers a legacy client of a server that opens no sessions: what a session keeps is kept here.
 pub async fn translate(
-    hub: &Hub,
     session: &Arc<ClientSession>,
     server: &Arc<Server>,
-    frame: &Frame,
-    address: &Address<'_>,
-    cancelled: oneshot::Receiver<String>,
-    outlet: Outlet,
+    asked: Asked<'_>,
 ) -> Reply {
-    let id = match frame.envelope().kind {
-        Kind::Request { id, .. } => frame.get(id),
-        Kind::Notification { .. } | Kind::Response { .. } => "null",
-    };
+    let Asked {
+        hub,
+        frame,
+        id,
+        address,
+        ..
+    } = asked;
     let resource = |uri: &str| Resource {
         server: server.name.clone(),
         uri: uri.into(),
@@ -251,7 +264,7 @@ pub async fn translate(
             let mut reply = Reply::result(id, "{}");
             let ask = async || {
                 let upstream = Upstream::Shared(Arc::clone(server));
-                reply = answer(hub, upstream, frame, id, address, cancelled, outlet).await;
+                reply = answer(upstream, asked).await;
                 reply.error.is_none()
             };
             hub.subscriptions
@@ -266,7 +279,7 @@ pub async fn translate(
         _ => {}
     }
     let upstream = Upstream::Shared(Arc::clone(server));
-    answer(hub, upstream, frame, id, address, cancelled, outlet).await
+    answer(upstream, asked).await
 }
 
 /// Forwards a notification, if the upstream session is open: a new one would know nothing of what it

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     api::{self, Raw},
-    calls::{Calls, Client, Outlet, Request, Upstream},
+    calls::{Calls, Client, Outlet, Receipt, Request, Upstream},
     supervisor::Server,
     transport::Frame,
 };
@@ -23,6 +23,7 @@ const RESOURCE_NOT_FOUND: i64 = -32002;
 /// One request of this client on the server's shared session.
 pub async fn ask(
     calls: &Calls,
+    receipt: &Receipt,
     client: Arc<Client>,
     server: Arc<Server>,
     method: Method,
@@ -36,7 +37,9 @@ pub async fn ask(
         Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
     let (outlet, _) = Outlet::new(client, None);
     let upstream = Upstream::Shared(Arc::clone(&server));
-    let answer = calls.call(upstream, request, outlet, cancel).await?;
+    let answer = calls
+        .call(receipt, upstream, request, outlet, cancel)
+        .await?;
     match answer.frame.result() {
         Some(result) => {
             RawValue::from_string(message::one_line(result).into_owned()).map_err(|error| {

@@ -2,28 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
-use bytestring::ByteString;
+use axum::extract::{Request, State};
 use mainstay_core::{
     catalog::{Catalog, ListKind, Owner, Target},
-    failure::Failure,
     ids::ServerName,
     message::{self, Method},
     names::Unresolved,
 };
-use tokio::sync::oneshot;
 
-use super::{Door, body::Body, refusal::Refusal, via::Via};
+use super::{
+    Door,
+    call::{Answered, Call},
+    refusal::Refusal,
+    via::Via,
+};
 use crate::{
     api::{self, Raw},
-    calls::Refused,
-    front::{
-        mcp::Hub,
-        plain::{
-            self,
-            calls::{first_content, resource_not_found},
-            lists::{NotFound, not_found, of_absent},
-        },
+    front::plain::{
+        calls::{first_content, resource_not_found},
+        lists::{not_found, of_absent},
     },
     supervisor::Server,
 };
@@ -31,114 +28,125 @@ use crate::{
 pub async fn call_tool(
     State(door): State<Door>,
     via: Via,
-    Body(call): Body<api::Call>,
-) -> Result<Json<api::Answer>, Refusal> {
-    let name = call.tool.ok_or(Refusal::MissingParameter("tool"))?;
-    // K1: a tool without arguments is called with none.
-    let arguments = object(call.arguments)?.unwrap_or_else(|| "{}".to_owned());
-    let asked = Refused {
-        client: &via.client(),
-        method: Method::ToolsCall,
-        name: &name,
-        arguments: Some(arguments.as_str().into()),
+    request: Request,
+) -> Answered<api::Answer> {
+    let run = |mut call| async {
+        let answer = run_tool(&mut call, request).await;
+        (call, answer)
     };
-    let target = named(&door.hub, ListKind::Tools, asked).await?;
-    let params = format!(
-        r#"{{"name":{},"arguments":{arguments}}}"#,
-        message::quote(&target.original)
-    );
-    let result = ask(
-        &door.hub,
-        via,
-        target.server.as_str(),
-        Method::ToolsCall,
-        &params,
-    )
-    .await?;
-    Ok(Json(api::Answer { result }))
+    Call::answer(door, via, Method::ToolsCall, run).await
+}
+
+async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refusal> {
+    call.is_configured()?;
+    let body: api::Call = call.body(request).await?;
+    call.wanted.name = body.tool.clone().unwrap_or_default();
+    // K1: a tool without arguments is called with none.
+    let arguments = object(body.arguments)?.unwrap_or_else(|| "{}".to_owned());
+    call.wanted.arguments = Some(arguments.as_str().into());
+    let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
+    let (server, original) = named(call, ListKind::Tools, &name).await?;
+    let params = format!(r#"{{"name":{original},"arguments":{arguments}}}"#);
+    let result = call.ask(server, &params).await?;
+    Ok(api::Answer { result })
 }
 
 pub async fn get_prompt(
     State(door): State<Door>,
     via: Via,
-    Body(get): Body<api::GetPrompt>,
-) -> Result<Json<api::Answer>, Refusal> {
-    let name = get.prompt.ok_or(Refusal::MissingParameter("prompt"))?;
-    let get_arguments = object(get.arguments)?;
-    let arguments = get_arguments
-        .as_ref()
-        .map(|json| format!(r#","arguments":{json}"#))
-        .unwrap_or_default();
-    let asked = Refused {
-        client: &via.client(),
-        method: Method::PromptsGet,
-        name: &name,
-        arguments: get_arguments.as_deref().map(ByteString::from),
+    request: Request,
+) -> Answered<api::Answer> {
+    let run = |mut call| async {
+        let answer = run_prompt(&mut call, request).await;
+        (call, answer)
     };
-    let target = named(&door.hub, ListKind::Prompts, asked).await?;
-    let params = format!(
-        r#"{{"name":{}{arguments}}}"#,
-        message::quote(&target.original)
-    );
-    let result = ask(
-        &door.hub,
-        via,
-        target.server.as_str(),
-        Method::PromptsGet,
-        &params,
-    )
-    .await?;
-    Ok(Json(api::Answer { result }))
+    Call::answer(door, via, Method::PromptsGet, run).await
+}
+
+async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Refusal> {
+    let body: api::GetPrompt = call.body(request).await?;
+    call.wanted.name = body.prompt.clone().unwrap_or_default();
+    let given = object(body.arguments)?;
+    call.wanted.arguments = given.as_deref().map(Into::into);
+    let name = body.prompt.ok_or(Refusal::MissingParameter("prompt"))?;
+    let (server, original) = named(call, ListKind::Prompts, &name).await?;
+    let arguments = given.map(|json| format!(r#","arguments":{json}"#));
+    let arguments = arguments.unwrap_or_default();
+    let params = format!(r#"{{"name":{original}{arguments}}}"#);
+    let result = call.ask(server, &params).await?;
+    Ok(api::Answer { result })
 }
 
 /// M5. A resource of several contents is read whole with [`read_whole`].
-pub async fn read(
-    State(door): State<Door>,
-    via: Via,
-    Body(read): Body<api::Read>,
-) -> Result<Json<api::Content>, Refusal> {
-    let server = read.server.ok_or(Refusal::MissingParameter("server"))?;
-    let uri = read.uri.ok_or(Refusal::MissingParameter("uri"))?;
-    let whole = read_from(&door.hub, via, &server, &uri).await?;
-    Ok(Json(first_content(&whole.result, &uri)?))
+pub async fn read(State(door): State<Door>, via: Via, request: Request) -> Answered<api::Content> {
+    let run = |mut call| async {
+        let answer = run_read(&mut call, request).await;
+        (call, answer)
+    };
+    Call::answer(door, via, Method::ResourcesRead, run).await
+}
+
+async fn run_read(call: &mut Call, request: Request) -> Result<api::Content, Refusal> {
+    call.is_configured()?;
+    let (server, uri) = address(call, request).await?;
+    let server = server.ok_or(Refusal::MissingParameter("server"))?;
+    let whole = read_from(call, &server, &uri?).await?;
+    Ok(first_content(&whole.result, &call.wanted.name)?)
 }
 
 pub async fn read_whole(
     State(door): State<Door>,
     via: Via,
-    Body(read): Body<api::Read>,
-) -> Result<Json<api::WholeRead>, Refusal> {
-    let uri = read.uri.ok_or(Refusal::MissingParameter("uri"))?;
-    Ok(Json(match read.server {
-        Some(server) => read_from(&door.hub, via, &server, &uri).await?,
-        None => read_anywhere(&door.hub, via, &uri).await?,
-    }))
+    request: Request,
+) -> Answered<api::WholeRead> {
+    let run = |mut call| async {
+        let answer = run_read_whole(&mut call, request).await;
+        (call, answer)
+    };
+    Call::answer(door, via, Method::ResourcesRead, run).await
 }
 
-async fn read_from(
-    hub: &Arc<Hub>,
-    via: Via,
-    server: &str,
-    uri: &str,
-) -> Result<api::WholeRead, Failure> {
-    let params = format!(r#"{{"uri":{}}}"#, message::quote(uri));
-    let server = known(hub, via, server, Method::ResourcesRead, &params).await?;
-    let server = server.name.to_string();
+async fn run_read_whole(call: &mut Call, request: Request) -> Result<api::WholeRead, Refusal> {
+    let (server, uri) = address(call, request).await?;
+    let uri = uri?;
+    match server {
+        Some(server) => read_from(call, &server, &uri).await,
+        None => read_anywhere(call, &uri).await,
+    }
+}
+
+/// The server and the URI that a request names.
+async fn address(
+    call: &mut Call,
+    request: Request,
+) -> Result<(Option<String>, Result<String, Refusal>), Refusal> {
+    let api::Read { server, uri } = call.body(request).await?;
+    call.wanted.name = uri.clone().unwrap_or_default();
+    Ok((server, uri.ok_or(Refusal::MissingParameter("uri"))))
+}
+
+async fn read_from(call: &Call, server: &str, uri: &str) -> Result<api::WholeRead, Refusal> {
+    let registry = &call.hub().registry;
+    let server = registry.server(server)?;
+    let name = server.name.to_string();
     // A URI that says its server, as the list of `/mcp` may have it.
-    let own = hub
-        .registry
+    let own = registry
         .catalog()
         .resource(uri)
         .target()
-        .filter(|target| target.server.as_str() == server);
+        .filter(|target| target.server == server.name);
     let original = own.map_or_else(|| uri.to_owned(), |target| target.original.to_string());
     let params = format!(r#"{{"uri":{}}}"#, message::quote(&original));
-    let result = ask(hub, via, &server, Method::ResourcesRead, &params).await?;
-    Ok(api::WholeRead { server, result })
+    let result = call.ask(server, &params).await?;
+    Ok(api::WholeRead {
+        server: name,
+        result,
+    })
 }
 
 /// From its owner, where that is known; else the servers are asked which of them has it.
-async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::WholeRead, Failure> {
+async fn read_anywhere(call: &Call, uri: &str) -> Result<api::WholeRead, Refusal> {
+    let hub = call.hub();
     hub.registry.settled().await;
     let owner = match hub.owner_of_all(uri) {
         Owner::Server(owner) => Ok(owner),
@@ -151,18 +159,8 @@ async fn read_anywhere(hub: &Arc<Hub>, via: Via, uri: &str) -> Result<api::Whole
             found.ok_or_else(|| resource_not_found(uri))
         }
     };
-    match owner {
-        Ok(owner) => read_from(hub, via, owner.server.as_str(), &owner.original).await,
-        Err(failure) => {
-            let refused = Refused {
-                client: &via.client(),
-                method: Method::ResourcesRead,
-                name: uri,
-                arguments: None,
-            };
-            Err(hub.calls.refuse(Some(refused), failure).await)
-        }
-    }
+    let owner = owner?;
+    read_from(call, owner.server.as_str(), &owner.original).await
 }
 
 /// The arguments as JSON text; `null` counts as none.
@@ -179,26 +177,23 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the tool or prompt of this name. One that is known waits for nobody; before one is said
-/// not to be there, servers that are starting have their time.
-async fn named(hub: &Hub, kind: ListKind, asked: Refused<'_>) -> Result<Target, Refusal> {
-    let name = asked.name;
-    if let Ok(target) = lookup(&hub.registry.catalog(), kind, name) {
-        return Ok(target);
+/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). One that is
+/// known waits for nobody; before one is said not to be there, servers that are starting have their time.
+async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
+    let registry = &call.hub().registry;
+    let mut found = lookup(&registry.catalog(), kind, name);
+    if found.is_err() {
+        registry.settled().await;
+        found = lookup(&registry.catalog(), kind, name);
     }
-    hub.registry.settled().await;
-    let catalog = hub.registry.catalog();
-    let why = match lookup(&catalog, kind, name) {
-        Ok(target) => return Ok(target),
-        Err(why) => {
-            let named = catalog.named_by(name).map(ServerName::as_str);
-            not_found(|server| hub.registry.server(server), kind, named, name, why)
-        }
-    };
-    Err(match why {
-        NotFound::Failed(failure) => hub.calls.refuse(Some(asked), failure).await.into(),
-        NotFound::Unclear { .. } => why.into(),
-    })
+    let found = found.map_err(|why| {
+        let catalog = registry.catalog();
+        let named = catalog.named_by(name).map(ServerName::as_str);
+        not_found(|server| registry.server(server), kind, named, name, why)
+    });
+    let Target { server, original } = found?;
+    let server = registry.server(server.as_str())?;
+    Ok((server, message::quote(&original)))
 }
 
 /// The spellings of `/mcp` are understood, too, where they are unique.
@@ -209,43 +204,4 @@ fn lookup(catalog: &Catalog, kind: ListKind, name: &str) -> Result<Target, Unres
         catalog.tool(name)
     };
     found.cloned()
-}
-
-/// The server of this name.
-async fn known(
-    hub: &Hub,
-    via: Via,
-    name: &str,
-    method: Method,
-    params: &str,
-) -> Result<Arc<Server>, Failure> {
-    match hub.registry.server(name) {
-        Ok(server) => Ok(server),
-        Err(failure) => {
-            let refused = Refused {
-                client: &via.client(),
-                method,
-                name,
-                arguments: Some(params.into()),
-            };
-            Err(hub.calls.refuse(Some(refused), failure).await)
-        }
-    }
-}
-
-/// One request on the server's shared session. A caller that goes away lets it go on.
-pub async fn ask(
-    hub: &Hub,
-    via: Via,
-    server: &str,
-    method: Method,
-    params: &str,
-) -> Result<Raw, Failure> {
-    let server = known(hub, via, server, method, params).await?;
-    let (_, never) = oneshot::channel();
-    let (calls, params) = (hub.calls.clone(), params.to_owned());
-    let call = async move {
-        plain::calls::ask(&calls, via.client(), server, method, &params, never).await
-    };
-    hub.calls.detachable(call).await
 }

@@ -1,6 +1,8 @@
 //! [003]'s way to run a tool: what went wrong is said in the answer, not by its status (K8, M11).
 
-use axum::{Json, extract::State};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     lifecycle::State as Lifecycle,
@@ -12,39 +14,75 @@ use serde_json::Value;
 use super::{
     Door,
     address::Path,
-    body::Body,
-    calls::{ask, object},
+    call::{Answered, Call},
+    calls::object,
     refusal::Refusal,
     via::Via,
 };
 use crate::{
     api::{self, Raw},
     front::plain::lists::unknown_tool,
+    supervisor::Server,
 };
+
+/// The status of a server that is not there.
+const NOT_FOUND: &str = "not found";
 
 /// `POST /api/servers/{name}/tools/{tool}/call`
 pub async fn execute(
     State(door): State<Door>,
     via: Via,
-    Path((name, tool)): Path<(String, String)>,
-    body: Option<Body<api::Execute>>,
-) -> Result<Json<api::Executed>, Refusal> {
-    let arguments = object(body.and_then(|Body(execute)| execute.arguments))?;
+    path: Result<Path<(String, String)>, Refusal>,
+    request: Request,
+) -> Answered<api::Executed> {
+    let run = |mut call| async {
+        let executed = execute_at(&mut call, path, request).await;
+        (call, executed)
+    };
+    Call::answer(door, via, Method::ToolsCall, run).await
+}
+
+async fn execute_at(
+    call: &mut Call,
+    path: Result<Path<(String, String)>, Refusal>,
+    request: Request,
+) -> Result<api::Executed, Refusal> {
+    let Path((name, tool)) = path?;
+    let server = call.hub().registry.server(&name).ok();
+    match &server {
+        Some(server) => {
+            call.wanted.server = Some(server.name.clone());
+            call.wanted.name.clone_from(&tool);
+        }
+        None => call.wanted.name = format!("{name}/{tool}"),
+    }
+    let body: Option<api::Execute> = call.optional_body(request).await?;
+    let arguments = object(body.and_then(|execute| execute.arguments))?;
     let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
-    Ok(Json(
-        match run(&door, via, &name, &tool, &arguments).await {
-            Ok(result) => api::Executed {
-                success: true,
-                result: Some(result),
-                error: None,
-            },
-            Err(error) => api::Executed {
+    call.wanted.arguments = Some(arguments.as_str().into());
+    let result = match server {
+        Some(server) => run(call, server, &tool, &arguments).await,
+        None => Err(NoResult::NotRunning {
+            name,
+            status: NOT_FOUND,
+        }),
+    };
+    Ok(match result {
+        Ok(result) => api::Executed {
+            success: true,
+            result: Some(result),
+            error: None,
+        },
+        Err(why) => {
+            let error = why.to_string();
+            call.failure = Some(why.into_failure());
+            api::Executed {
                 success: false,
                 result: None,
-                error: Some(error.to_string()),
-            },
-        },
-    ))
+                error: Some(error),
+            }
+        }
+    })
 }
 
 /// Why there is no result, in [003]'s words where it has some.
@@ -65,19 +103,33 @@ enum NoResult {
     Failed(Failure),
 }
 
+impl NoResult {
+    /// The same as the failure of a call.
+    fn into_failure(self) -> Failure {
+        let message = self.to_string();
+        let kind = match self {
+            Self::Failed(failure) => return failure,
+            Self::NotRunning {
+                status: NOT_FOUND, ..
+            } => FailureKind::ServerNotFound,
+            Self::NotRunning { .. } => FailureKind::ServerNotConnected,
+            Self::Disabled(_) => FailureKind::ToolNotFound,
+            Self::Empty | Self::Refused { .. } | Self::Tool(_) => FailureKind::CallFailed,
+        };
+        Failure::new(kind, message)
+    }
+}
+
 async fn run(
-    door: &Door,
-    via: Via,
-    name: &str,
+    call: &Call,
+    server: Arc<Server>,
     tool: &str,
     arguments: &str,
 ) -> Result<Raw, NoResult> {
     let not_running = |status| NoResult::NotRunning {
-        name: name.to_owned(),
+        name: server.name.to_string(),
         status,
     };
-    let server = door.hub.registry.server(name);
-    let server = server.map_err(|_| not_running("not found"))?;
     let state = server.view().state();
     // One on its way up is waited for, as by every call (K9).
     if state != Lifecycle::Connected && !state.is_hopeful() {
@@ -94,7 +146,8 @@ async fn run(
         r#"{{"name":{},"arguments":{arguments}}}"#,
         message::quote(tool)
     );
-    let result = ask(&door.hub, via, name, Method::ToolsCall, &params)
+    let result = call
+        .ask(Arc::clone(&server), &params)
         .await
         .map_err(|failure| match failure.details.get("rpcCode") {
             Some(code) => NoResult::Refused {

@@ -3,6 +3,7 @@
 
 mod address;
 mod body;
+mod call;
 mod calls;
 mod code;
 mod config;
@@ -79,12 +80,12 @@ pub fn router(door: Door) -> Router {
         .route(api::OBJECT, get(records::object))
         .route(api::STATISTICS, get(records::statistics))
         .route(api::TOOLS, get(lists::tools))
-        .route(api::CALL, post(calls::call_tool))
         .route(api::RESOURCES, get(lists::resources))
-        .route(api::READ, post(calls::read))
         .route_layer(middleware::from_fn_with_state(door.clone(), configured))
         .route(api::CONNECT_CLIENT, post(entries::connect_client));
     let api = clients
+        .route(api::CALL, post(calls::call_tool))
+        .route(api::READ, post(calls::read))
         .route(api::OPENAPI, get(openapi::document))
         .route(api::SERVERS, get(servers::servers).post(entries::add))
         .route(
@@ -186,8 +187,12 @@ async fn configured(
     if door.hub.registry.is_configured() {
         return Ok(next.run(request).await);
     }
+    Err(not_configured().into())
+}
+
+fn not_configured() -> Failure {
     let message = "there is neither a configuration nor a server";
-    Err(Failure::new(FailureKind::NotConfigured, message).into())
+    Failure::new(FailureKind::NotConfigured, message)
 }
 
 fn shutting_down() -> Failure {

@@ -6,27 +6,27 @@ use std::{
 };
 
 use crate::{
-    calls::{Calls, Cancel, Client, Detachable, Messages, Outlet},
+    calls::{Calls, Cancel, Client, Closed, Detachable, Messages, Outlet},
     front::mcp::reply::Reply,
 };
 
 /// What a request is answered with, once it is known, and what is said before.
 pub struct Call {
     /// Dropped, it cancels what goes on upstream (specification, "Cancellation").
-    pub reply: Pin<Box<dyn Future<Output = Reply> + Send>>,
+    pub reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
     pub messages: Messages,
 }
 
 impl Call {
-    /// One that is over already.
-    pub fn over(reply: Reply) -> Self {
+    /// One of which nothing is said before its answer.
+    pub fn silent(reply: impl Future<Output = Closed<Reply>> + Send + 'static) -> Self {
         let (_, messages) = Outlet::new(Client::nobody(), None);
-        Self::joining(std::future::ready(reply), messages)
+        Self::joining(reply, messages)
     }
 
     /// One that goes on elsewhere, where it is noticed that `reply` is dropped.
     pub fn joining(
-        reply: impl Future<Output = Reply> + Send + 'static,
+        reply: impl Future<Output = Closed<Reply>> + Send + 'static,
         messages: Messages,
     ) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Call {
     /// `cancel` makes `reply` end soon, with a failure that nobody waits for.
     pub fn new(
         calls: &Calls,
-        reply: impl Future<Output = Reply> + Send + 'static,
+        reply: impl Future<Output = Closed<Reply>> + Send + 'static,
         messages: Messages,
         cancel: Cancel,
     ) -> Self {
@@ -54,7 +54,7 @@ impl Call {
 
 struct Cancelling<F>
 where
-    F: Future<Output = Reply> + Send + 'static,
+    F: Future<Output = Closed<Reply>> + Send + 'static,
 {
     cancel: Option<Cancel>,
     reply: Detachable<F>,
@@ -62,18 +62,18 @@ where
 
 impl<F> Future for Cancelling<F>
 where
-    F: Future<Output = Reply> + Send + 'static,
+    F: Future<Output = Closed<Reply>> + Send + 'static,
 {
-    type Output = Reply;
+    type Output = Closed<Reply>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Closed<Reply>> {
         Pin::new(&mut self.reply).poll(context)
     }
 }
 
 impl<F> Drop for Cancelling<F>
 where
-    F: Future<Output = Reply> + Send + 'static,
+    F: Future<Output = Closed<Reply>> + Send + 'static,
 {
     /// The rest of the call, which tells the server, runs on without us.
     fn drop(&mut self) {

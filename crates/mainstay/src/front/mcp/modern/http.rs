@@ -6,16 +6,16 @@ use http::{HeaderMap, Method, StatusCode};
 use mainstay_core::{
     catalog::ListKind,
     era::{
+        Caller,
         headers::{self, HeaderMismatch, Inbound},
         modern::{self, Refused},
     },
     message::{self, Kind},
-    principal::Principal,
-    record::Door,
 };
 
-use super::{Call, admit, answer, id, refusal};
+use super::{Call, admit, id, refusal_text};
 use crate::{
+    calls::Closed,
     front::mcp::{
         http::{
             self as door, Accepts, Answer, HEAD_HOLD, METHOD, PROTOCOL_VERSION, Refusal, SESSION_ID,
@@ -44,19 +44,17 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
         && version().is_some_and(modern::is_spoken)
 }
 
-/// Serves one message.
-pub async fn post(
-    hub: &Arc<Hub>,
-    scope: Scope,
-    principal: Principal,
+/// Who makes this request, if it may be served; `None` for a notification.
+pub async fn check(
+    hub: &Hub,
+    scope: &Scope,
     headers: &HeaderMap,
-    frame: Frame,
+    frame: &Frame,
     accepts: Accepts,
-) -> Result<Answer, Refusal> {
+) -> Result<Option<Caller>, Refusal> {
     match frame.envelope().kind {
         Kind::Request { .. } => {}
-        // There is none that concerns us: who wants to cancel closes the stream.
-        Kind::Notification { .. } => return Ok(door::status(StatusCode::ACCEPTED)),
+        Kind::Notification { .. } => return Ok(None),
         Kind::Response { .. } => {
             return Err(Refusal::new(
                 StatusCode::BAD_REQUEST,
@@ -69,34 +67,26 @@ pub async fn post(
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes())),
     );
-    let caller = match admit(&frame, Some(&inbound)) {
-        Ok(caller) => caller,
-        Err(refused) => return Ok(refuse(&frame, &refused)),
-    };
-    door::admit(hub, headers, Some(id(&frame)))?;
+    let caller = admit(frame, Some(&inbound)).map_err(|refused| refuse(frame, &refused))?;
+    door::admit(hub, headers, Some(id(frame)))?;
     if frame.method() == Some(message::Method::Listen) && !accepts.events {
         return Err(Refusal::new(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name text/event-stream",
         ));
     }
-    if let Err(mismatch) = check_params(hub, &scope, &frame, &inbound).await {
-        return Ok(refuse(&frame, &mismatch.into()));
-    }
-    Ok(respond(
-        answer(hub, scope, Door::McpHttp, principal, frame, caller),
-        accepts,
-    )
-    .await)
+    let checked = check_params(hub, scope, frame, &inbound).await;
+    checked.map_err(|mismatch| refuse(frame, &mismatch.into()))?;
+    Ok(Some(caller))
 }
 
-fn refuse(frame: &Frame, refused: &Refused) -> Answer {
+fn refuse(frame: &Frame, refused: &Refused) -> Refusal {
     let status = StatusCode::from_u16(refused.http_status()).unwrap_or(StatusCode::BAD_REQUEST);
-    door::json(status, refusal(id(frame), refused).text)
+    Refusal::saying(status, refusal_text(id(frame), refused))
 }
 
 /// Answers as JSON or as a stream, whichever turns out right.
-async fn respond(call: Call, accepts: Accepts) -> Answer {
+pub async fn respond(call: Call, accepts: Accepts) -> Answer {
     let Call {
         mut reply,
         messages,
@@ -120,8 +110,11 @@ async fn respond(call: Call, accepts: Accepts) -> Answer {
     door::events(Events::of_call(messages, reply))
 }
 
-fn whole(reply: Reply) -> Answer {
-    door::json(status_of(&reply).unwrap_or(StatusCode::OK), reply.text)
+fn whole(reply: Closed<Reply>) -> Answer {
+    door::json(
+        status_of(&reply).unwrap_or(StatusCode::OK),
+        reply.into_text(),
+    )
 }
 
 /// The status that the specification has for an error, if it has one.

@@ -20,7 +20,7 @@ use mainstay_core::{
     },
     message::{self, InvalidParams, Kind, Method},
     principal::Principal,
-    record::Door,
+    record::{Door, Origin},
 };
 use tokio::{sync::oneshot, time::Instant};
 
@@ -36,7 +36,7 @@ use super::{
     view::View,
 };
 use crate::{
-    calls::{Client, Outlet, Upstream},
+    calls::{Client, Closed, Outlet, Receipt, Upstream, Wanted},
     registry::Profile,
     supervisor::Server,
     transport::Frame,
@@ -51,13 +51,30 @@ pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Ref
 
 /// Why a request was not let in, as its answer.
 pub fn refusal(id: &str, refused: &Refused) -> Reply {
-    let text = message::error_response(
+    let text = refusal_text(id, refused);
+    Reply::of_error(text, refused.code(), &refused.to_string())
+}
+
+fn refusal_text(id: &str, refused: &Refused) -> String {
+    message::error_response(
         Some(id),
         refused.code(),
         &refused.to_string(),
         refused.data().as_ref(),
-    );
-    Reply::of_error(text, refused.code())
+    )
+}
+
+/// Closes the receipt of a request to this endpoint.
+async fn close(
+    hub: &Hub,
+    scope: &Scope,
+    origin: impl FnOnce() -> Arc<Origin>,
+    frame: &Frame,
+    receipt: Receipt,
+    reply: Reply,
+) -> Closed<Reply> {
+    let wanted = || Some(Wanted::of(frame)?.at(scope.server()));
+    receipt.close(&hub.calls, reply, origin, wanted).await
 }
 
 /// The id of a request, as JSON text.
@@ -77,14 +94,19 @@ pub fn answer(
     frame: Frame,
     caller: Caller,
 ) -> Call {
+    let receipt = Receipt::new();
     let level = caller.log_level;
     let origin = scope.origin(door, &caller, &principal);
+    let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {
+        let reply = Reply::error(id(&frame), code::INVALID_PARAMS, why);
+        let hub = Arc::clone(hub);
+        Call::silent(async move {
+            close(&hub, &scope, || Arc::new(origin), &frame, receipt, reply).await
+        })
+    };
     let answers = match answers(&frame) {
         Ok(answers) => answers,
-        Err(error) => {
-            let reply = Reply::error(id(&frame), code::INVALID_PARAMS, &error.to_string());
-            return Call::over(reply);
-        }
+        Err(error) => return refuse(scope, frame, origin, receipt, &error.to_string()),
     };
     let state = answers
         .as_ref()
@@ -95,16 +117,23 @@ pub fn answer(
         None => (frame, None),
         Some(state) => match hub.names.reopened(&principal, &frame, state) {
             Some(reopened) => (reopened.frame, Some(reopened.server)),
-            None => {
-                let reply = Reply::error(id(&frame), code::INVALID_PARAMS, UNKNOWN_STATE);
-                return Call::over(reply);
-            }
+            None => return refuse(scope, frame, origin, receipt, UNKNOWN_STATE),
         },
     };
     if let Some(answers) = answers.filter(|_| is_ours) {
         let (outlet, messages) =
             Outlet::new(Arc::new(Client::unasked(caller, principal, origin)), level);
-        return Call::joining(hub.parking.resume(scope, frame, answers, outlet), messages);
+        let (hub, origin) = (Arc::clone(hub), Arc::clone(&outlet.client.origin));
+        let resumed = hub
+            .parking
+            .resume(scope.clone(), frame.clone(), answers, outlet);
+        let reply = async move {
+            match resumed.await {
+                Ok(reply) => reply,
+                Err(unknown) => close(&hub, &scope, || origin, &frame, receipt, unknown).await,
+            }
+        };
+        return Call::joining(reply, messages);
     }
     let may_ask = frame.method().is_some_and(questions::may_ask);
     let (cancel, cancelled) = oneshot::channel();
@@ -119,7 +148,7 @@ pub fn answer(
     if !may_ask || !caller.capabilities.can_be_asked() {
         let client = Client::unasked(caller, principal, origin).bound(bound);
         let (outlet, messages) = Outlet::new(Arc::new(client), level);
-        let reply = request(outlet).reply(cancelled, Arc::default());
+        let reply = request(outlet).reply(receipt, cancelled, Arc::default());
         return Call::new(&hub.calls, reply, messages, cancel);
     }
     let (asks, questions) = parking::questions();
@@ -130,7 +159,7 @@ pub fn answer(
     let (inner, said) = Outlet::new(Arc::new(client), level);
     let (end, ended) = oneshot::channel();
     let seat = Arc::<Seat>::default();
-    let reply = request(inner).reply(ended, Arc::clone(&seat));
+    let reply = request(inner).reply(receipt, ended, Arc::clone(&seat));
     let interview = Interview::new(
         reply,
         Parts {
@@ -168,7 +197,23 @@ struct Request {
 }
 
 impl Request {
-    async fn reply(self, cancelled: oneshot::Receiver<String>, seat: Arc<Seat>) -> Reply {
+    async fn reply(
+        self,
+        receipt: Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> Closed<Reply> {
+        let reply = self.forward(&receipt, cancelled, seat).await;
+        let origin = || Arc::clone(&self.outlet.client.origin);
+        close(&self.hub, &self.scope, origin, &self.frame, receipt, reply).await
+    }
+
+    async fn forward(
+        &self,
+        receipt: &Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> Reply {
         let id = id(&self.frame);
         let address = match message::address(self.frame.text(), self.frame.envelope()) {
             Ok(address) => address,
@@ -197,6 +242,7 @@ impl Request {
                     address: &address,
                     cancelled,
                     outlet: self.outlet.clone(),
+                    receipt,
                     state_of: self.state_of.as_deref(),
                 };
                 aggregate::answer(asked).await
@@ -214,22 +260,22 @@ impl Request {
                     }
                     Err(reply) => return reply,
                 };
-                transparent::answer(
-                    &self.hub,
-                    upstream,
-                    &self.frame,
+                let asked = transparent::Asked {
+                    hub: &self.hub,
+                    frame: &self.frame,
                     id,
-                    &address,
+                    address: &address,
                     cancelled,
-                    self.outlet.clone(),
-                )
-                .await
+                    outlet: self.outlet.clone(),
+                    receipt,
+                };
+                transparent::answer(upstream, asked).await
             }
         };
         if method == Method::Listen && reply.error.is_none() {
             return Reply::result(id, &completed(id));
         }
-        as_modern(id, method, reply)
+        reply.with_modern_code(id, method)
     }
 
     fn view(&self, profile: &Arc<Profile>) -> View {
@@ -308,18 +354,3 @@ enum Place {
 /// Never run anew what may have run already.
 pub const UNKNOWN_STATE: &str =
     "\"requestState\" belongs to no call of this kind that is in progress";
-
-/// An error of ours with the code that modern revisions have for it.
-fn as_modern(id: &str, method: Method, reply: Reply) -> Reply {
-    if reply.error != Some(code::RESOURCE_NOT_FOUND) {
-        return reply;
-    }
-    let error = message::member(&reply.text, "error").unwrap_or("{}");
-    let error = mainstay_core::era::result::error_to_modern(method, None, error);
-    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
-    Reply {
-        text,
-        error: Some(code::INVALID_PARAMS),
-        ..reply
-    }
-}

@@ -6,11 +6,17 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mainstay_core::{era::modern, message::Method, principal::Principal, record::Door};
+use mainstay_core::{
+    era::{Caller, modern},
+    message::Method,
+    principal::Principal,
+    record::Door,
+};
 use tokio::sync::oneshot;
 
-use super::{Call, admit, answer, id, refusal};
+use super::{Call, admit, answer, close, id, refusal};
 use crate::{
+    calls::{Closed, Receipt},
     front::mcp::{hub::Hub, reply::Reply, session::Scope},
     transport::Frame,
 };
@@ -44,16 +50,23 @@ impl Requests {
         frame: Frame,
     ) -> Call {
         let id: Box<str> = id(&frame).into();
+        let refuse = |reply, frame| {
+            let (hub, scope, principal) = (Arc::clone(hub), scope.clone(), principal.clone());
+            Call::silent(async move {
+                let origin = || Arc::new(scope.origin(door, &Caller::default(), &principal));
+                close(&hub, &scope, origin, &frame, Receipt::new(), reply).await
+            })
+        };
         let caller = match admit(&frame, None) {
             Ok(caller) => caller,
-            Err(refused) => return Call::over(refusal(&id, &refused)),
+            Err(refused) => return refuse(refusal(&id, &refused), frame),
         };
         let (cancel, cancelled) = oneshot::channel();
         {
             let mut in_flight = lock(&self.0);
             if in_flight.contains_key(&id) {
                 let reason = format!("a request with id {id} is in flight already");
-                return Call::over(Reply::error(&id, -32600, &reason));
+                return refuse(Reply::error(&id, -32600, &reason), frame);
             }
             in_flight.insert(id.clone(), Some(cancel));
         }
@@ -66,7 +79,10 @@ impl Requests {
         let until_cancelled = async move {
             tokio::select! {
                 reply = reply => reply,
-                Ok(reason) = cancelled => Reply::cancelled(&entry.id, &reason),
+                // The call itself goes on to its end, and is on record.
+                Ok(reason) = cancelled => {
+                    Closed::of_the_same_call(Reply::cancelled(&entry.id, &reason))
+                }
             }
         };
         Call::joining(until_cancelled, messages)

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::call::Call;
 use crate::{
-    calls::{Calls, Outlet, Request, Upstream},
+    calls::{Calls, Outlet, Receipt, Request, Upstream},
     front::mcp::{hub::Hub, reply::Reply, view::View},
     supervisor::Server,
     transport::Frame,
@@ -117,14 +117,19 @@ impl News {
         let (cancel, cancelled) = oneshot::channel();
         let (calls, id) = (self.calls.clone(), self.id.clone());
         let upstream = Upstream::Shared(Arc::clone(&self.server));
+        let receipt = Receipt::new();
         let reply = async move {
-            let Some(request) = request(text) else {
-                return Reply::cancelled(&id, "it cannot be asked");
+            let reply = match request(text) {
+                Some(request) => {
+                    let listening = calls.call(&receipt, upstream, request, outlet, cancelled);
+                    match listening.await {
+                        Ok(answer) => Reply::answer(&id, &answer),
+                        Err(failure) => Reply::failure(&id, &failure),
+                    }
+                }
+                None => Reply::cancelled(&id, "it cannot be asked"),
             };
-            match calls.call(upstream, request, outlet, cancelled).await {
-                Ok(answer) => Reply::answer(&id, &answer),
-                Err(failure) => Reply::failure(&id, &failure),
-            }
+            receipt.no_call(reply)
         };
         Call::new(&self.calls, reply, messages, cancel)
     }
@@ -143,7 +148,10 @@ impl News {
             let (outlet, _messages) = Outlet::new(Arc::clone(&self.outlet.client), None);
             let upstream = Upstream::Shared(Arc::clone(&self.server));
             let (_keep, cancelled) = oneshot::channel();
-            let answer = self.calls.call(upstream, request(text)?, outlet, cancelled);
+            let (receipt, request) = (Receipt::new(), request(text)?);
+            let answer = self
+                .calls
+                .call(&receipt, upstream, request, outlet, cancelled);
             answer.await.ok()
         });
         for answer in join_all(asked).await.into_iter().flatten() {

@@ -15,7 +15,7 @@ use super::{
     Outcome, Refusal, Said,
     context::{self, Context},
 };
-use crate::{api, front::plain};
+use crate::api;
 
 /// Items in one answer; the rest follows by its cursor.
 const PAGE: usize = 100;
@@ -94,9 +94,8 @@ pub async fn get_prompt(context: &Context<'_>, cancelled: oneshot::Receiver<Stri
     let server = context.server(target.server.as_str())?;
     let name = quote(&target.original);
     let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
-    let (calls, client) = (&context.hub.calls, context.client());
-    let method = Method::PromptsGet;
-    let result = plain::calls::ask(calls, client, server, method, &params, cancelled).await?;
+    let asking = context.ask(server, Method::PromptsGet, &params, cancelled);
+    let result = asking.await?;
     Ok(Said::Json(result.get().to_owned()))
 }
 

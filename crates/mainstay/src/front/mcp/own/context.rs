@@ -10,7 +10,7 @@ use mainstay_core::{
     message::{self, Address, Method, Text, quote},
     names::Unresolved,
     principal::Principal,
-    record::Origin,
+    record::{Origin, Record, Status},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use super::{Asked, Reach, Refusal, Within};
 use crate::{
     api::Raw,
-    calls::Client,
+    calls::{Client, Receipt},
     front::{
         mcp::{hub::Hub, view::View},
         plain::{
@@ -38,6 +38,7 @@ pub struct Context<'a> {
     view: View,
     frame: &'a Frame,
     client: Arc<Client>,
+    receipt: &'a Receipt,
 }
 
 impl<'a> Context<'a> {
@@ -47,6 +48,7 @@ impl<'a> Context<'a> {
             view: asked.view.clone(),
             frame: asked.frame,
             client: Arc::clone(&asked.outlet.client),
+            receipt: asked.receipt,
         }
     }
 
@@ -164,6 +166,19 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether this is a refused call that the client surely made: with its token, or in its session. Its name
+    /// may be that of what the client does not see, but the client used it.
+    pub fn made_refused(&self, record: &Record) -> bool {
+        let is_own = match &self.client.principal {
+            Principal::Client(_) => self.is_own(record.origin.principal.as_deref()),
+            Principal::Anonymous | Principal::Operator => {
+                let session = &self.client.origin.session;
+                session.is_some() && *session == record.origin.session
+            }
+        };
+        is_own && record.status == Status::Refused
+    }
+
     /// Whether a question to this principal is the client's to see and answer. A client with a token sees
     /// its own alone; the operator, and a client that needs no token, sees everybody's.
     pub fn is_own(&self, principal: Option<&str>) -> bool {
@@ -207,9 +222,29 @@ impl<'a> Context<'a> {
         let listed = listed.filter(|target| target.server == server.name);
         let own = listed.map_or_else(|| uri.into(), |target| target.original);
         let params = format!(r#"{{"uri":{}}}"#, quote(&own));
-        let calls = &self.hub.calls;
-        let (client, method) = (self.client(), Method::ResourcesRead);
-        plain::calls::ask(calls, client, server, method, &params, cancelled).await
+        self.ask(server, Method::ResourcesRead, &params, cancelled)
+            .await
+    }
+
+    /// What a server answers to a request in the client's name.
+    pub async fn ask(
+        &self,
+        server: Arc<Server>,
+        method: Method,
+        params: &str,
+        cancelled: oneshot::Receiver<String>,
+    ) -> Result<Raw, Failure> {
+        let (calls, client) = (&self.hub.calls, self.client());
+        plain::calls::ask(
+            calls,
+            self.receipt,
+            client,
+            server,
+            method,
+            params,
+            cancelled,
+        )
+        .await
     }
 
     /// The server of this name, where one is given.

@@ -41,7 +41,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use mainstay_core::{
     failure::{Failure, FailureKind},
-    message::quote,
+    message::{self, Method, quote},
     own::Group,
 };
 use serde::Serialize;
@@ -55,6 +55,10 @@ pub use self::{
     search::Indexes,
 };
 use super::{aggregate::Asked, reply::Reply};
+use crate::{
+    calls::{Refused, Wanted},
+    transport::Frame,
+};
 
 /// One of our own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +120,47 @@ pub fn find(groups: &[Group], name: &str) -> Option<Tool> {
     })
 }
 
+impl Tool {
+    /// The method of the server's that it calls for its client, if it makes such a call.
+    const fn calls(self) -> Option<Method> {
+        match self {
+            Self::Meta(meta::Tool::Execute) | Self::External(external::Tool::Call) => {
+                Some(Method::ToolsCall)
+            }
+            Self::External(external::Tool::ReadResource)
+            | Self::Activity(activity::Tool::ReadResource) => Some(Method::ResourcesRead),
+            Self::Activity(activity::Tool::GetPrompt) => Some(Method::PromptsGet),
+            Self::Meta(_)
+            | Self::External(_)
+            | Self::Activity(_)
+            | Self::Records(_)
+            | Self::Control(_) => None,
+        }
+    }
+}
+
+/// What a tool that calls a server was to call, as far as its arguments tell.
+fn wanted(method: Method, frame: &Frame) -> Option<Wanted> {
+    let own = Wanted::of(frame)?;
+    let given = own.arguments.as_deref().unwrap_or("{}");
+    let text = |member| message::text_member(given, member);
+    let name = match method {
+        Method::ResourcesRead => text("uri"),
+        _ => text("name").or_else(|| text("tool")),
+    };
+    let Some(name) = name else { return Some(own) };
+    let arguments = message::member(given, "arguments").or_else(|| message::member(given, "args"));
+    // What is no object is no arguments.
+    let arguments = arguments.filter(|it| it.starts_with('{'));
+    Some(Wanted {
+        trace: own.trace,
+        ..Wanted::new(method, name).with(arguments)
+    })
+}
+
 /// Calls a tool of ours.
 pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
-    let (id, era) = (asked.id(), asked.era());
+    let (id, era, frame) = (asked.id(), asked.era(), asked.frame);
     let outcome = match tool {
         Tool::Meta(tool) => meta::answer(tool, asked).await,
         Tool::External(tool) => external::answer(tool, asked).await,
@@ -126,19 +168,29 @@ pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
         Tool::Records(tool) => records::answer(tool, asked).await,
         Tool::Control(tool) => control::answer(tool, asked).await,
     };
+    let mut refused = None;
     let (json, failed) = match outcome {
         Ok(Said::Server(reply)) => return reply,
         Ok(Said::Json(json)) => (json, false),
         Ok(Said::Failed(json)) => (json, true),
-        Err(Refusal::Failed(failure)) if failure.kind == FailureKind::Cancelled => {
-            return Reply::failure(id, &failure);
+        Err(refusal) => {
+            let body = refusal.body().to_string();
+            let failure = refusal.into_failure();
+            // What the other tools do is no call of a server.
+            refused = tool.calls().map(|method| Refused {
+                wanted: wanted(method, frame),
+                failure: failure.clone(),
+            });
+            if failure.kind == FailureKind::Cancelled {
+                return Reply::failure(id, &failure).refused_as(refused);
+            }
+            (body, true)
         }
-        Err(refusal) => (refusal.body().to_string(), true),
     };
     let failed = if failed { r#","isError":true"# } else { "" };
     let text = quote(&json);
     let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
-    Reply::tool_result(id, &result, era)
+    Reply::tool_result(id, &result, era).refused_as(refused)
 }
 
 /// What is done here, unless the client cancels it; calls of servers hear of that themselves.

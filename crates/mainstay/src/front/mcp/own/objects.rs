@@ -174,7 +174,8 @@ pub async fn read(
 ) -> Reply {
     let part = match here(cancelled, part(hub, reach, uri)).await {
         Ok(part) => part,
-        Err(refusal) => return Reply::failure(id, &failed(refusal, uri)),
+        // Like the tools that read objects, this is no call of a server.
+        Err(refusal) => return Reply::failure(id, &failed(refusal, uri)).refused_as(None),
     };
     let mut meta = json!({"mainstay/offset": part.offset, "mainstay/total": part.total});
     if let Some(next) = part.next_offset {

@@ -91,30 +91,19 @@ async fn visible(
     filter: Filter,
     limit: usize,
 ) -> Result<Page, Refusal> {
-    let servers = match &filter.server {
-        Some(server) => vec![Some(context.server(server)?.name.to_string())],
-        None if context.has_all_servers() => vec![None],
-        None => {
-            let servers = context.servers();
-            servers.iter().map(|it| Some(it.name.to_string())).collect()
-        }
-    };
-    let most = (MAX_LOOKED_THROUGH / servers.len().max(1)).max(LOOKED_THROUGH);
+    let parts = parts(context, filter)?;
+    let most = (MAX_LOOKED_THROUGH / parts.len().max(1)).max(LOOKED_THROUGH);
     let mut all = Page {
         calls: Vec::new(),
         total_count: 0,
         truncated: false,
         next: None,
     };
-    for server in servers {
-        let filter = Filter {
-            server,
-            ..filter.clone()
-        };
+    for part in parts {
         let page = if context.reach().is_everything() {
-            journal.records(filter, limit).await.map_err(failure)?
+            journal.records(part.filter, limit).await.map_err(failure)?
         } else {
-            looked_through(context, journal, filter, limit, most).await?
+            looked_through(context, journal, part, limit, most).await?
         };
         all.calls.extend(page.calls);
         all.total_count += page.total_count;
@@ -126,22 +115,74 @@ async fn visible(
     Ok(all)
 }
 
+/// Some of the records that are asked for.
+struct Part {
+    filter: Filter,
+    /// Refused calls are another part.
+    without_refused: bool,
+}
+
+/// The records that are asked for, in parts that have no record in common: of each server that the client
+/// sees, and its refused calls, which may name what it does not see.
+fn parts(context: &Context<'_>, filter: Filter) -> Result<Vec<Part>, Refusal> {
+    let whole = |filter| Part {
+        filter,
+        without_refused: false,
+    };
+    if let Some(server) = &filter.server {
+        context.server(server)?;
+        return Ok(vec![whole(filter)]);
+    }
+    if context.has_all_servers() {
+        return Ok(vec![whole(filter)]);
+    }
+    let at = |server| Filter {
+        server: Some(server),
+        ..filter.clone()
+    };
+    let servers = context.servers();
+    let of_servers = servers.iter().map(|server| at(server.name.to_string()));
+    if context.reach().is_everything() {
+        // A name that is no server's is recorded without one.
+        return Ok(of_servers.chain([at(String::new())]).map(whole).collect());
+    }
+    let refused = || Filter {
+        status: Some(Status::Refused),
+        ..filter.clone()
+    };
+    let of_servers = of_servers.map(|filter| Part {
+        filter,
+        without_refused: true,
+    });
+    Ok(match filter.status {
+        None => of_servers.chain([whole(refused())]).collect(),
+        Some(Status::Refused) => vec![whole(refused())],
+        Some(_) => of_servers.collect(),
+    })
+}
+
 /// The newest records that the client may see, among `most`.
 async fn looked_through(
     context: &Context<'_>,
     journal: &Journal,
-    mut filter: Filter,
+    part: Part,
     limit: usize,
     most: usize,
 ) -> Result<Page, Refusal> {
     let reach = context.reach();
+    let Part {
+        mut filter,
+        without_refused,
+    } = part;
     let (mut calls, mut total_count, mut looked) = (Vec::new(), 0, 0);
     loop {
         let page = journal.records(filter.clone(), LOOKED_THROUGH);
         let page = page.await.map_err(failure)?;
         looked += page.calls.len();
         for record in page.calls {
-            if reach.shows_record(&record) {
+            let is_here = !without_refused || record.status != Status::Refused;
+            let is_shown = reach.shows_record(&record) || context.made_refused(&record);
+            if is_here && is_shown {
                 total_count += 1;
                 if calls.len() < limit {
                     calls.push(record);

@@ -31,6 +31,18 @@ impl From<NotFound> for Refusal {
 }
 
 impl Refusal {
+    /// The same as the failure of a call that the tool was to make.
+    pub fn into_failure(self) -> Failure {
+        let message = self.to_string();
+        let kind = match self {
+            Self::Failed(failure) => return failure,
+            Self::ToolName { .. } => FailureKind::ToolNotFound,
+            Self::CidNotFound(_) => FailureKind::CidNotFound,
+            Self::Arguments(_) | Self::Forbidden => FailureKind::InvalidRequest,
+        };
+        Failure::new(kind, message)
+    }
+
     pub fn body(&self) -> Value {
         let message = self.to_string();
         match self {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::state::CallDigest;
 use crate::{
-    calls::{Cancel, Messages},
+    calls::{Cancel, Closed, Messages},
     front::mcp::{pool::Seat, reply::Reply, session::Scope},
     transport::{Frame, Question},
 };
@@ -22,7 +22,7 @@ const MAX_QUESTIONS: usize = 16;
 
 /// A call under way, and what its server asks.
 pub struct Interview {
-    reply: Pin<Box<dyn Future<Output = Reply> + Send>>,
+    reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
     messages: Messages,
     questions: mpsc::Receiver<Question>,
     cancel: Cancel,
@@ -45,7 +45,7 @@ struct Open {
 
 /// How far a call got.
 pub enum Turn {
-    Over(Reply),
+    Over(Closed<Reply>),
     /// There are open questions.
     Asked,
 }
@@ -67,7 +67,7 @@ pub fn questions() -> (mpsc::Sender<Question>, mpsc::Receiver<Question>) {
 }
 
 impl Interview {
-    pub fn new(reply: impl Future<Output = Reply> + Send + 'static, parts: Parts) -> Self {
+    pub fn new(reply: impl Future<Output = Closed<Reply>> + Send + 'static, parts: Parts) -> Self {
         Self {
             reply: Box::pin(reply),
             messages: parts.messages,
@@ -162,7 +162,7 @@ impl Interview {
     }
 
     /// Ends the call: the server is told, and has its questions back.
-    pub async fn give_up(mut self, reason: String) -> Reply {
+    pub async fn give_up(mut self, reason: String) -> Closed<Reply> {
         self.questions.close();
         self.refuse();
         // It may have ended this moment.

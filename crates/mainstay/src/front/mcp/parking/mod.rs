@@ -33,7 +33,7 @@ use self::{
 };
 use super::{modern::UNKNOWN_STATE, pool::Waiting, reply::Reply, session::Scope};
 use crate::{
-    calls::{Calls, Outlet},
+    calls::{Calls, Closed, Outlet},
     transport::Frame,
 };
 
@@ -76,7 +76,7 @@ struct Attempt {
 struct Asker {
     /// JSON text.
     id: String,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<Closed<Reply>>,
 }
 
 /// Who hears what the server says meanwhile.
@@ -105,7 +105,7 @@ impl Parking {
         mut interview: Interview,
         outlet: Outlet,
         mut cancelled: oneshot::Receiver<String>,
-    ) -> impl Future<Output = Reply> + Send + use<> {
+    ) -> impl Future<Output = Closed<Reply>> + Send + use<> {
         let parking = Arc::clone(self);
         async move {
             loop {
@@ -134,7 +134,7 @@ impl Parking {
         self: &Arc<Self>,
         calls: &Calls,
         interview: Interview,
-    ) -> Result<Reply, Box<Interview>> {
+    ) -> Result<Closed<Reply>, Box<Interview>> {
         let (Some(seals), Ok(park)) = (&self.seals, ParkId::random()) else {
             return Err(Box::new(interview));
         };
@@ -161,25 +161,25 @@ impl Parking {
             outcome: None,
         };
         calls.in_background(parked.run(inbox));
-        Ok(reply)
+        Ok(Closed::of_the_same_call(reply))
     }
 
     /// Joins the call that an attempt belongs to. Dropped, it leaves it, and the last one to leave
-    /// cancels it.
+    /// cancels it. An attempt at a call that is not parked fails with the answer.
     pub fn resume(
         self: &Arc<Self>,
         scope: Scope,
         frame: Frame,
         answers: Answers,
         outlet: Outlet,
-    ) -> impl Future<Output = Reply> + Send + use<> {
+    ) -> impl Future<Output = Result<Closed<Reply>, Reply>> + Send + use<> {
         let parking = Arc::clone(self);
         async move {
             let id = super::modern::id(&frame);
             let unknown = || Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE);
             let Some(call) = parking.find(&scope, &outlet.client.principal, &frame, &answers)
             else {
-                return unknown();
+                return Err(unknown());
             };
             let address = message::address(frame.text(), frame.envelope());
             let token = address.ok().and_then(|address| address.progress_token);
@@ -197,9 +197,9 @@ impl Parking {
             };
             // Both may find that it has just ended.
             if call.send(attempt).await.is_err() {
-                return unknown();
+                return Err(unknown());
             }
-            answer.await.unwrap_or_else(|_| unknown())
+            answer.await.map_err(|_| unknown())
         }
     }
 
@@ -239,7 +239,7 @@ struct Parked {
     /// How long it waits for an attempt.
     until: Instant,
     /// What became of it while nobody waited.
-    outcome: Option<Reply>,
+    outcome: Option<Closed<Reply>>,
 }
 
 enum Happening {
@@ -314,11 +314,12 @@ impl Parked {
         let required = self
             .interview
             .required(&seals.seal(self.park, &self.digest));
-        self.tell(&Reply::result("null", &required));
+        let required = Closed::of_the_same_call(Reply::result("null", &required));
+        self.tell(&required);
         self.until = Instant::now() + PATIENCE;
     }
 
-    fn tell(&mut self, reply: &Reply) {
+    fn tell(&mut self, reply: &Closed<Reply>) {
         self.audience.clear();
         for asker in self.joined.drain(..) {
             asker.tell(reply);
@@ -333,13 +334,9 @@ impl Parked {
 
 impl Asker {
     /// Hands over a reply, under the attempt's own id.
-    fn tell(self, reply: &Reply) {
-        let mut reply = reply.clone();
-        if let Ok(frame) = Frame::read(reply.text.clone().into()) {
-            reply.text = frame.with_id(&self.id);
-        }
+    fn tell(self, reply: &Closed<Reply>) {
         // It may have gone.
-        self.reply.send(reply).ok();
+        self.reply.send(reply.clone().with_id(&self.id)).ok();
     }
 }
 

@@ -1,5 +1,6 @@
 //! A call of a server that asks once, and what becomes of it and its attempts.
 
+use futures_util::FutureExt as _;
 use mainstay_core::{message, principal::Principal};
 
 use super::*;
@@ -52,7 +53,7 @@ impl Lot {
                 }
             };
             said.put(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#.to_owned());
-            reply
+            Closed::of_the_same_call(reply)
         };
         let parts = Parts {
             messages,
@@ -69,7 +70,7 @@ impl Lot {
         let interview = Interview::new(call, parts);
         let required = parking.begin(calls.clone(), interview, outlet, never);
         Self {
-            required: required.await.text,
+            required: required.await.into_text(),
             parking,
             calls,
             answered,
@@ -84,7 +85,7 @@ impl Lot {
         id: u32,
         answer: Option<&str>,
     ) -> (
-        impl Future<Output = Reply> + Send + use<>,
+        impl Future<Output = Closed<Reply>> + Send + use<>,
         crate::calls::Messages,
     ) {
         let result = message::member(&self.required, "result").expect("a result");
@@ -101,11 +102,12 @@ impl Lot {
         let reply = self
             .parking
             .resume(Scope::Profile(Arc::default()), attempt, answers, outlet);
+        let reply = reply.map(|reply| reply.unwrap_or_else(Closed::of_the_same_call));
         (reply, messages)
     }
 }
 
-fn is_unknown(reply: &Reply) -> bool {
+fn is_unknown(reply: &Closed<Reply>) -> bool {
     reply.error == Some(code::INVALID_PARAMS)
 }
 
@@ -120,7 +122,7 @@ async fn an_attempt_answers_joins_and_hears() {
     lot.finish.send(()).expect("it runs");
     let reply = reply.await.expect("no panic");
     assert_eq!(
-        reply.text,
+        reply.text(),
         r#"{"jsonrpc":"2.0","id":2,"result":{"done":true}}"#
     );
     let said = messages.next().await.expect("progress");
@@ -141,8 +143,8 @@ async fn a_replay_joins_a_call_that_runs() {
     lot.finish.send(()).expect("it runs");
     for (reply, id) in [(one, 2), (two, 3)] {
         let reply = reply.await.expect("no panic");
-        assert_eq!(message::member(&reply.text, "id"), Some(&*id.to_string()));
-        assert!(reply.text.contains("done"), "{}", reply.text);
+        assert_eq!(message::member(reply.text(), "id"), Some(&*id.to_string()));
+        assert!(reply.text().contains("done"), "{}", reply.text());
     }
     assert!(is_unknown(&late.await));
 }
@@ -174,7 +176,7 @@ async fn what_became_of_it_meanwhile_waits_for_the_client() {
     // The server goes on without an answer.
     lot.finish.send(()).expect("it runs");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(reply.await.text.contains("done"));
+    assert!(reply.await.text().contains("done"));
 }
 
 /// Nobody comes back: the server is told, has its question back, and the state is worth nothing.

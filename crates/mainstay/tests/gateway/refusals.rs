@@ -1,0 +1,606 @@
+//! Every call that Mainstay refuses is on record once and counted once: each door, and each reason that
+//! the door can have.
+
+use std::sync::Arc;
+
+use http::Method;
+use mainstay::{journal::Filter, journal::Journal, setting::Setting};
+use mainstay_core::{config, record::Record};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST, initialize},
+    gateway::{Gateway, soon, until},
+    modern::Modern,
+    rest::{Rest, never},
+    sse::Sse,
+};
+
+/// The client that has `y` switched off.
+const LIMITED: &str = "limited";
+
+/// Where a call comes in.
+#[derive(Clone, Copy, Debug)]
+enum Door {
+    /// A session over HTTP, at this path.
+    Mcp(&'static str),
+    /// The same, of the client with a switch.
+    Limited,
+    /// The same, in a batch.
+    Batch,
+    /// The same, without an id.
+    Notification(&'static str),
+    SseNotification,
+    StdioNotification,
+    ModernNotification,
+    /// The same, from a client that is one of Mainstay's own servers.
+    Loop,
+    /// A session that nobody knows, or none.
+    UnknownSession,
+    NoSession,
+    /// HTTP+SSE.
+    Sse,
+    Stdio,
+    /// On stdio, before `initialize`.
+    StdioUngreeted,
+    /// A client without a session, at this path.
+    Modern(&'static str),
+    /// The same, whose headers say something else than the request.
+    Mismatched,
+    /// The same, over stdio.
+    ModernStdio,
+    /// This path of REST; its body is the arguments of the case.
+    Rest(&'static str),
+}
+
+/// One refused call.
+struct Case {
+    door: Door,
+    method: &'static str,
+    /// JSON text: `params`, or the body.
+    said: &'static str,
+    server: Option<&'static str>,
+    name: &'static str,
+    kind: &'static str,
+    arguments: Option<&'static str>,
+}
+
+/// A table of cases: door, method, params, then server, name, kind and arguments of the record.
+macro_rules! cases {
+    ($($door:expr, $method:literal, $said:literal => $server:expr, $name:literal, $kind:literal, $arguments:expr;)*) => {
+        [$(Case {
+            door: $door, method: $method, said: $said, server: $server, name: $name, kind: $kind,
+            arguments: $arguments,
+        },)*]
+    };
+}
+
+/// The servers: `x` and `y` are up and alike, `down` is stopped, `failed` cannot be started, `off` is
+/// switched off in the file, and `wait` waits for approval.
+struct Refusing {
+    gateway: Gateway,
+    journal: Arc<Journal>,
+    rest: Rest,
+    _backends: Vec<Backend>,
+    _folder: TempDir,
+}
+
+impl Refusing {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let journal = Journal::open(folder.path(), &config::Journal::default());
+        let journal = Arc::new(journal.expect("a journal"));
+        let (x, y, down) = (
+            Backend::http()
+                .await
+                .option("disabledTools", json!(["add"])),
+            Backend::http().await,
+            Backend::http().await,
+        );
+        let settings = json!({
+            "mcpServers": {
+                "x": x.entry, "y": y.entry, "down": down.entry,
+                "failed": {"command": "/nonexistent/mainstay-test", "reconnect": never()},
+                "off": {"command": "/nonexistent/mainstay-test", "disabled": true},
+            },
+            "ownTools": ["meta", "external", "activity", "records", "control"],
+            "profiles": {
+                "some": {"servers": ["x"], "tools": {"deny": ["x/sleep"]}, "ownTools": ["meta"]},
+            },
+        });
+        let setting = Setting {
+            journal: Some(Arc::clone(&journal)),
+            ..Setting::default()
+        };
+        let gateway = Gateway::set(&settings, setting).await;
+        let rest = gateway.rest();
+        for up in ["x", "y", "down"] {
+            rest.until_status(up, "connected").await;
+        }
+        rest.done("down", "stop").await;
+        let off = json!({"server": "y", "enabled": false});
+        rest.put(&format!("/api/switches/{LIMITED}"), off).await;
+        let operator = operator(&gateway).await;
+        let added = operator
+            .call("add_server", json!({"name": "wait", "command": "true"}))
+            .await;
+        assert_ne!(added["isError"], true, "{added}");
+        Self {
+            gateway,
+            journal,
+            rest,
+            _backends: vec![x, y, down],
+            _folder: folder,
+        }
+    }
+
+    /// All records, the newest first.
+    async fn records(&self) -> Vec<Record> {
+        self.journal.flush().await.expect("it writes");
+        let page = self.journal.records(Filter::default(), 500).await;
+        page.expect("it reads").calls
+    }
+
+    /// How many calls are counted: those of servers and those that are refused.
+    async fn counted(&self) -> f64 {
+        let door = self.gateway.stranger("/metrics");
+        let answer = door.send(Method::GET, door.headers("text/plain"), "").await;
+        let text = answer.whole().await.text;
+        let counters = ["mainstay_calls_total{", "mainstay_refused_calls_total{"];
+        let of_calls = |line: &&str| counters.iter().any(|name| line.starts_with(name));
+        let values = text.lines().filter(of_calls);
+        let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
+        values.map(|line| value(line).expect("a value")).sum()
+    }
+
+    /// Makes a call.
+    async fn make(&self, case: &Case) {
+        let Case { method, said, .. } = *case;
+        let request = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{said}}}"#);
+        match case.door {
+            Door::Mcp(path) => drop(self.gateway.client_at(path).await.post(request).await),
+            Door::Limited => {
+                let mut client = self.gateway.stranger("/mcp");
+                let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+                client.greet(&greeting).await;
+                client.post(request).await;
+            }
+            Door::Batch => {
+                let mut client = self.gateway.stranger("/mcp");
+                client.initialize("2025-03-26").await;
+                client.post(format!("[{request}]")).await;
+            }
+            Door::Notification(path) => {
+                let client = self.gateway.client_at(path).await;
+                client.post(request.replace(r#""id":7,"#, "")).await;
+            }
+            Door::SseNotification => {
+                let client = Sse::greeted(&self.gateway, "/sse").await;
+                client.tell(&request.replace(r#""id":7,"#, "")).await;
+            }
+            Door::StdioNotification => {
+                let mut pipe = self.gateway.pipe().await;
+                pipe.send(request.replace(r#""id":7,"#, "")).await;
+                pipe.close().await;
+            }
+            Door::ModernNotification => {
+                let client = Modern::at(&self.gateway, "/mcp");
+                let said = serde_json::from_str(said).expect("JSON");
+                let (headers, mut request) = client.request(method, said);
+                request.as_object_mut().expect("a message").remove("id");
+                client.send((headers, request)).await.whole().await;
+            }
+            Door::Loop => {
+                let client = Modern::at(&self.gateway, "/mcp");
+                let said = serde_json::from_str(said).expect("JSON");
+                let (mut headers, request) = client.request(method, said);
+                let chain = ["a"; 100].join(",");
+                headers.insert("mainstay-chain", chain.parse().expect("ASCII"));
+                client.send((headers, request)).await.whole().await;
+            }
+            Door::UnknownSession => {
+                let mut client = self.gateway.stranger("/mcp");
+                client.session = Some("nobody".to_owned());
+                client.post(request).await;
+            }
+            Door::NoSession => drop(self.gateway.stranger("/mcp").post(request).await),
+            Door::Sse => {
+                let mut client = Sse::greeted(&self.gateway, "/sse").await;
+                client.ask(&request).await;
+            }
+            Door::Stdio => {
+                let mut pipe = self.gateway.pipe().await;
+                pipe.send(request).await;
+                pipe.message().await;
+                pipe.close().await;
+            }
+            Door::StdioUngreeted => {
+                let mut pipe = self.gateway.silent_pipe();
+                pipe.send(request).await;
+                pipe.message().await;
+                pipe.close().await;
+            }
+            Door::Modern(path) => {
+                let client = Modern::at(&self.gateway, path);
+                let said = serde_json::from_str(said).expect("JSON");
+                client.ask(method, said).await;
+            }
+            Door::Mismatched => {
+                let client = Modern::at(&self.gateway, "/mcp");
+                let said = serde_json::from_str(said).expect("JSON");
+                let (mut headers, request) = client.request(method, said);
+                headers.insert("mcp-name", "another".parse().expect("ASCII"));
+                client.send((headers, request)).await.whole().await;
+            }
+            Door::ModernStdio => {
+                let client = Modern::at(&self.gateway, "/mcp");
+                let said = serde_json::from_str(said).expect("JSON");
+                let mut pipe = self.gateway.silent_pipe();
+                let (_, request) = client.request(method, said);
+                pipe.send(request.to_string()).await;
+                pipe.message().await;
+                pipe.close().await;
+            }
+            Door::Rest(path) => {
+                self.rest.raw(path, said).await;
+            }
+        }
+    }
+
+    /// Makes a call, and says what is wrong with what it left.
+    async fn check(&self, case: &Case) -> Result<(), String> {
+        let (before, counted) = (self.records().await, self.counted().await);
+        soon("an answer", self.make(case)).await;
+        let mut after = self.records().await;
+        after.truncate(after.len() - before.len());
+        let counted = self.counted().await - counted;
+        let [record] = after.as_slice() else {
+            return Err(format!("{} records, counted {counted}", after.len()));
+        };
+        let error = record.error.as_ref();
+        let found = (
+            record.target.server.as_ref().map(ToString::to_string),
+            &*record.target.method,
+            &*record.target.tool,
+            error.map_or("", |error| &*error.kind),
+            record.arguments_text.as_deref(),
+            (
+                record.state.as_str(),
+                record.status.as_str(),
+                record.attempts,
+            ),
+        );
+        let expected = (
+            case.server.map(str::to_owned),
+            case.method,
+            case.name,
+            case.kind,
+            case.arguments,
+            ("not_sent", "refused", 0),
+        );
+        if found != expected {
+            return Err(format!("{found:?}\n    expected {expected:?}"));
+        }
+        if (counted - 1.0).abs() > f64::EPSILON {
+            return Err(format!("counted {counted} times"));
+        }
+        Ok(())
+    }
+
+    async fn check_all(&self, cases: &[Case]) {
+        let mut wrong = Vec::new();
+        for (number, case) in cases.iter().enumerate() {
+            if let Err(why) = self.check(case).await {
+                wrong.push(format!(
+                    "{number}: {:?} {} {}\n    {why}",
+                    case.door, case.method, case.said
+                ));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+/// A client with the control token.
+async fn operator(gateway: &Gateway) -> Http {
+    let mut client = gateway.stranger("/mcp");
+    client.token = Some(crate::rest::TOKEN.to_owned());
+    client.initialize(LATEST).await;
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_every_mcp_door() {
+    let it = Refusing::start().await;
+    let args = Some(r#"{"a":1}"#);
+    it.check_all(&cases![
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"nope","arguments":{"a":1}}"# => None, "nope", "tool_not_found", args;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "x__nope", "tool_not_found", args;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "x__add", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"echo"}"# => None, "echo", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"down__nope"}"# => Some("down"), "down__nope", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"failed__echo"}"# => Some("failed"), "failed__echo", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"wait__echo"}"# => Some("wait"), "wait__echo", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":7,"arguments":{"a":1}}"# => None, "", "invalid_request", args;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","name":"y__echo"}"# => None, "y__echo", "invalid_request", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","_meta":{"progressToken":[]}}"# => None, "x__echo", "invalid_request", None;
+        Door::Mcp("/mcp"), "prompts/get", r#"{"name":"x__nope"}"# => Some("x"), "x__nope", "prompt_not_found", None;
+        Door::Mcp("/mcp"), "prompts/get", "{}" => None, "", "invalid_request", None;
+        Door::Mcp("/mcp"), "resources/read", "{}" => None, "", "invalid_request", None;
+        Door::Mcp("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        Door::Modern("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"y__echo"}"# => None, "y__echo", "tool_not_found", None;
+        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"x__sleep"}"# => Some("x"), "x__sleep", "tool_not_found", None;
+        Door::Limited, "tools/call", r#"{"name":"y__echo","arguments":{"a":1}}"# => Some("y"), "y__echo", "tool_not_found", args;
+        Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":"add","arguments":{"a":1}}"# => Some("x"), "add", "tool_not_found", args;
+        Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":[]}"# => Some("x"), "", "invalid_request", None;
+        Door::Batch, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        Door::Notification("/mcp"), "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::Notification("/servers/x/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("x"), "echo", "invalid_request", None;
+        Door::SseNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::StdioNotification, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
+        Door::ModernNotification, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::Loop, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::UnknownSession, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::NoSession, "prompts/get", r#"{"name":"x__plain"}"# => None, "x__plain", "invalid_request", None;
+        Door::Sse, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        Door::Stdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        Door::StdioUngreeted, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::Modern("/mcp"), "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+        Door::Modern("/mcp"), "resources/read", r#"{"uri":7}"# => None, "", "invalid_request", None;
+        Door::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","requestState":"none of ours"}"# => None, "x__echo", "invalid_request", None;
+        Door::Modern("/mcp"), "tools/call", r#"{"name":"x__echo","inputResponses":7}"# => None, "x__echo", "invalid_request", None;
+        Door::Modern("/servers/x/mcp"), "tools/call", r#"{"name":"add"}"# => Some("x"), "add", "tool_not_found", None;
+        Door::Modern("/servers/failed/mcp"), "tools/call", r#"{"name":"echo"}"# => Some("failed"), "echo", "server_not_connected", None;
+        Door::Mismatched, "tools/call", r#"{"name":"x__echo"}"# => None, "x__echo", "invalid_request", None;
+        Door::ModernStdio, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_rest() {
+    let it = Refusing::start().await;
+    let args = Some(r#"{"a":1}"#);
+    let call = Door::Rest("/api/mcp-tools/call");
+    let get = Door::Rest("/api/mcp-prompts/get");
+    let read = Door::Rest("/api/mcp-resources/read");
+    let whole = Door::Rest("/api/resources/read");
+    it.check_all(&cases![
+        call, "tools/call", r#"{"tool":"nobody/echo","arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
+        call, "tools/call", r#"{"tool":"x/nope"}"# => Some("x"), "x/nope", "tool_not_found", Some("{}");
+        call, "tools/call", r#"{"tool":"echo"}"# => None, "echo", "tool_not_found", Some("{}");
+        call, "tools/call", r#"{"tool":"nope"}"# => None, "nope", "tool_not_found", Some("{}");
+        call, "tools/call", r#"{"tool":"failed/echo"}"# => Some("failed"), "failed/echo", "server_not_connected", Some("{}");
+        call, "tools/call", r#"{"tool":"wait/echo"}"# => Some("wait"), "wait/echo", "server_not_connected", Some("{}");
+        call, "tools/call", r#"{"tool":"x/echo","arguments":[]}"# => None, "x/echo", "invalid_request", None;
+        call, "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
+        call, "tools/call", r#"{"tool":"#  => None, "", "invalid_request", None;
+        get, "prompts/get", r#"{"prompt":"x/nope"}"# => Some("x"), "x/nope", "prompt_not_found", None;
+        get, "prompts/get", r#"{"prompt":"nobody/plain"}"# => None, "nobody/plain", "server_not_found", None;
+        get, "prompts/get", "{}" => None, "", "invalid_request", None;
+        read, "resources/read", r#"{"server":"nobody","uri":"fake://text"}"# => None, "fake://text", "server_not_found", None;
+        read, "resources/read", r#"{"uri":"fake://text"}"# => None, "fake://text", "invalid_request", None;
+        read, "resources/read", r#"{"server":"down","uri":"fake://text"}"# => Some("down"), "fake://text", "server_not_connected", None;
+        whole, "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
+        whole, "resources/read", "{}" => None, "", "invalid_request", None;
+        whole, "resources/read", "7" => None, "", "invalid_request", None;
+        Door::Rest("/api/servers/nobody/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
+        Door::Rest("/api/servers/down/tools/echo/call"), "tools/call", r#"{"arguments":{"a":1}}"# => Some("down"), "echo", "server_not_connected", args;
+        Door::Rest("/api/servers/failed/tools/echo/call"), "tools/call", "{}" => Some("failed"), "echo", "server_not_connected", Some("{}");
+        Door::Rest("/api/servers/wait/tools/echo/call"), "tools/call", "{}" => Some("wait"), "echo", "server_not_connected", Some("{}");
+        Door::Rest("/api/servers/off/tools/echo/call"), "tools/call", "{}" => Some("off"), "echo", "server_not_connected", Some("{}");
+        Door::Rest("/api/servers/x/tools/add/call"), "tools/call", "{}" => Some("x"), "add", "tool_not_found", Some("{}");
+        Door::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"arguments":7}"# => Some("x"), "echo", "invalid_request", None;
+        Door::Rest("/api/servers/x/tools/echo/call"), "tools/call", r#"{"argum"# => Some("x"), "echo", "invalid_request", None;
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_own_tools() {
+    let it = Refusing::start().await;
+    let args = Some(r#"{"a":1}"#);
+    let mcp = Door::Mcp("/mcp");
+    it.check_all(&cases![
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__nope","arguments":{"a":1}}}"# => Some("x"), "x__nope", "tool_not_found", args;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"echo"}}"# => None, "echo", "tool_not_found", None;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nobody/echo"}}"# => None, "nobody/echo", "server_not_found", None;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"wait__echo"}}"# => Some("wait"), "wait__echo", "server_not_connected", None;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__echo","arguments":7}}"# => None, "x__echo", "invalid_request", None;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"nome":"x__echo"}}"# => None, "execute_tool", "invalid_request", Some(r#"{"nome":"x__echo"}"#);
+        mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
+        mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"nobody/echo"}}"# => None, "nobody/echo", "server_not_found", None;
+        mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"failed/echo"}}"# => Some("failed"), "failed/echo", "server_not_connected", None;
+    ])
+    .await;
+    // These read a resource or get a prompt by a call of a tool.
+    for (said, method, server, name, kind) in [
+        (
+            r#"{"name":"external_read_resource","arguments":{"server":"nobody","uri":"a:b"}}"#,
+            "resources/read",
+            None,
+            "a:b",
+            "server_not_found",
+        ),
+        (
+            r#"{"name":"external_read_resource","arguments":{"server":"down","uri":"a:b"}}"#,
+            "resources/read",
+            Some("down"),
+            "a:b",
+            "server_not_connected",
+        ),
+        (
+            r#"{"name":"read_resource","arguments":{"server":"nobody","uri":"a:b"}}"#,
+            "resources/read",
+            None,
+            "a:b",
+            "server_not_found",
+        ),
+        (
+            r#"{"name":"get_prompt","arguments":{"name":"x/nope"}}"#,
+            "prompts/get",
+            Some("x"),
+            "x/nope",
+            "prompt_not_found",
+        ),
+    ] {
+        let before = it.records().await.len();
+        let client = it.gateway.client().await;
+        client.ask("tools/call", said).await;
+        let all = it.records().await;
+        assert_eq!(all.len(), before + 1, "{said}");
+        let target = &all[0].target;
+        let found = (
+            &*target.method,
+            target.server.as_ref().map(ToString::to_string),
+            &*target.tool,
+        );
+        assert_eq!(found, (method, server.map(str::to_owned), name), "{said}");
+        let error = all[0].error.as_ref().expect("an error");
+        assert_eq!(
+            (all[0].status.as_str(), &*error.kind),
+            ("refused", kind),
+            "{said}"
+        );
+    }
+    // Tools that make no call of a server leave no record, whether they succeed or not.
+    let before = it.records().await.len();
+    let client = it.gateway.client().await;
+    client.call("search_tools", json!({"query": "echo"})).await;
+    client.call("search_tools", json!({"quary": "echo"})).await;
+    client.call("read_object", json!({"cid": "nope"})).await;
+    let object = json!({"uri": "mainstay://objects/nope"});
+    client.error("resources/read", object).await;
+    assert_eq!(it.records().await.len(), before);
+}
+
+/// Where refusals can be read: REST, its statistics, and a client's own records.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_can_be_read_everywhere() {
+    let it = Refusing::start().await;
+    let client = it.gateway.client_at("/mcp/some").await;
+    for number in 0..20 {
+        let name = format!("x__nope_{number}");
+        client.request("tools/call", json!({"name": name})).await;
+    }
+    client
+        .request("tools/call", json!({"name": "y__echo"}))
+        .await;
+    let long = "n".repeat(100_000);
+    client.request("tools/call", json!({"name": long})).await;
+    let page = it.rest.get("/api/call-records?status=refused").await;
+    assert_eq!(page["total_count"], 22, "{page}");
+    let newest = &page["calls"][0];
+    let name = newest["tool"].as_str().expect("a name");
+    assert!(
+        name.len() <= 260 && name.starts_with("nnn"),
+        "{}",
+        name.len()
+    );
+    for (member, expected) in [
+        ("status", json!("refused")),
+        ("state", json!("not_sent")),
+        ("door", json!("mcp_http")),
+    ] {
+        assert_eq!(newest[member], expected, "{newest}");
+    }
+    // What clients make up has one series for a server, and one without.
+    it.journal.close().await;
+    let statistics = it.rest.get("/api/statistics").await;
+    let series = statistics["tools"].as_array().expect("a list");
+    let calls = series.iter().filter_map(|it| it["total"]["calls"].as_u64());
+    let calls: u64 = calls.sum();
+    assert_eq!((series.len(), calls), (2, 22), "{statistics}");
+}
+
+/// A client reads of its own refused calls, also where it may not know what others call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_sees_its_own() {
+    let it = Refusing::start().await;
+    let (one, other) = (
+        it.gateway.client_at("/mcp").await,
+        it.gateway.client_at("/mcp").await,
+    );
+    let limited = async || {
+        let mut client = it.gateway.stranger("/mcp");
+        let greeting = initialize(LATEST).replace("\"tests\"", &format!("\"{LIMITED}\""));
+        client.greet(&greeting).await;
+        client
+    };
+    let (limited, its_double) = (limited().await, limited().await);
+    for (client, name) in [(&one, "one"), (&limited, "y__echo"), (&limited, "nobody")] {
+        client.request("tools/call", json!({"name": name})).await;
+    }
+    let seen = async |client: &Http| {
+        let said = client
+            .say("get_call_records", json!({"status": "refused"}))
+            .await;
+        let said: Value = serde_json::from_str(&said).expect("JSON");
+        let calls = said["calls"].as_array().expect("a list").iter();
+        let names = calls.map(|call| call["tool"].as_str().expect("a name").to_owned());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&limited).await, ["nobody", "y__echo"]);
+    assert_eq!(
+        seen(&its_double).await,
+        [""; 0],
+        "they are another session's"
+    );
+    assert_eq!(seen(&other).await, ["nobody", "y__echo", "one"]);
+}
+
+/// A batch that is refused as a whole: each call in it is on record, up to as many as a batch may hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_batches_that_are_refused() {
+    const MAX_MESSAGES: usize = 100;
+    let it = Refusing::start().await;
+    let batch = |calls: usize| {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x__echo"}}"#;
+        let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+        format!("[{}{ping}]", format!("{call},").repeat(calls))
+    };
+    let mut expected = 0;
+    let mut old = it.gateway.stranger("/mcp");
+    old.initialize("2025-03-26").await;
+    old.post(batch(MAX_MESSAGES)).await;
+    expected += MAX_MESSAGES;
+    assert_eq!(it.records().await.len(), expected, "too many messages");
+    it.gateway.client().await.post(batch(2)).await;
+    expected += 2;
+    assert_eq!(it.records().await.len(), expected, "a later revision");
+    it.gateway.stranger("/mcp").post(batch(3)).await;
+    expected += 3;
+    assert_eq!(it.records().await.len(), expected, "without a session");
+    let mut pipe = it.gateway.pipe().await;
+    pipe.send(batch(4)).await;
+    pipe.message().await;
+    pipe.close().await;
+    expected += 4;
+    let records = it.records().await;
+    assert_eq!(records.len(), expected, "over stdio");
+    assert!(records.iter().all(|it| it.status.as_str() == "refused"));
+}
+
+/// More requests than may wait for their answers: each that is refused is on record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_the_limit_of_a_conversation() {
+    const MAX_UNANSWERED: usize = 1024;
+    let it = Refusing::start().await;
+    let mut pipe = it.gateway.pipe().await;
+    let call = r#"{"name":"x__sleep","arguments":{"ms":60000}}"#;
+    for _ in 0..=MAX_UNANSWERED {
+        pipe.begin("tools/call", call).await;
+    }
+    let refused = pipe.message().await;
+    assert!(refused["error"].is_object(), "{refused}");
+    let records = it.records().await;
+    let refused = records.iter().filter(|it| it.status.as_str() == "refused");
+    assert_eq!(refused.count(), 1);
+    drop(pipe.close().await);
+    until("the end of all calls", || it.journal.depth().0 == 0).await;
+}
