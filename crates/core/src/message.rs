@@ -6,6 +6,7 @@
 //! (invariant 5).
 
 mod address;
+mod depth;
 mod envelope;
 pub mod meta;
 mod method;
@@ -14,6 +15,7 @@ mod text;
 
 pub use self::{
     address::{Address, InvalidParams, Reference, Text, address, named},
+    depth::MAX_DEPTH,
     envelope::{ANSWERS, Envelope, Kind, Malformed, batch, is_batch, peek},
     method::Method,
     object::{Object, array, items},

@@ -8,7 +8,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{MAX_TEXT, Method, Span, is_id, meta::OF_REQUESTS, text::Borrowed};
+use super::{
+    MAX_TEXT, Method, Span,
+    depth::{MAX_DEPTH, is_too_deep},
+    is_id,
+    meta::OF_REQUESTS,
+    text::Borrowed,
+};
 
 /// The members of `params` that answer questions.
 pub const ANSWERS: [&str; 2] = ["inputResponses", "requestState"];
@@ -118,6 +124,12 @@ pub enum Malformed {
         reason: &'static str,
         id: Option<String>,
     },
+    #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
+    TooDeep {
+        id: Option<String>,
+        /// Whether it answers a request of ours.
+        is_response: bool,
+    },
 }
 
 impl Malformed {
@@ -125,7 +137,7 @@ impl Malformed {
     pub fn code(&self) -> i64 {
         match self {
             Self::Json(_) => -32700,
-            Self::Envelope { .. } => -32600,
+            Self::Envelope { .. } | Self::TooDeep { .. } => -32600,
         }
     }
 
@@ -133,7 +145,7 @@ impl Malformed {
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
-            Self::Envelope { id, .. } => id.as_deref(),
+            Self::Envelope { id, .. } | Self::TooDeep { id, .. } => id.as_deref(),
         }
     }
 }
@@ -371,6 +383,13 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     };
     if members.method.is_some() && params.is_some_and(|params| params.not_an_object) {
         return invalid("\"params\" must be an object");
+    }
+    if is_too_deep(text) {
+        let id = members.id.map(RawValue::get).filter(|id| is_id(id));
+        return Err(Malformed::TooDeep {
+            id: id.map(str::to_owned),
+            is_response: matches!(kind, Kind::Response { .. }),
+        });
     }
     Ok(Envelope { kind, landmarks })
 }

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
+use mainstay_core::message::{self, Envelope, Kind, MAX_DEPTH, Malformed, Method, Span};
+
+/// JSON-RPC's code of an error that is not the request's fault.
+const INTERNAL_ERROR: i64 = -32603;
 
 /// A message, owned; cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -24,6 +27,24 @@ impl Frame {
         let text = ByteString::try_from(bytes).map_err(|_| Unreadable::Utf8)?;
         let envelope = message::peek(&text)?;
         Ok(Self { text, envelope })
+    }
+
+    /// The same of a server's message. An answer that is nested too deep becomes an error, so that the
+    /// call does not wait for another.
+    pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
+        match Self::read(bytes) {
+            Err(Unreadable::Malformed(Malformed::TooDeep {
+                id: Some(id),
+                is_response: true,
+            })) => {
+                let reason = format!(
+                    "the server's answer is nested too deep: {MAX_DEPTH} levels of objects and arrays are the most"
+                );
+                let error = message::error_response(Some(&id), INTERNAL_ERROR, &reason, None);
+                Self::read(error.into())
+            }
+            read => read,
+        }
     }
 
     pub fn text(&self) -> &str {

@@ -276,7 +276,7 @@ pub fn interruption(error: &Error) -> Interruption {
 /// An answer in one piece: the response to the request of this id, or an HTTP error.
 pub fn answer(status: u16, body: &Bytes, id: u64) -> Result<Frame, Interruption> {
     let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));
-    match Frame::read(body.clone()) {
+    match Frame::of_server(body.clone()) {
         Ok(frame) if frame.answers(id) => Ok(frame),
         Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
         Err(error) if is_success(status) => Err(unreadable(error.to_string())),

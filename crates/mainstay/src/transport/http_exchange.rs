@@ -282,7 +282,7 @@ impl HttpExchange {
             tracing::warn!("a batch in an event stream was skipped");
             return None;
         }
-        let frame = match Frame::read(data) {
+        let frame = match Frame::of_server(data) {
             Ok(frame) => frame,
             Err(error) => {
                 tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");

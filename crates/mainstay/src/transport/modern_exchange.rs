@@ -318,7 +318,7 @@ impl ModernExchange {
         if data.is_empty() {
             return None;
         }
-        let frame = match Frame::read(data) {
+        let frame = match Frame::of_server(data) {
             Ok(frame) => frame,
             Err(error) => {
                 tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");

@@ -293,7 +293,7 @@ impl Stream {
             let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                 continue;
             };
-            match Frame::read(data) {
+            match Frame::of_server(data) {
                 Ok(frame) => self.unasked.sort(frame, &self.link.pending, &link),
                 Err(error) => {
                     tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")

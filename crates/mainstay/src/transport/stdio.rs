@@ -340,7 +340,7 @@ impl Reader {
     }
 
     fn line(&mut self, line: &Bytes) {
-        match Frame::read(line.clone()) {
+        match Frame::of_server(line.clone()) {
             Ok(frame) => self.frame(frame),
             Err(_) if line.starts_with(b"[") => self.batch(line),
             Err(error) => self.noise.broken(line, &error.to_string()),
@@ -361,7 +361,7 @@ impl Reader {
             Some(items) => {
                 for item in items {
                     let item = line.slice_ref(item.as_bytes());
-                    match Frame::read(item.clone()) {
+                    match Frame::of_server(item.clone()) {
                         Ok(frame) => self.frame(frame),
                         Err(error) => self.noise.broken(&item, &error.to_string()),
                     }

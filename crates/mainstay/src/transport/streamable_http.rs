@@ -414,7 +414,7 @@ impl HttpLink {
     }
 
     fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) {
-        match Frame::read(data) {
+        match Frame::of_server(data) {
             Ok(frame) => {
                 self.unasked
                     .sort(frame, nobody, &Link::Http(Arc::clone(self)));

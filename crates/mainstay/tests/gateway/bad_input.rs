@@ -1,13 +1,14 @@
 //! What clients send that they should not (issue, "Bad input and trouble"): each test says what
 //! the client gets, and that others go on.
 
-use http::StatusCode;
+use ::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::{
     backend::Backend,
     client::{Http, initialize, value},
     gateway::Gateway,
+    rogue::{Asked, http, start_resumable},
 };
 
 /// What is answered with an error, its code, and the id that is echoed.
@@ -336,4 +337,102 @@ async fn batches_are_refused_at_every_other_revision() {
         .await;
     assert_eq!(response.status, StatusCode::BAD_REQUEST);
     assert_eq!(backends[0].calls_of("echo").len(), 0);
+}
+
+fn nested(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+}
+
+/// What recurses behind us would end by a few thousand brackets: a server that reads arguments, and a
+/// client that reads results. Mainstay refuses them at every door, and goes on.
+#[tokio::test]
+async fn what_is_nested_too_deep_is_refused() {
+    let (gateway, backends) = gateway().await;
+    // `arguments` are a level, too.
+    let call = |tool: &str, levels| {
+        format!(
+            r#"{{"name":"{tool}","arguments":{{"text":"x","deep":{}}}}}"#,
+            nested(levels)
+        )
+    };
+    for (path, tool) in [("/mcp", "x__echo"), ("/servers/x/mcp", "echo")] {
+        let client = gateway.client_at(path).await;
+        client.exchange("tools/call", &call(tool, 511)).await;
+        let before = backends[0].runs("echo");
+        for levels in [512, 100_000] {
+            let text = client.request_text("tools/call", &call(tool, levels));
+            let refused = client.post(text).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path}: {levels}");
+            is_too_deep(&refused.json());
+        }
+        assert_eq!(backends[0].runs("echo"), before, "{path}");
+        client.hears(tool).await;
+    }
+    let mut pipe = gateway.pipe().await;
+    let params = call("x__echo", 512);
+    pipe.send(&format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#
+    ))
+    .await;
+    let answer = pipe.message().await;
+    assert_eq!(answer["id"], 7);
+    is_too_deep(&answer);
+    let stranger = gateway.stranger("/api/mcp-tools/call");
+    let body = format!(
+        r#"{{"tool":"x/echo","arguments":{{"deep":{}}}}}"#,
+        nested(512)
+    );
+    let mut headers = stranger.headers("application/json");
+    let bearer = format!("Bearer {}", crate::rest::TOKEN);
+    headers.insert("authorization", bearer.parse().expect("ASCII"));
+    let refused = stranger
+        .send(Method::POST, headers, body)
+        .await
+        .whole()
+        .await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    assert!(refused.text.contains("nested too deep"), "{}", refused.text);
+    gateway.client().await.hears("calm__echo").await;
+}
+
+fn is_too_deep(answer: &Value) {
+    let error = &answer["error"];
+    assert_eq!(error["code"], -32600, "{error}");
+    let message = error["message"].as_str().expect("words");
+    assert!(
+        message.contains("nested too deep") && message.contains("512"),
+        "{message}"
+    );
+}
+
+/// An answer that is nested too deep is an error of its call, and of no other.
+#[tokio::test]
+async fn an_answer_that_is_nested_too_deep_fails_its_call() {
+    for levels in [600, 200_000] {
+        let entry = start_resumable(move |asked| match asked {
+            Asked::Call(id) => http(
+                "application/json",
+                &format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"deep":{}}}}}"#,
+                    nested(levels)
+                ),
+            ),
+            Asked::Rest(_) => String::new(),
+        })
+        .await;
+        let gateway = Gateway::start(&json!({"mcpServers": {"x": entry}})).await;
+        for (path, tool) in [("/mcp", "x__act"), ("/servers/x/mcp", "act")] {
+            let client = gateway.client_at(path).await;
+            let text = client.request_text("tools/call", &format!(r#"{{"name":"{tool}"}}"#));
+            let answer = client.post(text).await.json();
+            assert!(
+                answer.to_string().contains("nested too deep"),
+                "{path}: {answer}"
+            );
+        }
+        let body = json!({"tool": "x/act"});
+        let (status, answer) = gateway.rest().post("/api/mcp-tools/call", body).await;
+        assert!(!status.is_success(), "{answer}");
+        assert!(answer.to_string().contains("nested too deep"), "{answer}");
+    }
 }

@@ -31,7 +31,9 @@ impl CallDigest {
         part(&mut hash, principal.to_string().as_bytes());
         part(&mut hash, frame.method_name().as_bytes());
         let params = frame.params().unwrap_or("{}");
-        let mut params: Value = serde_json::from_str(params).unwrap_or_default();
+        // Params that are nested too deep to be read stand for themselves, as they are written.
+        let mut params: Value =
+            serde_json::from_str(params).unwrap_or_else(|_| params.to_owned().into());
         if let Some(params) = params.as_object_mut() {
             for name in ["_meta", "inputResponses", "requestState"] {
                 params.remove(name);
