@@ -18,5 +18,6 @@ pub mod names;
 pub mod own;
 pub mod principal;
 pub mod record;
+pub mod redact;
 pub mod switches;
 pub mod trace;

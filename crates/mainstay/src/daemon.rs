@@ -60,7 +60,8 @@ impl Daemon {
         let journal = setting.journal.clone();
         let switches = SwitchBoard::open(setting.switches.clone());
         let insecure = setting.insecure.then_some(false);
-        let traces = config.telemetry.as_ref().and_then(Traces::start);
+        let traces = config.telemetry.as_ref();
+        let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
         let registry = Registry::start(config, setting);
         let alerts = Alerts::start(&config.alerts, registry.events());
         let reloader = origin.map(|origin| {

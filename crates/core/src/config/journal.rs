@@ -69,17 +69,24 @@ pub enum Payloads {
 }
 
 /// What is taken out of arguments and results before they are hashed or stored (`redact`).
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redact {
+    /// `defaults` (default true): values whose names say that they are secret, and texts that look it
+    /// (see [`crate::redact`]).
+    pub defaults: bool,
     /// Names of members whose values go, wherever they stand and however they are capitalised.
     pub keys: Vec<String>,
     /// Regular expressions, each checked; what they match in strings goes.
     pub patterns: Vec<String>,
 }
 
-impl Redact {
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.patterns.is_empty()
+impl Default for Redact {
+    fn default() -> Self {
+        Self {
+            defaults: true,
+            keys: Vec::new(),
+            patterns: Vec::new(),
+        }
     }
 }
 
@@ -128,10 +135,13 @@ fn redact(node: &Node<'_>, report: &mut Report<'_>) -> Redact {
     let Some(mut fields) = Fields::open(node, report) else {
         return Redact::default();
     };
+    let defaults = fields.take("defaults");
+    let defaults = defaults.and_then(|node| node.boolean(report));
     let keys = fields.take("keys").map(|node| node.strings(report));
     let patterns = fields.take("patterns").map(|node| patterns(&node, report));
     fields.finish(report, &[], &[]);
     Redact {
+        defaults: defaults.unwrap_or(true),
         keys: keys.unwrap_or_default(),
         patterns: patterns.unwrap_or_default(),
     }

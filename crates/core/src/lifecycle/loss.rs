@@ -46,6 +46,27 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 impl Loss {
+    /// The same with other words where it quotes somebody.
+    #[must_use]
+    pub fn reworded(self, reword: impl Fn(String) -> String) -> Self {
+        match self {
+            Self::Disconnected(text) => Self::Disconnected(reword(text)),
+            Self::Unresponsive(text) => Self::Unresponsive(reword(text)),
+            Self::ConnectFailed(text) => Self::ConnectFailed(reword(text)),
+            Self::CannotSpawn(text) => Self::CannotSpawn(reword(text)),
+            Self::Rejected(text) => Self::Rejected(reword(text)),
+            Self::Unauthorized(text) => Self::Unauthorized(reword(text)),
+            Self::Unavailable {
+                reason,
+                retry_after,
+            } => Self::Unavailable {
+                reason: reword(reason),
+                retry_after,
+            },
+            Self::Crashed { .. } | Self::ConnectTimeout(_) | Self::SessionExpired => self,
+        }
+    }
+
     /// Whether trying again by itself could help.
     pub(super) fn retried(&self) -> bool {
         match self {

@@ -29,7 +29,7 @@ fn what_is_not_said_is_recorded_in_full_for_a_month() {
 fn all_of_it_can_be_said() {
     let said = journal(
         r#"{"enabled": false, "durability": "strict", "payloads": "digest", "retentionDays": 7,
-            "maxBytes": 100000000, "redact": {"keys": ["password"], "patterns": ["ghp_\\w+"]}}"#,
+            "maxBytes": 100000000, "redact": {"defaults": false, "keys": ["password"], "patterns": ["ghp_\\w+"]}}"#,
     );
     let expected = Journal {
         enabled: false,
@@ -38,6 +38,7 @@ fn all_of_it_can_be_said() {
         retention: Duration::from_hours(7 * 24),
         max_bytes: 100_000_000,
         redact: Redact {
+            defaults: false,
             keys: vec!["password".to_owned()],
             patterns: vec![r"ghp_\w+".to_owned()],
         },

@@ -96,6 +96,7 @@ impl Account {
                 revision: outlet.client.caller.revision,
                 request_id: request.id().into(),
                 is_piped: server.transport() == "stdio",
+                secrets: server.log.secrets(),
             });
         }
         if let Some(journal) = &calls.journal {
@@ -113,6 +114,7 @@ impl Account {
                     .map(|span| kept(frame, frame.get(span))),
                 since: self.begun,
                 trace: of_caller.or(of_span),
+                secrets: server.log.secrets(),
             });
         }
     }

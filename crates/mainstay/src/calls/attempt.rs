@@ -1,6 +1,7 @@
 //! One attempt at a call: on one session, until its answer or its end.
 
 use std::{
+    borrow::Cow,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -281,7 +282,14 @@ impl Call<'_> {
     }
 
     pub(super) fn failure(&self, kind: FailureKind, message: String) -> Failure {
-        Failure::new(kind, message).of_server(&self.upstream.server().name)
+        let server = self.upstream.server();
+        // It may quote the server, which may quote our request's headers.
+        let shown = match server.log.shown(&message) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(shown) => Some(shown),
+        };
+        let message = shown.unwrap_or(message);
+        Failure::new(kind, message).of_server(&server.name)
     }
 
     pub(super) fn timed_out(&self) -> Failure {

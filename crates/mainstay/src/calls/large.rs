@@ -44,7 +44,8 @@ impl Calls {
             tool: request.subject().unwrap_or_default(),
         };
         let origin = Arc::clone(&client.origin);
-        let kept = journal.keep(answer.frame.share(result), origin, target);
+        let secrets = upstream.server().log.secrets();
+        let kept = journal.keep(answer.frame.share(result), origin, target, secrets);
         let kept = tokio::time::timeout(KEPT_WITHIN, kept);
         let error: Box<dyn std::error::Error + Send + Sync> = match kept.await {
             Ok(Ok(cid)) => return headed(request, client, answer, most, &cid),

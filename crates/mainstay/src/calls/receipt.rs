@@ -226,6 +226,7 @@ impl Calls {
             arguments: wanted.arguments,
             since: came,
             trace: wanted.trace,
+            secrets: None,
         });
         let on_record = entry.finish(Finished {
             outcome: failed(failure, false),

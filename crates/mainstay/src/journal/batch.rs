@@ -6,6 +6,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     config::Payloads,
     record::{Cid, Origin, RecordError, State, Status, Target},
+    redact::{Redactor, Secrets},
 };
 use rusqlite::{CachedStatement, Connection, params};
 
@@ -14,7 +15,6 @@ use super::{
     facets::Facet,
     objects::{Content, Failed, Insert},
     queue::Keep,
-    redact::Redactor,
     rollup::Ended,
     schema::integer,
     store::{Memory, Store, is_unlisted},
@@ -37,7 +37,7 @@ pub struct Batch<'s> {
     connection: &'s Connection,
     memory: &'s mut Memory,
     payloads: Payloads,
-    redactor: Option<&'s Redactor>,
+    redactor: &'s Redactor,
     objects: Insert<'s>,
     insert: CachedStatement<'s>,
     update: CachedStatement<'s>,
@@ -64,7 +64,7 @@ impl<'s> Batch<'s> {
             connection,
             memory,
             payloads: settings.payloads,
-            redactor: redactor.as_ref(),
+            redactor,
             objects: Insert::new(connection, files),
             insert: connection.prepare_cached(INSERT)?,
             update: connection.prepare_cached(UPDATE)?,
@@ -78,9 +78,9 @@ impl<'s> Batch<'s> {
             series,
             origin,
             holder,
-        } = self.place(&call.origin, &call.target)?;
-        let arguments = self.object(rest.arguments.as_ref(), holder)?;
-        let ended = self.ended(state, rest.ending.as_ref(), holder)?;
+        } = self.place(&call.origin, &call.target, call.secrets.as_deref())?;
+        let arguments = self.object(rest.arguments.as_ref(), call, holder)?;
+        let ended = self.ended(state, rest.ending.as_ref(), call, holder)?;
         let id = self.memory.next_call;
         let started_at = micros(call.started_at);
         self.insert.execute(params![
@@ -122,7 +122,7 @@ impl<'s> Batch<'s> {
 
     /// Writes the end of a call that was written as open.
     pub fn end(&mut self, call: &Call, row: Row, state: State, rest: &Rest) -> Result<Row, Failed> {
-        let ended = self.ended(state, rest.ending.as_ref(), row.holder)?;
+        let ended = self.ended(state, rest.ending.as_ref(), call, row.holder)?;
         self.update.execute(params![
             row.id,
             state.code(),
@@ -151,17 +151,23 @@ impl<'s> Batch<'s> {
 
     /// Stores a text that more than a record is to lead to.
     pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
-        let Place { holder, .. } = self.place(&keep.origin, &keep.target)?;
-        let text = redacted(self.redactor, &keep.text);
+        let secrets = keep.secrets.as_deref();
+        let Place { holder, .. } = self.place(&keep.origin, &keep.target, secrets)?;
+        let text = self.redactor.redact(&keep.text, secrets);
         let cid = Cid::of(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
         Ok(cid)
     }
 
     /// The numbers of who called, and what.
-    fn place(&mut self, origin: &Origin, target: &Target) -> rusqlite::Result<Place> {
+    fn place(
+        &mut self,
+        origin: &Origin,
+        target: &Target,
+        secrets: Option<&Secrets>,
+    ) -> rusqlite::Result<Place> {
         let connection = self.connection;
-        let shown = self.redactor.and_then(|redactor| shown(redactor, target));
+        let shown = shown(self.redactor, target, secrets);
         let target = shown.as_ref().unwrap_or(target);
         let origin_id = self.memory.origins.id(connection, origin)?;
         let (target_id, series) = self.memory.target(connection, target)?;
@@ -186,6 +192,7 @@ impl<'s> Batch<'s> {
         &mut self,
         state: State,
         ending: Option<&'e Ending>,
+        call: &Call,
         holder: u32,
     ) -> Result<End<'e>, Failed> {
         let Some(ending) = ending else {
@@ -216,7 +223,7 @@ impl<'s> Batch<'s> {
                 (
                     status,
                     error.as_ref(),
-                    self.object(result.as_ref(), holder)?,
+                    self.object(result.as_ref(), call, holder)?,
                 )
             }
             Outcome::Failed { status, error } => (*status, Some(error), None),
@@ -224,7 +231,7 @@ impl<'s> Batch<'s> {
         let words = match (outcome, self.payloads) {
             // They are the result's.
             (Outcome::Answered { .. }, Payloads::Digest | Payloads::Off) => None,
-            _ => error.map(|error| redacted(self.redactor, &error.text)),
+            _ => error.map(|error| self.redactor.redact(&error.text, call.secrets.as_deref())),
         };
         Ok(End {
             status,
@@ -239,11 +246,16 @@ impl<'s> Batch<'s> {
     }
 
     /// The number of the object that holds this text, redacted.
-    fn object(&mut self, text: Option<&ByteString>, holder: u32) -> Result<Option<i64>, Failed> {
+    fn object(
+        &mut self,
+        text: Option<&ByteString>,
+        call: &Call,
+        holder: u32,
+    ) -> Result<Option<i64>, Failed> {
         let Some(text) = text.filter(|_| self.payloads != Payloads::Off) else {
             return Ok(None);
         };
-        let text = redacted(self.redactor, text);
+        let text = self.redactor.redact(text, call.secrets.as_deref());
         let content = match self.payloads {
             Payloads::Full => Content::Kept(&text),
             Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
@@ -318,16 +330,9 @@ impl End<'_> {
     };
 }
 
-fn redacted<'t>(redactor: Option<&Redactor>, text: &'t str) -> Cow<'t, str> {
-    match redactor {
-        Some(redactor) => redactor.redact(text),
-        None => Cow::Borrowed(text),
-    }
-}
-
 /// A target whose name, which may be a URI, holds what is to be hidden.
-fn shown(redactor: &Redactor, target: &Target) -> Option<Target> {
-    match redactor.redact(&target.tool) {
+fn shown(redactor: &Redactor, target: &Target, secrets: Option<&Secrets>) -> Option<Target> {
+    match redactor.redact(&target.tool, secrets) {
         Cow::Borrowed(_) => None,
         Cow::Owned(name) => Some(Target {
             tool: name.into(),

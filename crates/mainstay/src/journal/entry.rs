@@ -14,7 +14,10 @@ use std::{
 };
 
 use bytestring::ByteString;
-use mainstay_core::record::{Origin, RecordError, State, Status, Target, TraceId};
+use mainstay_core::{
+    record::{Origin, RecordError, State, Status, Target, TraceId},
+    redact::Secrets,
+};
 use tokio::sync::oneshot;
 
 use super::queue::Queue;
@@ -29,6 +32,8 @@ pub struct Begun {
     /// When it came.
     pub since: Instant,
     pub trace: Option<TraceId>,
+    /// Of the server: what it says of them is not recorded.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 /// What is known when it has ended.
@@ -153,6 +158,7 @@ pub(super) struct Call {
     pub origin: Arc<Origin>,
     pub target: Target,
     pub trace: Option<TraceId>,
+    pub secrets: Option<Arc<Secrets>>,
     pub arguments_size: usize,
     pub started_at: SystemTime,
     pub since: Instant,
@@ -215,11 +221,13 @@ impl Call {
             arguments,
             since,
             trace,
+            secrets,
         } = begun;
         let call = Arc::new(Self {
             origin,
             target,
             trace,
+            secrets,
             arguments_size: arguments.as_ref().map_or(0, |text| text.len()),
             started_at: SystemTime::now(),
             since,

@@ -22,7 +22,6 @@ mod objects;
 mod packs;
 mod queue;
 mod read;
-mod redact;
 mod retention;
 mod rollup;
 mod schema;
@@ -45,6 +44,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     config::{self, Payloads},
     record::{Cid, Origin, Record, RecordId, Target},
+    redact::Secrets,
 };
 
 pub use self::{
@@ -152,8 +152,9 @@ impl Journal {
         text: ByteString,
         origin: Arc<Origin>,
         target: Target,
+        secrets: Option<Arc<Secrets>>,
     ) -> Result<Cid, NotWritten> {
-        let kept = self.queue.keep(text, origin, target).await;
+        let kept = self.queue.keep(text, origin, target, secrets).await;
         kept.unwrap_or(Err(NotWritten(None)))
     }
 

@@ -13,6 +13,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     config::Durability,
     record::{Cid, Origin, Target},
+    redact::Secrets,
 };
 use tokio::sync::oneshot;
 
@@ -66,6 +67,8 @@ pub struct Keep {
     /// Of the call that brought it.
     pub origin: Arc<Origin>,
     pub target: Target,
+    /// Of the server.
+    pub secrets: Option<Arc<Secrets>>,
     pub waiter: oneshot::Sender<Result<Cid, NotWritten>>,
 }
 
@@ -174,6 +177,7 @@ impl Queue {
         text: ByteString,
         origin: Arc<Origin>,
         target: Target,
+        secrets: Option<Arc<Secrets>>,
     ) -> oneshot::Receiver<Result<Cid, NotWritten>> {
         let (waiter, kept) = oneshot::channel();
         let mut waiting = self.waiting();
@@ -182,6 +186,7 @@ impl Queue {
                 text,
                 origin,
                 target,
+                secrets,
                 waiter,
             });
             drop(waiting);

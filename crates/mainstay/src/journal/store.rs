@@ -9,6 +9,7 @@ use mainstay_core::{
     config,
     failure::FailureKind,
     record::{Origin, Status, Target},
+    redact::Redactor,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -19,7 +20,6 @@ use super::{
     holders::Holders,
     intern::{self, Interner},
     objects::{Failed, Objects, Shared, is_in_file},
-    redact::Redactor,
     rollup::{Ended, Rollups},
     schema,
 };
@@ -33,7 +33,7 @@ pub struct Store {
     pub files: Files,
     pub memory: Memory,
     pub settings: config::Journal,
-    pub redactor: Option<Redactor>,
+    pub redactor: Redactor,
     /// What is held is to be read again.
     stale: bool,
     /// What readers see of the chunk that is not complete.

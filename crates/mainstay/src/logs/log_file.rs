@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use arc_swap::ArcSwapOption;
+use mainstay_core::redact::{Secrets, shown};
 use tokio::sync::broadcast;
 
 use super::{
     Line, Source,
     queue::Queue,
     read,
-    redact::redact,
     rotating::{MAX_FILE, Rotating},
     writer::Wake,
 };
@@ -42,6 +43,8 @@ pub struct LogFile {
     disk: Mutex<Disk>,
     wake: Arc<Wake>,
     pub counts: Counts,
+    /// Of the server's configuration; none in a file of several servers.
+    pub secrets: ArcSwapOption<Secrets>,
 }
 
 /// What has happened to a file (S9).
@@ -114,6 +117,7 @@ impl LogFile {
             }),
             wake,
             counts: Counts::default(),
+            secrets: ArcSwapOption::empty(),
         }
     }
 
@@ -164,7 +168,7 @@ impl LogFile {
             queue.take(spare)
         };
         disk.not_before = (taken.dropped > 0).then(|| Instant::now() + FLUSH_AFTER);
-        let mut batch = redact(&taken.text);
+        let mut batch = shown(&taken.text, self.secrets.load().as_deref());
         let mut lines = taken.lines as u64;
         disk.unsaid += taken.dropped;
         self.counts

@@ -9,7 +9,6 @@
 mod log_file;
 mod queue;
 mod read;
-mod redact;
 mod rotating;
 mod server_log;
 mod tail;

@@ -1,6 +1,7 @@
 //! The log of one server: what its pipes say, and what we say about it.
 
 use std::{
+    borrow::Cow,
     io,
     sync::{
         Arc,
@@ -10,7 +11,12 @@ use std::{
 };
 
 use bytes::BytesMut;
-use mainstay_core::{ids::ServerName, lifecycle::Loss};
+use mainstay_core::{
+    config::ServerConfig,
+    ids::ServerName,
+    lifecycle::Loss,
+    redact::{Secrets, shown},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     sync::broadcast,
@@ -85,6 +91,25 @@ impl ServerLog {
         &self.server
     }
 
+    /// From now on the secrets of this configuration are kept out of the log, and of what is said of the
+    /// server elsewhere.
+    pub fn protect(&self, config: &ServerConfig) {
+        let secrets = Secrets::of(config).map(Arc::new);
+        self.tail.secrets.store(secrets.clone());
+        if let Some(files) = &self.files {
+            files.own.secrets.store(secrets);
+        }
+    }
+
+    pub fn secrets(&self) -> Option<Arc<Secrets>> {
+        self.tail.secrets.load_full()
+    }
+
+    /// A text that may quote the server, without secrets.
+    pub fn shown<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        shown(text, self.tail.secrets.load().as_deref())
+    }
+
     /// A line of our own about the server.
     pub fn note(&self, text: &str) {
         if let Some(files) = &self.files {
@@ -101,7 +126,8 @@ impl ServerLog {
     /// A line in the log of everyone's errors, about what the server's own log shows itself.
     pub fn everyones_error(&self, text: &str) {
         if let Some(files) = &self.files {
-            files.errors.push(self.server.as_str(), text);
+            // The file of all servers knows nobody's secrets.
+            files.errors.push(self.server.as_str(), &self.shown(text));
         }
     }
 

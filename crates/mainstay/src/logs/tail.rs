@@ -7,7 +7,10 @@ use std::{
     time::SystemTime,
 };
 
-use super::{Line, Source, redact::redact};
+use arc_swap::ArcSwapOption;
+use mainstay_core::redact::{Secrets, shown};
+
+use super::{Line, Source};
 use crate::utc;
 
 /// Lines that are kept.
@@ -17,12 +20,16 @@ const KEPT_LINES: usize = 20;
 const MAX_LINE: usize = 2048;
 
 #[derive(Debug, Default)]
-pub struct Tail(Mutex<VecDeque<(SystemTime, String)>>);
+pub struct Tail {
+    kept: Mutex<VecDeque<(SystemTime, String)>>,
+    /// Of the server's configuration.
+    pub(super) secrets: ArcSwapOption<Secrets>,
+}
 
 impl Tail {
     fn kept(&self) -> MutexGuard<'_, VecDeque<(SystemTime, String)>> {
         // Held for a few lines, never across an await.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes whole lines; of many, only the last ones are looked at.
@@ -50,17 +57,17 @@ impl Tail {
 
     /// The lines, without secrets.
     pub fn texts(&self) -> Vec<String> {
-        let kept = self.kept();
-        let texts = kept.iter().map(|(_, text)| redact(text).into_owned());
-        texts.collect()
+        let (kept, secrets) = (self.kept(), self.secrets.load());
+        let texts = kept.iter().map(|(_, text)| shown(text, secrets.as_deref()));
+        texts.map(Cow::into_owned).collect()
     }
 
     pub fn lines(&self) -> Vec<Line> {
-        let kept = self.kept();
+        let (kept, secrets) = (self.kept(), self.secrets.load());
         let lines = kept.iter().map(|(time, text)| Line {
             time: utc::rfc3339(*time),
             source: Source::Stderr,
-            text: redact(text).into_owned(),
+            text: shown(text, secrets.as_deref()).into_owned(),
         });
         lines.collect()
     }

@@ -96,6 +96,8 @@ impl Task {
 
     pub(super) fn ended(&mut self, which: Which, epoch: Epoch, ending: Ending) {
         let Ending { loss, eras } = ending;
+        // It may quote the server, which may quote our request's headers.
+        let loss = loss.reworded(|text| self.log.shown(&text).into_owned());
         tracing::info!(server = %self.config.name, ?which, %epoch, %loss, "session ended");
         if let Loss::Crashed { code, signal } = loss {
             let at = SystemTime::now();

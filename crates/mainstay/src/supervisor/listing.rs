@@ -86,7 +86,6 @@ pub async fn list(
                 }
             }
             Err(error) => {
-                tracing::warn!(%server, %error, "cannot list {}", kind.member());
                 let reason = format!("its {} cannot be listed: {error}", kind.member());
                 Outcome::Failed(reason)
             }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Report,
-    listing::{self, Done},
+    listing::{self, Done, Outcome},
     task::Task,
 };
 use crate::transport::Notice;
@@ -39,9 +39,15 @@ impl Task {
     pub(super) async fn listed(&mut self, done: Done) {
         let Done {
             epoch,
-            listed,
+            mut listed,
             announced,
         } = done;
+        for (_, outcome) in &mut listed.lists {
+            if let Outcome::Failed(reason) = outcome {
+                *reason = self.log.shown(reason).into_owned();
+                tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
+            }
+        }
         if epoch != self.shared.epoch() {
             return;
         }

@@ -175,6 +175,7 @@ struct OpenPrivate {
 pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, JoinHandle<()>) {
     let (commands, inbox) = mpsc::channel(MAX_COMMANDS);
     let log = fleet.logs.server(&config.name);
+    log.protect(&config);
     let queue = Arc::clone(&fleet.queue);
     let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
@@ -403,6 +404,7 @@ impl Server {
 
     /// Takes a new configuration into force. One that is reached in another way gets a new session.
     pub async fn configure(&self, config: Arc<ServerConfig>) {
+        self.log.protect(&config);
         self.config.store(Arc::clone(&config));
         // The next one is opened as the new configuration has it.
         self.beside.close();

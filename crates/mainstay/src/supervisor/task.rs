@@ -212,6 +212,10 @@ impl Task {
             }
             Happening::Ended(which, epoch, ending) => self.ended(which, epoch, ending),
             Happening::Probed(which, epoch, outcome) => {
+                let outcome = match outcome {
+                    Outcome::Failed(why) => Outcome::Failed(self.log.shown(&why).into_owned()),
+                    other => other,
+                };
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
                 self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
             }

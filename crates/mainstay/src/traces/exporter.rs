@@ -3,6 +3,7 @@
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use mainstay_core::redact::Redactor;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,7 @@ pub struct Exporter {
     pub inbox: mpsc::Receiver<Ended>,
     pub collector: Webhook,
     pub resource: Resource,
+    pub redactor: Redactor,
     pub tracer: Arc<Tracer>,
     pub stop: CancellationToken,
 }
@@ -40,6 +42,9 @@ impl Exporter {
             self.gather(&mut batch).await;
             if batch.is_empty() {
                 return;
+            }
+            for ended in &mut batch {
+                ended.redact(&self.redactor);
             }
             let spans: u64 = batch.iter().map(Ended::spans).sum();
             let tally = &self.tracer.tally;

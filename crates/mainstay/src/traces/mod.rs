@@ -17,6 +17,7 @@ use std::sync::{
 use mainstay_core::{
     config,
     record::TraceId,
+    redact::Redactor,
     trace::{SpanId, TraceContext},
 };
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -94,7 +95,13 @@ pub struct Traces {
 
 impl Traces {
     /// Starts sending; `None`, with a word in the log, where the collector's URL cannot be used.
-    pub fn start(settings: &config::Telemetry) -> Option<Self> {
+    /// What is told of calls is redacted as their records are.
+    pub fn start(settings: &config::Telemetry, rules: &config::Redact) -> Option<Self> {
+        let redactor = Redactor::new(rules)
+            .inspect_err(
+                |error| tracing::error!(%error, "no traces: a pattern of `journal.redact` is none"),
+            )
+            .ok()?;
         let collector = Webhook::new(&settings.collector)
             .inspect_err(
                 |error| tracing::error!(%error, "no traces: the URL of `telemetry` cannot be used"),
@@ -121,6 +128,7 @@ impl Traces {
             inbox,
             collector,
             resource: otlp::Resource::new(settings, seed),
+            redactor,
             tracer: Arc::clone(&tracer),
             stop: stop.clone(),
         };

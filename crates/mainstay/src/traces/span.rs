@@ -14,6 +14,7 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Method},
     record::{Origin, TraceId},
+    redact::{Redactor, Secrets},
     trace::{SpanId, TraceContext},
 };
 
@@ -38,6 +39,8 @@ pub struct Subject {
     pub request_id: Box<str>,
     /// Whether the server is a process.
     pub is_piped: bool,
+    /// Of the server.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 impl Subject {
@@ -133,6 +136,25 @@ pub struct Ended {
 impl Ended {
     pub fn spans(&self) -> u64 {
         1 + self.hops.len() as u64
+    }
+
+    /// Takes secrets out of what was asked for, and of what the server said was wrong.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let secrets = self.subject.secrets.as_deref();
+        if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {
+            self.subject.name = name.into();
+        }
+        let Some(trouble) = &mut self.trouble else {
+            return;
+        };
+        if let Cow::Owned(kind) = redactor.redact(&trouble.kind, secrets) {
+            trouble.kind = kind.into();
+        }
+        if let Some(message) = &mut trouble.message
+            && let Cow::Owned(shown) = redactor.redact(message, secrets)
+        {
+            *message = shown;
+        }
     }
 }
 
@@ -278,6 +300,7 @@ mod tests {
             revision: Revision::LATEST,
             request_id: format!("\"{}\"", "i".repeat(100_000)).into(),
             is_piped: false,
+            secrets: None,
         };
         let span = Span::begin(&tracer, None, subject).expect("it is recorded");
         span.end(Some(Trouble {

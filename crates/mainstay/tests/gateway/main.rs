@@ -76,6 +76,7 @@ mod progress;
 mod questions;
 mod records;
 mod recovery;
+mod redaction;
 #[cfg(unix)]
 mod references;
 mod refusals;

@@ -97,6 +97,38 @@ pub async fn start_scripted(
     json!({"type": "http", "url": format!("http://{address}/mcp")})
 }
 
+/// The entry of a server that refuses whatever it is asked, in these words.
+pub async fn unwilling(words: &str) -> Value {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": words}});
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            let mut length = 0;
+            while stream.read_line(&mut line).await.is_ok_and(|read| read > 2) {
+                if let Some(text) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = text.trim().parse().expect("a number");
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            // A connection that breaks is its client's business.
+            stream.read_exact(&mut body).await.ok();
+            let id = serde_json::from_slice::<Value>(&body).unwrap_or_default()["id"].take();
+            let mut error = error.clone();
+            error["id"] = id;
+            let answer = http("application/json", &error.to_string());
+            stream.write_all(answer.as_bytes()).await.ok();
+            stream.shutdown().await.ok();
+        }
+    });
+    json!({"type": "http", "url": format!("http://{address}/mcp")})
+}
+
 /// Serves one request. A connection that breaks is its client's business.
 async fn serve(
     stream: TcpStream,

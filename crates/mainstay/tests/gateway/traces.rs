@@ -413,3 +413,27 @@ async fn what_waits_for_its_collector_is_tried_once_more_at_the_end() {
     let (_, again) = collector.requests.try_recv().expect("it was told again");
     assert_eq!(again, refused);
 }
+
+/// What is told of a call is redacted as its record is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spans_hide_what_records_hide() {
+    let mut collector = Collector::start(StatusCode::OK).await;
+    let backend = Backend::start(Kind::Http, &[]).await;
+    let backend = backend.option("bearerToken", "top/secret1");
+    let mut settings = collector.settings(&json!({}));
+    settings["journal"] = json!({"redact": {"patterns": ["[0-9]{3}-[0-9]{4}"]}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
+    let client = gateway.client_at("/servers/x/mcp").await;
+    let uri = "no:such?call=555-1234&said=top%2Fsecret1&token=hunter2";
+    client.error("resources/read", json!({"uri": uri})).await;
+    let spans = collector.spans(1).await;
+    let said = serde_json::to_string(&spans).expect("JSON");
+    assert!(
+        said.contains("no:such?call=[redacted]&said=[redacted]&token=[redacted]"),
+        "{said}"
+    );
+    for secret in ["hunter2", "555-1234", "secret1"] {
+        assert!(!said.contains(secret), "{secret}: {said}");
+    }
+    gateway.stop().await;
+}

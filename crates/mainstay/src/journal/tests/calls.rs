@@ -24,6 +24,7 @@ async fn a_record_says_all_that_was_known_of_its_call() {
         arguments: Some(r#"{"path":"/a"}"#.into()),
         since: Instant::now(),
         trace: Some(trace),
+        secrets: None,
     });
     entry.reached(State::Sent);
     let end = Finished {

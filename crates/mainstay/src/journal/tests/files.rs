@@ -106,6 +106,7 @@ fn a_file_counts_once() {
             text: text.into(),
             origin,
             target,
+            secrets: None,
             waiter: tokio::sync::oneshot::channel().0,
         };
         batch.keep(&keep).expect("kept");

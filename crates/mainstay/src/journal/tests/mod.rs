@@ -100,6 +100,7 @@ fn begun(arguments: &str) -> Begun {
         arguments: Some(arguments.to_owned().into()),
         since: Instant::now(),
         trace: None,
+        secrets: None,
     }
 }
 

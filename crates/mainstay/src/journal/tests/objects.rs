@@ -124,7 +124,7 @@ async fn a_text_can_be_kept_for_more_than_a_record() {
     call(&journal, begun("{}"), answered(result));
     let keep = async |text: &str| {
         let Begun { origin, target, .. } = begun("{}");
-        journal.keep(text.into(), origin, target).await
+        journal.keep(text.into(), origin, target, None).await
     };
     let cid = keep(result).await.expect("kept");
     let hidden = r#"{"token":"[redacted]"}"#;
@@ -143,6 +143,7 @@ async fn a_text_can_be_kept_for_more_than_a_record() {
 async fn secrets_are_taken_out_before_they_are_hashed() {
     let mut room = Room::new();
     room.settings.redact = Redact {
+        defaults: false,
         keys: vec!["password".to_owned()],
         patterns: vec!["ghp_[a-z]+".to_owned()],
     };

@@ -1,0 +1,202 @@
+//! Takes secrets out of texts that are kept: servers' logs, records of calls, and spans.
+//!
+//! A secret is found by the name that it stands under, by what it looks like, or because it is one of the
+//! configuration's own ([`Secrets`]). What is no secret keeps its bytes.
+
+mod json;
+mod secrets;
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, sync::LazyLock};
+
+use regex::Regex;
+
+pub use self::secrets::Secrets;
+use crate::config;
+
+/// What stands in the place of a secret.
+pub const HIDDEN: &str = "[redacted]";
+
+/// The ends of names whose values are secret, in either case.
+macro_rules! words {
+    () => {
+        r"(?:token|secret|passw(?:or)?d|passphrase|pwd|(?:api|access|secret|private)[_-]?key|credentials?|cookie)"
+    };
+}
+
+/// What leads to a secret, and the secret: `Authorization: Basic x`, `Bearer x`, `"access_token":"x"`,
+/// `api-key=x`. Only ASCII counts, so that no table of Unicode is needed.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r#"(?i-u)((?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|digest|token)[ \t]+)?"#,
+        r#"|\bbearer[ \t]+|"#,
+        words!(),
+        r#"["']?[ \t]*[:=][ \t]*["']?(?:bearer[ \t]+)?))"#,
+        r#"[!#-&(-+\--:<-|~]+"#,
+    ))
+});
+
+/// Secrets of a known form: keys and tokens of well-known services, our own tokens, JSON Web Tokens and
+/// private keys.
+static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r"(?-u)\b(?:AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
+        r"|github_pat_[0-9A-Za-z_]{20,}|glpat-[0-9A-Za-z_-]{16,}|sk-[0-9A-Za-z_-]{20,}",
+        r"|sk_(?:live|test)_[0-9A-Za-z]{16,}|xox[abprs]-[0-9A-Za-z-]{10,}|mst_[0-9a-f]{32,}",
+        r"|eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]*)",
+        r"|-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[0-9A-Za-z+/=\s\\:,]*(?:-----END [A-Z ]{0,32}PRIVATE KEY-----)?",
+    ))
+});
+
+/// The password of a URL. A user's name and a password are seldom longer.
+static USER_INFO: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
+
+/// A name that says that its value is secret.
+static SECRET_NAME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(concat!(r"(?i-u)(?:authorization|", words!(), ")$")));
+
+/// Tokens that open nothing: they say where a list goes on.
+static OPEN_NAME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
+
+/// Whether a text may hold what the patterns above find: most do not.
+static HINT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r"(?i-u)authorization|bearer|",
+        words!(),
+        r"|akia|aiza|gh[oprsu]_|github_pat_|glpat-|sk[-_]|xox[abprs]-|mst_|eyj|private key|://[!#-&(-.0-?A-~]{1,385}@|\\u",
+    ))
+});
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
+
+/// The text without the secrets that can be recognised by their names or forms.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let steps: [(&Regex, &str); 3] = [
+        (&NAMED, "${1}[redacted]"),
+        (&KNOWN, HIDDEN),
+        (&USER_INFO, "${1}[redacted]@"),
+    ];
+    steps
+        .into_iter()
+        .fold(Cow::Borrowed(text), |text, (pattern, hidden)| {
+            replaced(text, |text| pattern.replace_all(text, hidden))
+        })
+}
+
+/// The same without a server's own secrets.
+pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
+    match secrets {
+        Some(secrets) => replaced(secrets.hide(text), redact),
+        None => redact(text),
+    }
+}
+
+/// Borrowed for as long as nothing changes.
+fn replaced(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+    match replace(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(changed) => Cow::Owned(changed),
+    }
+}
+
+/// Whether members, variables or parameters of this name have secret values.
+fn is_secret_name(name: &str) -> bool {
+    SECRET_NAME.is_match(name) && !OPEN_NAME.is_match(name)
+}
+
+/// What is taken out of what is recorded (`journal.redact`).
+#[derive(Debug)]
+pub struct Redactor {
+    /// What [`redact`] finds, and members of secret names.
+    defaults: bool,
+    /// In lower case.
+    keys: Vec<String>,
+    patterns: Vec<Regex>,
+    /// Whether a text may hold one of the keys.
+    any_key: Option<Regex>,
+}
+
+impl Redactor {
+    pub fn new(rules: &config::Redact) -> Result<Self, regex::Error> {
+        let keys: Vec<String> = rules.keys.iter().map(|key| key.to_lowercase()).collect();
+        // A key may be written with escapes, which are looked at in full.
+        let words = keys.iter().map(|key| regex::escape(key));
+        let words: Vec<String> = words.chain([r"\\".to_owned()]).collect();
+        let any_key = format!("(?i){}", words.join("|"));
+        let patterns = rules.patterns.iter().map(|pattern| Regex::new(pattern));
+        Ok(Self {
+            defaults: rules.defaults,
+            any_key: (!keys.is_empty())
+                .then(|| Regex::new(&any_key))
+                .transpose()?,
+            keys,
+            patterns: patterns.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The text without what is to be hidden: JSON by its members and strings, and what else it is as
+    /// one string. Reads the text a bounded number of times, however it is nested.
+    pub fn redact<'t>(&self, text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
+        let rules = Rules {
+            redactor: self,
+            secrets: secrets.filter(|secrets| secrets.may_be_in(text)),
+        };
+        if !rules.may_change(text) {
+            return Cow::Borrowed(text);
+        }
+        match rules.text(text, 0) {
+            Some(changed) => Cow::Owned(changed),
+            None => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// What is taken out of one text.
+#[derive(Clone, Copy)]
+struct Rules<'r> {
+    redactor: &'r Redactor,
+    secrets: Option<&'r Secrets>,
+}
+
+impl Rules<'_> {
+    fn may_change(&self, text: &str) -> bool {
+        let Redactor {
+            defaults,
+            keys: _,
+            patterns,
+            any_key,
+        } = self.redactor;
+        self.secrets.is_some()
+            || !patterns.is_empty()
+            || any_key.as_ref().is_some_and(|any| any.is_match(text))
+            || *defaults && HINT.is_match(text)
+    }
+
+    fn hides(&self, key: &str) -> bool {
+        let Redactor { defaults, keys, .. } = self.redactor;
+        *defaults && is_secret_name(key) || !keys.is_empty() && keys.contains(&key.to_lowercase())
+    }
+
+    /// A text that is no JSON. `None` if nothing changes.
+    fn plain(&self, text: &str) -> Option<String> {
+        let mut hidden = Cow::Borrowed(text);
+        if let Some(secrets) = self.secrets {
+            hidden = replaced(hidden, |text| secrets.hide(text));
+        }
+        if self.redactor.defaults {
+            hidden = replaced(hidden, redact);
+        }
+        for pattern in &self.redactor.patterns {
+            hidden = replaced(hidden, |text| pattern.replace_all(text, HIDDEN));
+        }
+        match hidden {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(changed) => Some(changed),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The secrets of a server's own configuration. A server may say them back: in an error that quotes the
+//! request's headers, or in a dump of its environment.
+
+use std::{borrow::Cow, collections::BTreeSet, fmt, fmt::Write as _, sync::OnceLock};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use regex::{Regex, RegexBuilder};
+
+use super::{HIDDEN, is_secret_name};
+use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
+
+/// Shorter values would be found where they mean something else: under a name that says that they are
+/// secret, and under any other.
+const LEAST_NAMED: usize = 4;
+const LEAST: usize = 8;
+
+/// Longer secrets, such as private keys, are looked for in pieces of so many bytes, so that a part of one
+/// is found, too.
+const PIECE: usize = 64;
+/// Pieces that are looked for, of one server: beyond that a configuration holds no secrets but data.
+const MAX_PIECES: usize = 512;
+
+/// Characters of base64 that shorter secrets leave unchanged are too few to be told from others.
+const LEAST_ENCODED: usize = 8;
+
+/// Error texts are cut at a few hundred characters; shorter ones are whole.
+const SHORTEST_CUT: usize = 256;
+
+/// What is looked for, in bytes of the compiled pattern.
+const MAX_PATTERN: usize = 64 << 20;
+
+/// Secrets as they may come back: as they are, in percent-encoding, in base64 and as hexadecimal digits.
+pub struct Secrets {
+    pieces: BTreeSet<Vec<u8>>,
+    /// Made when the first text is looked at. `None` if that failed, which a test keeps from happening.
+    pattern: OnceLock<Option<Regex>>,
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} ***]", self.pieces.len())
+    }
+}
+
+impl Secrets {
+    /// Those of a server; `None` if it has none.
+    pub fn of(config: &ServerConfig) -> Option<Self> {
+        let mut found = Found::default();
+        match &config.launch {
+            Launch::Http(launch) => found.http(launch),
+            Launch::Stdio(launch) => found.stdio(launch),
+            Launch::Broken(_) => {}
+        }
+        if let Some(url) = &config.health_check_url {
+            found.url(url.expose());
+        }
+        (!found.0.is_empty()).then(|| Self {
+            pieces: found.0,
+            pattern: OnceLock::new(),
+        })
+    }
+
+    fn pattern(&self) -> Option<&Regex> {
+        let make = || {
+            let mut forms: Vec<String> =
+                self.pieces.iter().flat_map(|piece| forms(piece)).collect();
+            // Of two that begin alike, the longer one first.
+            forms.sort_unstable_by_key(|form| std::cmp::Reverse(form.len()));
+            let pattern = RegexBuilder::new(&forms.join("|"))
+                .unicode(true)
+                .size_limit(MAX_PATTERN)
+                .build();
+            pattern.ok()
+        };
+        self.pattern.get_or_init(make).as_ref()
+    }
+
+    pub(super) fn may_be_in(&self, text: &str) -> bool {
+        // A JSON text may have any character escaped.
+        let is_escaped = memchr::memchr(b'\\', text.as_bytes()).is_some();
+        is_escaped || self.pattern().is_none_or(|pattern| pattern.is_match(text))
+    }
+
+    /// The text without these secrets.
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Some(pattern) = self.pattern() else {
+            return HIDDEN.into();
+        };
+        let hidden = pattern.replace_all(text, HIDDEN);
+        match self.cut_off(&hidden) {
+            Some(at) => format!("{}{HIDDEN}", &hidden[..at]).into(),
+            None => hidden,
+        }
+    }
+
+    /// Where a secret begins of which a text that was cut has the beginning alone.
+    fn cut_off(&self, text: &str) -> Option<usize> {
+        if text.len() < SHORTEST_CUT {
+            return None;
+        }
+        let body = text.trim_end_matches('…').as_bytes();
+        let begins = |piece: &Vec<u8>| {
+            let lengths = (LEAST_NAMED..piece.len()).rev();
+            lengths
+                .filter(|length| body.ends_with(&piece[..*length]))
+                .max()
+        };
+        let longest = self.pieces.iter().filter_map(begins).max()?;
+        let at = body.len() - longest;
+        text.is_char_boundary(at).then_some(at)
+    }
+}
+
+#[derive(Default)]
+struct Found(BTreeSet<Vec<u8>>);
+
+impl Found {
+    fn http(&mut self, launch: &HttpLaunch) {
+        self.url(&launch.url);
+        for (name, value) in &launch.headers {
+            let value = value.expose();
+            let is_named = is_secret_name(name) || name.ends_with("key") || name.contains("auth");
+            match value.split_once(' ') {
+                Some((scheme, credentials)) if is_named => {
+                    self.secret(credentials.trim());
+                    if scheme.eq_ignore_ascii_case("basic") {
+                        self.basic(credentials.trim());
+                    }
+                }
+                _ => self.value(is_named, value),
+            }
+        }
+    }
+
+    /// User and password, which the server sees without their encoding.
+    fn basic(&mut self, credentials: &str) {
+        let decoded = STANDARD.decode(credentials).ok();
+        let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+            return;
+        };
+        if let Some((_, password)) = text.split_once(':') {
+            self.secret(password);
+        }
+    }
+
+    fn stdio(&mut self, launch: &StdioLaunch) {
+        for (name, value) in &launch.env {
+            self.named(name, value.expose());
+        }
+        let mut before = "";
+        for argument in &launch.args {
+            match argument.split_once('=') {
+                Some((option, value)) => self.named(option, value),
+                None if before.starts_with('-') => self.value(is_secret_name(before), argument),
+                None => {}
+            }
+            self.url(argument);
+            before = argument;
+        }
+    }
+
+    fn named(&mut self, name: &str, value: &str) {
+        let word = name.to_ascii_lowercase();
+        let is_named = is_secret_name(name) || word.ends_with("key") || word.contains("auth");
+        self.value(is_named, value);
+        self.url(value);
+    }
+
+    /// The password and the query of a URL.
+    fn url(&mut self, text: &str) {
+        let Some((_, rest)) = text.split_once("://") else {
+            return;
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let authority = rest.split('/').next().unwrap_or_default();
+        if let Some((user, _)) = authority.rsplit_once('@') {
+            self.secret(user.split_once(':').map_or(user, |(_, password)| password));
+        }
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            self.value(is_secret_name(name) || name.ends_with("key"), value);
+        }
+    }
+
+    fn value(&mut self, is_named: bool, value: &str) {
+        if is_named || looks_secret(value) {
+            self.secret(value);
+        }
+    }
+
+    fn secret(&mut self, secret: &str) {
+        if secret.len() < LEAST_NAMED {
+            return;
+        }
+        for piece in secret.as_bytes().chunks(PIECE) {
+            // The end of a long one may be too short to be looked for by itself.
+            if piece.len() >= LEAST_NAMED && self.0.len() < MAX_PIECES {
+                self.0.insert(piece.to_vec());
+            }
+        }
+    }
+}
+
+/// Whether a value under any name is a secret: one word of letters and digits, and no number, path or URL.
+fn looks_secret(value: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
+    value.len() >= LEAST
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && !has(u8::is_ascii_whitespace)
+        && !value.starts_with(['/', '.', '~', '$'])
+        && !value.contains("://")
+        && !value.contains('\\')
+        && value.parse::<f64>().is_err()
+        && value.parse::<std::net::SocketAddr>().is_err()
+        && value.parse::<std::net::IpAddr>().is_err()
+}
+
+/// How a secret may be written.
+fn forms(secret: &[u8]) -> Vec<String> {
+    let mut forms = Vec::new();
+    if let Ok(text) = std::str::from_utf8(secret) {
+        forms.push(text.chars().map(character).collect());
+    }
+    // In base64 it may begin at any of three places of a group, and its neighbours are in its first and
+    // last characters.
+    for before in 0..3 {
+        let whole = STANDARD.encode([&[0; 2][..before], secret].concat());
+        let whole = whole.trim_end_matches('=');
+        let first = [0, 2, 3][before];
+        let last = whole.len() - usize::from(!(before + secret.len()).is_multiple_of(3));
+        let Some(own) = whole
+            .get(first..last)
+            .filter(|own| own.len() >= LEAST_ENCODED)
+        else {
+            continue;
+        };
+        // Both alphabets.
+        let own = own.replace('+', r"[+-]").replace('/', "[/_]");
+        forms.push(format!(
+            "[0-9A-Za-z+/_-]{{0,3}}{own}[0-9A-Za-z+/_-]{{0,3}}={{0,2}}"
+        ));
+    }
+    if secret.len() >= LEAST {
+        let mut digits = String::new();
+        for byte in secret {
+            let _ = write!(digits, "{byte:02x}");
+        }
+        forms.push(format!("(?i-u:{digits})"));
+    }
+    forms
+}
+
+/// A character, as it is or in percent-encoding.
+fn character(character: char) -> String {
+    let itself = regex::escape(character.encode_utf8(&mut [0; 4]));
+    if character.is_ascii_alphanumeric() {
+        return itself;
+    }
+    let mut encoded = String::new();
+    for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+        let _ = write!(encoded, "%{byte:02x}");
+    }
+    let space = if character == ' ' { r"|\+" } else { "" };
+    format!("(?:{itself}|(?i-u:{encoded}){space})")
+}
