@@ -1,8 +1,9 @@
 //! Owns the supervisors, and publishes what all servers offer: as one catalog, and as each profile has it.
 
+mod approval;
 mod profiles;
-
 mod roster;
+mod targets;
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,9 +27,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::profiles::{Change, Profiles};
 pub use self::profiles::{Profile, Shown};
-use self::roster::Roster;
 pub(crate) use self::roster::duplicate;
 pub use self::roster::{Known, NewServer};
+use self::{roster::Roster, targets::KnownTargets};
 use crate::{
     clock::SleepClock,
     events::Events,
@@ -171,7 +172,8 @@ impl Registry {
         let mut own = JoinSet::new();
         own.spawn(merger.run(inbox, asked, stop.clone()));
         own.spawn(wake(Arc::clone(&servers), setting.clock, stop.clone()));
-        Arc::new(Self {
+        let known = KnownTargets::new(fleet.catalogs.clone());
+        let registry = Arc::new(Self {
             servers,
             catalog,
             profiles,
@@ -192,13 +194,19 @@ impl Registry {
                 supervisors,
                 file: config.servers.clone(),
                 overlay: Overlay::default(),
+                targets: known,
                 leaving: HashMap::default(),
                 closed: false,
             }),
             operations: TaskTracker::new(),
             own: Mutex::new(own),
             stop,
-        })
+        });
+        registry.operations.spawn({
+            let this = Arc::clone(&registry);
+            async move { this.note_file(&mut *this.roster.lock().await).await }
+        });
+        registry
     }
 
     /// In configuration order.

@@ -69,6 +69,31 @@ impl Document {
         }
     }
 
+    /// Every entry, by its server's name.
+    pub fn entries(&self) -> Vec<(ServerName, Entry)> {
+        let mut entries = Vec::new();
+        let mut add = |label: &str, value: &Value| {
+            if let (Ok((name, _)), Value::Object(entry)) = (server_name::adopt(label), value) {
+                entries.push((name, entry.clone()));
+            }
+        };
+        let whole = self.value().unwrap_or_default();
+        for servers in ["servers", "mcpServers"].map(|key| whole.get(key)) {
+            match servers {
+                Some(Value::Object(members)) => {
+                    members.iter().for_each(|(label, value)| add(label, value));
+                }
+                Some(Value::Array(elements)) => {
+                    for element in elements {
+                        add(element["name"].as_str().unwrap_or_default(), element);
+                    }
+                }
+                _ => {}
+            }
+        }
+        entries
+    }
+
     /// Where a server's entry stands (RFC 6901).
     pub fn pointer(&self, name: &ServerName) -> Option<String> {
         let key = |label: &str| label.replace('~', "~0").replace('/', "~1");

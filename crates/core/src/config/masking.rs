@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-const START: &str = "${secret:";
+pub(super) const START: &str = "${secret:";
 
 /// Members all of whose texts are secret.
 const SECRET_MEMBERS: [&str; 5] = ["env", "headers", "inputParams", "inputs", "webhook"];

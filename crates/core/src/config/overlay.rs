@@ -7,7 +7,7 @@ use std::{fmt::Write as _, sync::Arc};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{ConfigError, Launch, ServerConfig};
+use super::{ConfigError, Launch, ServerConfig, Target};
 use crate::ids::ServerName;
 
 /// A server added while Mainstay runs.
@@ -18,6 +18,10 @@ pub struct Runtime {
     /// Its entry as it was given: nothing expanded, secrets included.
     pub entry: Arc<Map<String, Value>>,
     pub approval: Approval,
+    /// What traffic under its name goes to.
+    pub target: Target,
+    /// While it is pending: what its name led to before, where that was something else.
+    pub formerly: Option<Target>,
 }
 
 /// Whether a person has agreed to what an MCP client wants started.
@@ -190,6 +194,8 @@ mod tests {
             config: server(text, command),
             entry: Arc::default(),
             approval,
+            target: Target::default(),
+            formerly: None,
         }))
     }
 

@@ -239,6 +239,25 @@ pub struct Pending {
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schema(value_type = Object)]
     pub entry: Map<String, Value>,
+    /// What this name led to before, where that was something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formerly: Option<Formerly>,
+}
+
+/// What a server's name led to before, without secrets. Nothing is said where that is not known.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Formerly {
+    /// The program and its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The names of its variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The names of its headers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
 }
 
 /// `GET /api/servers/{name}`

@@ -124,6 +124,9 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
             _ => lines.push(format!("  {} {}", word(key), told(value))),
         }
     }
+    if let Some(formerly) = &pending.formerly {
+        lines.push(format!("  ! {}", before(formerly)));
+    }
     let doubts = doubts(pending);
     let shown = doubts.get(..MAX_DOUBTS).unwrap_or(&doubts);
     lines.extend(shown.iter().map(|doubt| format!("  ! {doubt}")));
@@ -140,6 +143,21 @@ pub fn whole(pending: &api::Pending) -> Vec<String> {
         lines.push(format!("  that is {} with {arguments}", word(program)));
     }
     lines
+}
+
+/// What the name led to before.
+fn before(formerly: &api::Formerly) -> String {
+    let words = formerly.command.iter().chain(&formerly.url);
+    let mut said = words.map(|text| word(text)).collect::<Vec<_>>().join(" ");
+    if said.is_empty() {
+        return "this name was another server's before; which is not known".to_owned();
+    }
+    let along = formerly.env.iter().chain(&formerly.headers);
+    let along: Vec<String> = along.map(|name| word(name)).collect();
+    if !along.is_empty() {
+        said = format!("{said} (with {})", along.join(", "));
+    }
+    format!("this name had another target before: {said}")
 }
 
 fn told(value: &Value) -> String {
@@ -246,6 +264,11 @@ mod tests {
             env: entry["env"].as_object().expect("variables").clone(),
             url: None,
             entry: entry.as_object().expect("an entry").clone(),
+            formerly: Some(api::Formerly {
+                command: vec!["old\u{202e}".to_owned(), "x".to_owned()],
+                env: vec!["KEY".to_owned()],
+                ..api::Formerly::default()
+            }),
         };
         let command = r#"npx -y "a b" "x\u{202e}y" """#;
         assert_eq!(
@@ -254,6 +277,7 @@ mod tests {
                 "  env PATH=/evil:/bin".to_owned(),
                 "  cwd /tmp".to_owned(),
                 "  inheritEnv none".to_owned(),
+                r#"  ! this name had another target before: "old\u{202e}" x (with KEY)"#.to_owned(),
                 format!("  {command}"),
             ]
         );
@@ -274,6 +298,7 @@ mod tests {
             env: entry["env"].as_object().cloned().unwrap_or_default(),
             url: text(&entry["url"]),
             entry: entry.as_object().expect("an entry").clone(),
+            formerly: None,
         }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use mainstay_core::{
     config::{
-        Approval, Config, Overlay, ParsedEntry, References, Runtime, ServerConfig, Standing, Word,
-        edit::Entry,
+        Approval, Config, Overlay, ParsedEntry, References, Runtime, ServerConfig, Standing,
+        Target, Word, edit::Entry,
     },
     event::EventKind,
     failure::{Failure, FailureKind},
@@ -18,7 +18,7 @@ use mainstay_core::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Announcement, Registry, Servers, profiles::Rules, supervise};
+use super::{Announcement, Registry, Servers, profiles::Rules, supervise, targets::KnownTargets};
 use crate::{
     supervisor::{Operation, Server},
     surroundings::{self, Origin, off_the_runtime},
@@ -31,6 +31,8 @@ pub(super) struct Roster {
     /// The servers of the file.
     pub file: Vec<ServerConfig>,
     pub overlay: Overlay,
+    /// What servers' names lead to, and led to.
+    pub targets: KnownTargets,
     /// Servers on their way out; each token is cancelled when nothing of its server is left.
     pub leaving: HashMap<ServerName, CancellationToken>,
     /// Whether the registry has stopped, and takes no more.
@@ -91,8 +93,10 @@ impl Registry {
         Ok(NewServer {
             runtime: Runtime {
                 config,
+                target: Target::of_entry(&entry),
                 entry,
                 approval,
+                formerly: None,
             },
             warnings: warnings.iter().map(ToString::to_string).collect(),
         })
@@ -223,39 +227,6 @@ impl Registry {
         .await
     }
 
-    /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
-    /// itself is being started then. What its references name is read now, and one that cannot be read
-    /// leaves the server pending. Returns what was approved, too.
-    pub async fn approve(
-        self: &Arc<Self>,
-        name: &str,
-        digest: Option<String>,
-    ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
-        let (this, server) = (Arc::clone(self), self.server(name)?);
-        self.to_the_end(async move {
-            let name = &server.name;
-            let shown = match this.standing(name) {
-                Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,
-                Standing::Configured | Standing::Ephemeral(_) => return Err(not_pending(name)),
-            };
-            let entry = (*shown.entry).clone();
-            let approved = this.read_entry(name.as_str(), entry, Approval::Given);
-            let approved = Arc::new(approved.await?.runtime);
-            let mut roster = this.open_roster().await?;
-            match roster.overlay.word(name) {
-                // A client may have put another in its place meanwhile.
-                Some(Word::Entry(now)) if now.approval == Approval::Pending => {
-                    as_shown(now, digest.as_deref())?;
-                }
-                _ => return Err(not_pending(name)),
-            }
-            let word = Word::Entry(Arc::clone(&approved));
-            let server = this.say(&mut roster, name, word, Known::Replaced).await?;
-            Ok((server, approved))
-        })
-        .await
-    }
-
     /// Takes the servers of another configuration into force: what did not change keeps its sessions
     /// and calls. Of `settled` it says all there is to say. Returns when the servers that are gone have
     /// ended.
@@ -279,6 +250,7 @@ impl Registry {
             if let Some(name) = &settled {
                 roster.overlay.forget(name);
             }
+            this.note_file(&mut roster).await;
             let changes = this.take_effect(&mut roster).await;
             drop(roster);
             changes.complete().await;
@@ -311,7 +283,7 @@ impl Registry {
         }
     }
 
-    async fn open_roster(&self) -> Result<tokio::sync::MutexGuard<'_, Roster>, Failure> {
+    pub(super) async fn open_roster(&self) -> Result<tokio::sync::MutexGuard<'_, Roster>, Failure> {
         let roster = self.roster.lock().await;
         if roster.closed {
             let message = "Mainstay is shutting down";
@@ -321,7 +293,7 @@ impl Registry {
     }
 
     /// Notes a word and takes it into force; returns the server that it is about.
-    async fn say(
+    pub(super) async fn say(
         &self,
         roster: &mut Roster,
         name: &ServerName,
@@ -343,6 +315,7 @@ impl Registry {
         roster.leaving.retain(|_, gone| !gone.is_cancelled());
         let before = self.servers.load_full();
         let wanted = roster.overlay.over(&roster.file);
+        self.learn(roster, &wanted);
         let mut changes = Changes::default();
         let (mut list, mut standings) = (Vec::with_capacity(wanted.len()), HashMap::default());
         for (config, standing) in &wanted {
@@ -421,22 +394,6 @@ pub struct NewServer {
 pub enum Known {
     Refused,
     Replaced,
-}
-
-/// A pending server, if it is the one that this digest was shown for.
-fn as_shown(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
-    let name = &pending.config.name;
-    let message = match digest {
-        Some(digest) if digest == pending.digest() => return Ok(Arc::clone(pending)),
-        Some(_) => format!("Server '{name}' is not what was shown; look again"),
-        None => format!("Server '{name}' is approved with the digest of what is shown of it"),
-    };
-    Err(Failure::new(FailureKind::NotAsShown, message).of_server(name))
-}
-
-fn not_pending(name: &ServerName) -> Failure {
-    let message = format!("Server '{name}' waits for no approval");
-    Failure::new(FailureKind::NotPending, message).of_server(name)
 }
 
 pub(crate) fn duplicate(name: &ServerName) -> Failure {

@@ -283,3 +283,26 @@ async fn what_is_shown_is_approved() {
     assert!(again.stderr.contains("waits for no approval"), "{again}");
     daemon.stop().await;
 }
+
+/// A name that had another target, in an earlier run and by a file that has it no more: the person who
+/// approves is told which.
+#[tokio::test]
+async fn the_former_target_of_a_name_is_shown() {
+    let home = Home::new();
+    let old = json!({"command": "old-server", "args": ["--token", "s3cret"], "enabled": false});
+    let file = |servers: Value| {
+        let config = json!({"mcpServers": servers, "ownTools": ["control"]});
+        home.file("servers.json", &config.to_string())
+    };
+    let config = file(json!({"y": old}));
+    home.serve(&["--config", &config]).await.stop().await;
+    file(json!({}));
+    let daemon = home.serve(&["--config", &config]).await;
+    let entry = json!({"name": "y", "url": "http://127.0.0.1:1/mcp"});
+    add_from_inside(&home, &daemon.url, &entry).await;
+    let refused = home.run(&["approve", "y"]).await;
+    let words = "this name had another target before: old-server --token ***";
+    assert!(refused.stderr.contains(words), "{refused}");
+    assert!(!refused.stderr.contains("s3cret"), "{refused}");
+    daemon.stop().await;
+}

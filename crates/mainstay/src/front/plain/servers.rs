@@ -7,7 +7,7 @@ use std::{
 
 use mainstay_core::{
     catalog::ListKind,
-    config::{Launch, Runtime, Standing, edit::Entry},
+    config::{Launch, Runtime, Standing, Target, edit::Entry},
     event::told_names,
     lifecycle::State,
 };
@@ -132,6 +132,7 @@ fn wanted(runtime: &Runtime, sight: Sight) -> api::Pending {
             env: Map::new(),
             url: url.as_deref().map(shown_url),
             entry: Map::new(),
+            formerly: None,
         },
         Sight::Operator => {
             let args = entry.get("args").and_then(Value::as_array);
@@ -144,8 +145,25 @@ fn wanted(runtime: &Runtime, sight: Sight) -> api::Pending {
                 env: env.cloned().unwrap_or_default(),
                 url,
                 entry: entry.clone(),
+                formerly: runtime.formerly.clone().map(formerly),
             }
         }
+    }
+}
+
+fn formerly(target: Target) -> api::Formerly {
+    let Target {
+        command,
+        url,
+        env,
+        headers,
+        ..
+    } = target;
+    api::Formerly {
+        command,
+        url,
+        env,
+        headers,
     }
 }
 

@@ -6,6 +6,7 @@ mod external;
 mod meta;
 mod objects;
 mod records;
+mod targets;
 
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 //! restart (A33).
 //!
 //! A model that reads foreign text must not be able to start programs, nor to send secrets away: what
-//! would run a command, or names secrets by references, waits until a person has seen it and approved it
-//! outside of MCP.
+//! would run a command, names secrets by references, or gives a known name another target, waits until a
+//! person has seen it and approved it outside of MCP.
 
 use mainstay_core::config::{Approval, Launch};
 use serde::Deserialize;
@@ -50,10 +50,9 @@ async fn add(context: &Context<'_>) -> Outcome {
     if !has_references && matches!(new.config.launch, Launch::Http(_)) {
         new.approval = Approval::Given;
     }
-    let is_pending = new.approval == Approval::Pending;
-    let server = registry.add(new).await?;
-    let mut said = if is_pending {
-        let shown = details(registry, &server, Sight::Operator);
+    let server = registry.propose(new).await?;
+    let shown = details(registry, &server, Sight::Operator);
+    let mut said = if shown.pending.is_some() {
         json!({
             "success": true,
             "name": name,
