@@ -36,7 +36,7 @@ use crate::{
     logs::Logs,
     setting::Setting,
     state,
-    supervisor::{self, Fleet, Pace, Queue, Report, Server},
+    supervisor::{self, Fleet, Pace, Queue, Report, Server, Sole},
     surroundings::Origin,
     transport::{self, Notice},
 };
@@ -146,6 +146,7 @@ impl Registry {
             lineage: setting.lineage,
             reserve: supervisor::reserve(),
             queue: Arc::default(),
+            sole: setting.sole_client.then(Sole::default),
         });
         let mut supervisors = JoinSet::new();
         let list = config
@@ -311,6 +312,11 @@ impl Registry {
     /// What servers ask and no client could be asked.
     pub fn queue(&self) -> &Queue {
         &self.fleet.queue
+    }
+
+    /// The one client, where there can be no other.
+    pub fn sole(&self) -> Option<&Sole> {
+        self.fleet.sole.as_ref()
     }
 
     pub fn events(&self) -> &Events {

@@ -24,6 +24,8 @@ pub struct Setting {
     pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,
+    /// There is one client only (`mainstay mcp`): it is asked what servers ask.
+    pub sole_client: bool,
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
 }
@@ -39,6 +41,7 @@ impl Default for Setting {
             origin: None,
             insecure: false,
             clock: SleepClock::system(),
+            sole_client: false,
             lineage: Lineage::default(),
         }
     }

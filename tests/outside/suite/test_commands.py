@@ -57,14 +57,21 @@ class Program(Check):
 
     def own(self, entries: list[dict], door: Door) -> list[dict]:
         mark = door.name(self.server, "")
-        # Offered only to clients that declare roots: mcp-cli does so on some transports only, and a
-        # session that many clients share declares none.
         roots = f"{mark}get-roots-list"
         return [
             entry | {"name": entry["name"].removeprefix(mark)}
             for entry in entries
-            if entry["name"].startswith(mark) and entry["name"] != roots
+            if entry["name"].startswith(mark) and (self.hears_of_roots() or entry["name"] != roots)
         ]
+
+    def hears_of_roots(self) -> bool:
+        """Whether the server is told the same of the client's roots through the door as directly.
+
+        It offers a tool only to clients that declare roots. mcp-cli does so on some transports only,
+        and a session that many clients share declares none.
+        """
+        direct, through = (door.endpoints[self.server] for door in (self.stage.direct, self.door))
+        return self.door.label != "/mcp" and direct.transport == through.transport
 
     def test_lists_and_calls_tools(self):
         self.stage.reset()

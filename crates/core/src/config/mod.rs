@@ -217,9 +217,10 @@ pub struct ServerConfig {
     pub max_inline_bytes: Option<usize>,
     /// Which of its tools are neither listed nor callable (`disabledTools`, `strictToolNames`).
     pub withheld: Withheld,
-    /// How many upstream sessions `/servers/<name>/mcp` may hold (`maxSessions`, 8 stdio, 64 HTTP).
+    /// How many upstream sessions clients may have for themselves (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
-    /// `isolation`; `None` leaves it to the door (design section 9).
+    /// Who shares its upstream sessions (`isolation`); `None` leaves it to the address: on profiles one
+    /// for all, at `/servers/<name>/mcp` one for each client.
     pub isolation: Option<Isolation>,
     /// Which revision is spoken with the server (`protocol`).
     pub protocol: Protocol,
@@ -407,7 +408,7 @@ pub enum ListChanged {
     Ignore,
 }
 
-/// Who shares an upstream session (design section 9).
+/// Who shares an upstream session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// One upstream session for all clients.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{era::Revision, lifecycle::Preset};
+use crate::{
+    era::{Era, Revision},
+    lifecycle::Preset,
+};
 
 use super::{
     Isolation, Launch, ListChanged, PathOrder, Protocol, Root, Secret, ServerConfig, defaults,
@@ -22,6 +25,7 @@ impl<'e> Entry<'e, '_, '_> {
         {
             launch.path_order = PathOrder::StandardFirst;
         }
+        server.isolation = policies.isolation;
         self.switches(server);
         self.times(server, desktop);
         if desktop {
@@ -80,13 +84,11 @@ impl<'e> Entry<'e, '_, '_> {
             ];
             server.list_changed = node.word(self.report, &words).unwrap_or_default();
         }
-        if let Some(node) = self.fields.take("isolation") {
-            let words = [
-                ("shared", Isolation::Shared),
-                ("session", Isolation::Session),
-            ];
-            server.isolation = node.word(self.report, &words);
-        }
+        let isolation = self.fields.take("isolation");
+        let own = isolation
+            .as_ref()
+            .and_then(|node| Isolation::read(node, self.report));
+        server.isolation = own.or(server.isolation);
         if let Some(node) = self.fields.take("protocol") {
             let revisions =
                 Revision::ALL.map(|revision| (revision.as_str(), Protocol::At(revision)));
@@ -97,6 +99,15 @@ impl<'e> Entry<'e, '_, '_> {
             ];
             words.extend(revisions);
             server.protocol = node.word(self.report, &words).unwrap_or_default();
+        }
+        if let (Some(Isolation::Session), Some(node), Protocol::At(revision)) =
+            (own, isolation, server.protocol)
+            && revision.era() == Era::Modern
+        {
+            let message = format!(
+                "has no effect with `protocol`: a server of {revision} keeps no sessions, and is shared"
+            );
+            self.report.warn(&node.place, message);
         }
     }
 

@@ -9,8 +9,8 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Launch, MAX_EXPANDED, Naming, References, ServerConfig,
-    Surroundings, Syntax, Telemetry, alerts,
+    Config, ConfigError, ConfigErrors, Isolation, Launch, MAX_EXPANDED, Naming, References,
+    ServerConfig, Surroundings, Syntax, Telemetry, alerts,
     entry::{self, Context},
     fields::{Fields, nearest},
     journal,
@@ -185,13 +185,17 @@ fn read_root<'a>(
         .take("inputs")
         .map(|node| inputs(&node, report))
         .unwrap_or_default();
+    let isolation = fields.take("isolation");
     let context = Context {
         surroundings,
         references: References::Replaced,
         folder: source.folder,
         inputs: &inputs,
         require_transport: source.require_transport,
-        policies: Policies::read(&Policies::default(), &mut fields, report),
+        policies: Policies {
+            isolation: isolation.and_then(|node| Isolation::read(&node, report)),
+            ..Policies::read(&Policies::default(), &mut fields, report)
+        },
     };
     if let Some(node) = fields.take("alerts") {
         config.alerts = alerts::read(&node, &context, report);
@@ -215,6 +219,15 @@ fn read_root<'a>(
     }
     profiles::read(&mut fields, config, report);
     fields.finish(report, &[], LATER);
+}
+
+impl Isolation {
+    pub(super) fn read(node: &Node<'_>, report: &mut Report<'_>) -> Option<Self> {
+        node.word(
+            report,
+            &[("shared", Self::Shared), ("session", Self::Session)],
+        )
+    }
 }
 
 impl Naming {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    ServerRequests,
+    Isolation, ServerRequests,
     fields::Fields,
     node::Node,
     report::{Place, Report},
@@ -28,6 +28,8 @@ pub(super) struct Policies {
     pub policy: Policy,
     pub call_retry: bool,
     pub server_requests: Option<ServerRequests>,
+    /// What the top of the file says: an entry reads its own.
+    pub isolation: Option<Isolation>,
     /// Whether tools of other names than [003] allows are kept from clients (J12, Y4).
     pub strict_tool_names: bool,
     /// Whether the file says how often a server is asked.
@@ -47,6 +49,7 @@ impl Policies {
                 policy: preset.policy(),
                 call_retry: above.call_retry,
                 server_requests: above.server_requests,
+                isolation: above.isolation,
                 strict_tool_names: preset == Preset::Desktop,
                 health_interval_stated: false,
             },

@@ -197,6 +197,17 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
+    /// The same client, with roots that somebody says for it if it does not.
+    #[must_use]
+    pub fn with_roots(&self) -> Self {
+        if self.roots {
+            return self.clone();
+        }
+        let mut declared = Object::read(&self.raw).unwrap_or_default();
+        declared.set("roots", "{}");
+        Self::read(&declared.to_string())
+    }
+
     /// Whether there is any question that it takes.
     pub fn can_be_asked(&self) -> bool {
         self.sampling || self.elicitation || self.elicitation_url || self.roots

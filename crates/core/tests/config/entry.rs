@@ -383,6 +383,23 @@ fn a31_limits_roots_and_health() {
     "#);
 }
 
+/// An entry's word wins over that at the top, and one without effect is told of.
+#[test]
+fn isolation_at_the_top_and_in_an_entry() {
+    let text = r#"{"isolation": "session", "mcpServers": {
+        "default": {"command": "x"},
+        "own": {"command": "x", "isolation": "shared"},
+        "preset": {"command": "x", "preset": "router"}
+    }}"#;
+    let parsed = read("config.json", text).unwrap();
+    let found = parsed.config.servers.iter().map(|server| server.isolation);
+    let expected = [Isolation::Session, Isolation::Shared, Isolation::Session];
+    assert_eq!(found.collect::<Vec<_>>(), expected.map(Some));
+    assert_eq!(server(r#"{"command": "x"}"#).isolation, None);
+    assert_snapshot!(findings(r#"{"url": "http://h", "isolation": "session", "protocol": "modern"}"#), @r#"warning config.json:2:34: mcpServers.s.isolation: has no effect with `protocol`: a server of 2026-07-28 keeps no sessions, and is shared"#);
+    assert_snapshot!(findings(r#"{"url": "http://h", "isolation": true}"#), @r#"problem config.json:2:34: mcpServers.s.isolation: expected "shared" or "session", found a boolean"#);
+}
+
 #[test]
 fn y15_inherit_env() {
     let check = |value: &str, expected| {

@@ -232,7 +232,7 @@ impl Call<'_> {
             return;
         }
         question.keep_waiting(Arc::clone(patience));
-        let Err(question) = self.outlet.ask(question) else {
+        let Err(question) = self.outlet.ask(&self.upstream.server().name, question) else {
             return;
         };
         if question.method() == Method::RootsList && !config.roots.is_empty() {

@@ -11,6 +11,7 @@ use std::{
 
 use mainstay_core::{
     era::Caller,
+    ids::ServerName,
     message,
     principal::Principal,
     record::{ClientInfo, Door, Origin},
@@ -123,14 +124,18 @@ impl Client {
 
     /// Asks the client. `Ok` may hold a request that must now be sent to it; a question that it cannot
     /// be asked is given back.
-    pub(super) fn ask(&self, question: Question) -> Result<Option<String>, Question> {
+    pub(super) fn ask(
+        &self,
+        server: &ServerName,
+        question: Question,
+    ) -> Result<Option<String>, Question> {
         let params = question.frame().params().unwrap_or("{}");
         if !self.caller.takes(question.method(), params) {
             return Err(question);
         }
         match &self.asks {
             Asks::Nobody => Err(question),
-            Asks::Session(questions) => questions.enter(question).map(Some),
+            Asks::Session(questions) => questions.enter(server, question).map(Some),
             Asks::Rounds(rounds) => {
                 rounds
                     .try_send(question)
@@ -172,6 +177,7 @@ pub struct Questions {
 
 #[derive(Debug)]
 struct Waiting {
+    server: ServerName,
     question: Question,
     since: Instant,
 }
@@ -182,8 +188,8 @@ impl Questions {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a question; returns it as a request under an id of ours.
-    pub fn enter(&self, question: Question) -> Result<String, Question> {
+    /// Enters a question of this server; returns it as a request under an id of ours.
+    pub fn enter(&self, server: &ServerName, question: Question) -> Result<String, Question> {
         let mut waiting = self.waiting();
         if waiting.len() >= MAX_QUESTIONS {
             return Err(question);
@@ -191,7 +197,13 @@ impl Questions {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let text = question.frame().with_id(&id.to_string());
         let since = Instant::now();
-        waiting.insert(id, Waiting { question, since });
+        let server = server.clone();
+        let entry = Waiting {
+            server,
+            question,
+            since,
+        };
+        waiting.insert(id, entry);
         Ok(text)
     }
 
@@ -204,13 +216,14 @@ impl Questions {
             .is_some()
     }
 
-    /// The server has taken its question back: returns what tells the client so.
-    pub fn withdraw(&self, cancelled: &Frame) -> Option<String> {
+    /// The server has taken its question back: returns what tells the client so. Servers number their
+    /// questions each for itself.
+    pub fn withdraw(&self, server: &ServerName, cancelled: &Frame) -> Option<String> {
         let asked = cancelled.param("requestId")?;
         let mut waiting = self.waiting();
         let id = *waiting
             .iter()
-            .find(|(_, waiting)| waiting.question.id() == asked)?
+            .find(|(_, waiting)| waiting.server == *server && waiting.question.id() == asked)?
             .0;
         waiting.remove(&id)?.question.forget();
         Some(cancelled.with_param("requestId", &id.to_string()))

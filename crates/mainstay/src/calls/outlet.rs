@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::era::{Caller, LogLevel};
+use mainstay_core::{
+    era::{Caller, LogLevel},
+    ids::ServerName,
+};
 
 use super::Client;
 use crate::transport::Question;
@@ -124,9 +127,9 @@ impl Outlet {
     }
 
     /// Asks the client; a question that it cannot be asked is given back.
-    pub(super) fn ask(&self, question: Question) -> Result<(), Question> {
+    pub(super) fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
         // A request is not dropped for a slow reader; how many there can be is bounded elsewhere.
-        if let Some(request) = self.client.ask(question)? {
+        if let Some(request) = self.client.ask(server, question)? {
             self.push(request);
         }
         Ok(())

@@ -104,12 +104,14 @@ impl Call<'_> {
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;
         let (asked, answer) = Question::of_round(request);
-        self.outlet.ask(asked).map_err(|_| {
-            let method = question.method.name();
-            self.unusable(&format!(
-                "it needs {method}, which this client does not take"
-            ))
-        })?;
+        self.outlet
+            .ask(&self.upstream.server().name, asked)
+            .map_err(|_| {
+                let method = question.method.name();
+                self.unusable(&format!(
+                    "it needs {method}, which this client does not take"
+                ))
+            })?;
         Ok(answer)
     }
 

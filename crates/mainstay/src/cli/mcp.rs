@@ -65,6 +65,7 @@ impl Mcp {
                 journal,
                 switches: state.as_ref().map(StateDir::switches),
                 lineage,
+                sole_client: true,
                 ..Setting::default()
             },
         );

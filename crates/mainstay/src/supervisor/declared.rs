@@ -24,12 +24,20 @@ pub fn capabilities(session: &Session) -> Value {
         .unwrap_or_default()
 }
 
-/// What shared sessions declare: they may ask where their operator wants that, or has answered already.
-pub fn initialize(config: &ServerConfig) -> Arc<str> {
-    let capabilities = match (is_forwarded(config), config.roots.is_empty()) {
-        (true, _) => ClientCapabilities::all(),
-        (false, true) => ClientCapabilities::none(),
-        (false, false) => ClientCapabilities::roots_only(),
+/// What shared sessions declare: they may ask where their operator wants that, or has answered already,
+/// and what the one client takes if there is only one.
+pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> Arc<str> {
+    let has_roots = !config.roots.is_empty();
+    let capabilities = match (config.server_requests, sole) {
+        (Some(ServerRequests::Queue), _) | (Some(ServerRequests::Forward), None) => {
+            ClientCapabilities::all()
+        }
+        (None | Some(ServerRequests::Forward), Some(sole)) if has_roots => sole.with_roots(),
+        (None | Some(ServerRequests::Forward), Some(sole)) => sole.clone(),
+        (Some(ServerRequests::Reject), _) | (None, None) if has_roots => {
+            ClientCapabilities::roots_only()
+        }
+        (Some(ServerRequests::Reject), _) | (None, None) => ClientCapabilities::none(),
     };
     let revision = match config.protocol {
         Protocol::At(revision) if revision.era() == Era::Legacy => revision,

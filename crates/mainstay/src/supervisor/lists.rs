@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::{
     Report,
     listing::{self, Done, Outcome},
-    task::Task,
+    task::{Task, sole_asks},
 };
 use crate::transport::Notice;
 
@@ -117,6 +117,11 @@ impl Task {
             _ if !changed.is_empty() => {}
             Method::LogMessage | Method::ResourceUpdated => {
                 self.report(Report::Notice(notice)).await;
+            }
+            Method::Cancelled => {
+                if let Some(client) = sole_asks(&self.fleet) {
+                    client.withdraw(&self.config.name, &notice.frame);
+                }
             }
             other => {
                 tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");

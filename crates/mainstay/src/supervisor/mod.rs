@@ -20,6 +20,7 @@ mod privates;
 mod probe;
 mod queue;
 mod shares;
+mod sole;
 mod task;
 mod upkeep;
 mod usage;
@@ -30,7 +31,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -38,7 +39,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::ServerConfig,
+    config::{Isolation, ServerConfig},
     era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
@@ -58,6 +59,7 @@ pub use self::{
     private::Private,
     queue::{Queue, Queued},
     shares::reserve,
+    sole::{Asks, Sole},
     usage::Use,
     view::{Crash, Crashes, View},
     wanted::Wanted,
@@ -106,6 +108,8 @@ pub struct Fleet {
     pub reserve: Reserve,
     /// What servers ask and no client could be asked.
     pub queue: Arc<Queue>,
+    /// The one client, where there can be no other.
+    pub sole: Option<Sole>,
 }
 
 /// What its operator wants of a server.
@@ -124,6 +128,10 @@ pub struct Server {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
     config: ArcSwap<ServerConfig>,
+    /// Of the configuration: every call on a profile asks for it.
+    isolated: AtomicBool,
+    /// There is one client, and the shared session is its own.
+    is_shared_by_one: bool,
     view: watch::Receiver<View>,
     commands: mpsc::Sender<Command>,
     started_at: Instant,
@@ -177,9 +185,12 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let log = fleet.logs.server(&config.name);
     log.protect(&config);
     let queue = Arc::clone(&fleet.queue);
+    let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let server = Arc::new(Server {
         name: config.name.clone(),
+        isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
+        is_shared_by_one,
         config: ArcSwap::new(config),
         log,
         view,
@@ -222,6 +233,26 @@ impl Server {
     /// Whether it is known to be spoken to without sessions only.
     pub fn opens_no_sessions(&self) -> bool {
         self.eras().legacy == Some(false)
+    }
+
+    /// Whether each client has a session of its own on profiles, too.
+    pub fn is_isolated(&self) -> bool {
+        self.isolated.load(Ordering::Relaxed)
+    }
+
+    /// Whether the clients of its own path share its one session: the configuration says so, or it opens
+    /// no sessions.
+    pub fn shares_its_session(&self) -> bool {
+        self.config().isolation == Some(Isolation::Shared) || self.opens_no_sessions()
+    }
+
+    /// Whether its shared session is one of 2026-07-28, or would be.
+    pub fn speaks_modern(&self) -> bool {
+        let view = self.view.borrow();
+        match &view.session {
+            Some(session) => session.era() == Era::Modern,
+            None => view.eras.modern == Some(true),
+        }
     }
 
     /// What is known of the eras that the server speaks.
@@ -405,6 +436,8 @@ impl Server {
     /// Takes a new configuration into force. One that is reached in another way gets a new session.
     pub async fn configure(&self, config: Arc<ServerConfig>) {
         self.log.protect(&config);
+        let is_isolated = !self.is_shared_by_one && isolates(&config);
+        self.isolated.store(is_isolated, Ordering::Relaxed);
         self.config.store(Arc::clone(&config));
         // The next one is opened as the new configuration has it.
         self.beside.close();
@@ -427,7 +460,7 @@ impl Server {
     /// room for none.
     fn shared_beside(self: &Arc<Self>) -> Private {
         let id = PrivateId(self.next_private.fetch_add(1, Ordering::Relaxed));
-        let initialize = declared::initialize(&self.config());
+        let initialize = declared::initialize(&self.config(), None);
         let (server, listener) = (Arc::clone(self), Arc::clone(&self.listener));
         Private::new(server, id, initialize, listener, Arc::default(), false)
     }
@@ -466,6 +499,10 @@ impl Server {
             tracing::debug!(server = %self.name, %error, "a command was not taken");
         }
     }
+}
+
+fn isolates(config: &ServerConfig) -> bool {
+    config.isolation == Some(Isolation::Session)
 }
 
 fn ended() -> Failure {

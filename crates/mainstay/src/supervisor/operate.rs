@@ -11,8 +11,7 @@ use mainstay_core::{
 use super::{
     Command, Operation,
     attempt::Which,
-    declared::initialize,
-    task::{Task, kept, policy},
+    task::{Task, kept, policy, shared_initialize},
 };
 
 impl Task {
@@ -76,7 +75,7 @@ impl Task {
         self.kept = kept(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
         // From the next session on.
-        self.shared.initialize = initialize(&self.config);
+        self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
             self.forget_eras(before.launch == self.config.launch);

@@ -48,6 +48,14 @@ struct Newcomer {
     more: Vec<Reply>,
 }
 
+impl Newcomer {
+    /// Whether a call still waits for the session.
+    fn is_waiting(&self) -> bool {
+        let mut replies = self.more.iter().chain([&self.open.reply]);
+        replies.any(|reply| !reply.is_closed())
+    }
+}
+
 impl Privates {
     pub fn upkeeps(&self) -> impl Iterator<Item = &Upkeep> {
         self.sessions.values().map(|private| &private.upkeep)
@@ -130,6 +138,8 @@ impl Task {
             .fold((0, 0), |(all, leaving), (_, private)| {
                 (all + 1, leaving + usize::from(private.is_leaving))
             });
+        // Those who have given up take no place.
+        self.privates.newcomers.retain(Newcomer::is_waiting);
         let waiting = self.privates.newcomers.len();
         let is_here = self.privates.sessions.contains_key(&open.id);
         if all + waiting < max && !is_here {
@@ -161,12 +171,10 @@ impl Task {
                 self.privates.newcomers.push_front(newcomer);
                 return;
             }
-            let Newcomer { open, mut more } = newcomer;
-            more.retain(|reply| !reply.is_closed());
-            // Everyone who asked has gone meanwhile.
-            if open.reply.is_closed() && more.is_empty() {
+            if !newcomer.is_waiting() {
                 continue;
             }
+            let Newcomer { open, more } = newcomer;
             let id = open.id;
             self.enter(open);
             if let Some(private) = self.privates.sessions.get_mut(&id) {

@@ -8,7 +8,7 @@ use mainstay_core::{
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
     message::Method,
 };
 use tokio::{
@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Command, Fleet, Report, View,
+    Asks, Command, Fleet, Report, Sole, View,
     attempt::{Ending, Progress, Which},
     declared::{capabilities, initialize, is_forwarded},
     eras::pinned,
@@ -28,6 +28,7 @@ use super::{
     privates::Privates,
     probe::Probes,
     shares::Shares,
+    sole::{Declared, SILENCE},
     upkeep::Upkeep,
 };
 use crate::{
@@ -51,6 +52,8 @@ enum Happening {
     Probed(Which, Epoch, Outcome),
     Listed(Option<Done>),
     Unasked(Unasked),
+    /// The one client has said what it declares.
+    Declared,
     Deadline,
 }
 
@@ -81,6 +84,10 @@ pub struct Task {
     /// The era in which the server is spoken to first; `None` is to be found out.
     pub(super) first: Option<Era>,
     observer: Observer,
+    /// What the one client declares, where there is only one.
+    sole: Option<watch::Receiver<Option<Declared>>>,
+    /// Until when the first start waits for that.
+    held_until: Option<Instant>,
     /// Its operator has stopped it, and nobody has started it since.
     pub(super) stopped: bool,
     pub(super) ending: bool,
@@ -97,7 +104,9 @@ impl Task {
             server: config.name.clone(),
             unasked: unasked.0.clone(),
         });
-        let shared = Upkeep::new(policy(&config), initialize(&config), Arc::clone(&inbox));
+        let sole = fleet.sole.as_ref().map(Sole::subscribe);
+        let first_words = shared_initialize(&config, &fleet);
+        let shared = Upkeep::new(policy(&config), first_words, Arc::clone(&inbox));
         let kept = kept(&fleet, &config);
         let (mut catalog, kept_eras) = kept.as_ref().and_then(Kept::load).unzip();
         let mut taken = Shares::new(fleet.reserve.clone());
@@ -140,6 +149,8 @@ impl Task {
             kept_eras,
             first: eras.first(),
             observer: Observer::default(),
+            sole,
+            held_until: None,
             stopped: false,
             ending: false,
         };
@@ -150,8 +161,11 @@ impl Task {
         if self.view.borrow().catalog.is_some() {
             self.tell_catalog(Vec::new()).await;
         }
-        if self.view.borrow().wanted {
-            self.step(Which::Shared, Event::Start);
+        let is_told = |sole: &watch::Receiver<Option<Declared>>| sole.borrow().is_some();
+        if self.sole.as_ref().is_some_and(|sole| !is_told(sole)) {
+            self.held_until = Some(Instant::now() + SILENCE);
+        } else {
+            self.begin();
         }
         while !(self.ending && self.connections.is_empty()) {
             let happening = self.wait(&mut commands).await;
@@ -170,6 +184,7 @@ impl Task {
             .filter_map(Upkeep::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
+            .chain(self.held_until)
             .chain(look)
             .min()
     }
@@ -196,6 +211,7 @@ impl Task {
             (which, epoch, outcome) = self.probes.next() => Happening::Probed(which, epoch, outcome),
             done = self.listings.done() => Happening::Listed(done),
             Some(unasked) = self.unasked.1.recv() => Happening::Unasked(unasked),
+            () = told(&mut self.sole) => Happening::Declared,
             () = &mut sleep => Happening::Deadline,
         }
     }
@@ -223,8 +239,12 @@ impl Task {
             Happening::Listed(None) => {}
             Happening::Unasked(Unasked::Notice(notice)) => self.notice(notice).await,
             Happening::Unasked(Unasked::Question(question)) => self.question(question),
+            Happening::Declared => self.declare(),
             Happening::Deadline => {
                 self.next_look = Instant::now() + DEGRADED_LOOK;
+                if self.held_until.is_some_and(|until| until <= Instant::now()) {
+                    self.begin();
+                }
                 self.look(Which::Shared);
                 for id in self.privates.ids() {
                     self.look(Which::Private(id));
@@ -236,8 +256,41 @@ impl Task {
         }
     }
 
+    /// Starts the server for the first time, if it is wanted.
+    fn begin(&mut self) {
+        self.held_until = None;
+        if self.view.borrow().wanted {
+            self.step(Which::Shared, Event::Start);
+        }
+    }
+
+    /// The one client has said what it declares. A session that was opened without that is opened again.
+    fn declare(&mut self) {
+        let initialize = shared_initialize(&self.config, &self.fleet);
+        let is_other = initialize != self.shared.initialize;
+        self.shared.initialize = initialize;
+        if self.held_until.is_some() {
+            return self.begin();
+        }
+        let session = self.shared.session.as_ref();
+        let is_told_each_time = session.is_some_and(|session| session.era() == Era::Modern);
+        let status = self.shared.status();
+        let is_up = status.attempting || status.state == State::Connected;
+        if is_other && is_up && !is_told_each_time {
+            self.step(Which::Shared, Event::Reconnect);
+        }
+    }
+
     /// A question of the shared session that belongs to no call.
     fn question(&self, question: Question) {
+        let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
+        let question = match sole_asks(&self.fleet).filter(|_| !is_rejected) {
+            None => question,
+            Some(client) => match client.ask(&self.config.name, question) {
+                Ok(()) => return,
+                Err(question) => question,
+            },
+        };
         let name = question.frame().method_name();
         if question.method() == Method::RootsList && !self.config.roots.is_empty() {
             question.result(&questions::roots(&self.config.roots));
@@ -335,6 +388,29 @@ impl Task {
             .send((self.config.name.clone(), report))
             .await
             .ok();
+    }
+}
+
+/// Asks the one client, where there is only one.
+pub(super) fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
+    fleet.sole.as_ref()?.declared()?.asks
+}
+
+/// What the shared session declares, as far as is known.
+pub(super) fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
+    let declared = fleet.sole.as_ref().and_then(Sole::declared);
+    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
+    initialize(config, sole)
+}
+
+/// Resolves when the one client has said something new of itself.
+async fn told(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
+    let Some(sole) = sole else {
+        return std::future::pending().await;
+    };
+    if sole.changed().await.is_err() {
+        // It lives as long as the fleet.
+        std::future::pending().await
     }
 }
 

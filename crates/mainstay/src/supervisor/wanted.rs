@@ -61,6 +61,14 @@ impl Wanted {
         self.state().level = Some(level);
     }
 
+    /// Whether the client wants a log message of this level. Without a wish the server decides.
+    pub fn hears(&self, level: Option<LogLevel>) -> bool {
+        let wanted = self.state().level;
+        wanted
+            .zip(level)
+            .is_none_or(|(wanted, level)| level >= wanted)
+    }
+
     /// Remembers a subscription to the server's `uri`, which the client calls `used`. Returns whether it
     /// is new.
     pub fn subscribe(&self, uri: &str, used: &str) -> bool {

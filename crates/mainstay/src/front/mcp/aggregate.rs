@@ -13,10 +13,12 @@ use mainstay_core::{
     own::Group,
 };
 
+use futures_util::future::join;
 use tokio::sync::oneshot;
 
 use super::{
     hub::Hub,
+    isolated::{self, Place},
     modern::UNKNOWN_STATE,
     own::{self, Reach, Within, objects},
     reply::Reply,
@@ -26,9 +28,9 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
-    calls::{Answer, Client, Outlet, Receipt, Request, Upstream},
+    calls::{Answer, Client, Outlet, Receipt, Request},
     front::plain::lists::of_absent,
-    supervisor::Server,
+    supervisor::{Private, Server},
     transport::Frame,
 };
 
@@ -50,6 +52,7 @@ pub struct Asked<'a> {
     pub receipt: &'a Receipt,
     /// The server that gave the `requestState` that it brings.
     pub state_of: Option<&'a str>,
+    pub place: Place<'a>,
 }
 
 /// Answers a client with a session.
@@ -62,7 +65,7 @@ pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply 
                 .await
                 .unwrap_or_else(|failure| Reply::failure(id, &failure))
         }
-        Some(Method::ResourcesUnsubscribe) => asked.unsubscribe(session),
+        Some(Method::ResourcesUnsubscribe) => asked.unsubscribe(session).await,
         Some(Method::SetLevel) => asked.set_level(session).await,
         _ => answer(asked).await,
     }
@@ -335,7 +338,7 @@ impl<'a> Asked<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let client = Arc::clone(&self.outlet.client);
-        let upstream = Upstream::Shared(server);
+        let (upstream, _lease) = self.upstream(server).await;
         let answer = (self.hub.calls)
             .call(self.receipt, upstream, request, self.outlet, self.cancelled)
             .await?;
@@ -345,7 +348,7 @@ impl<'a> Asked<'a> {
     /// A `requestState` means something to the server alone that gave it.
     fn check_state(&self, server: &Server) -> Result<(), Failure> {
         match self.state_of {
-            Some(giver) if giver != server.name.as_str() || !speaks_modern(server) => {
+            Some(giver) if giver != server.name.as_str() || !server.speaks_modern() => {
                 let failure = Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE);
                 Err(failure.of_server(&server.name))
             }
@@ -392,37 +395,68 @@ impl<'a> Asked<'a> {
     /// The first to subscribe does so upstream; for the others it is a matter of bookkeeping.
     async fn subscribe(self, session: &ClientSession) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (hub, session, id) = (self.hub, &session.id, self.id());
-        if let Err(error) = hub.subscriptions.check(session, &uri.value) {
+        let (hub, id) = (self.hub, self.id());
+        if let Err(error) = hub.subscriptions.check(&session.id, &uri.value) {
             return Ok(Reply::error(id, INVALID_PARAMS, &error.to_string()));
         }
         self.settled().await;
-        let owner = hub.owner(&self.view, &uri.value);
-        let resource = owner.target().map(Resource::from);
+        let owner = hub.owner(&self.view, &uri.value).target();
+        if let Some(target) = &owner
+            && let Some(private) = self.own_session_of(session, &target.server)
+        {
+            return self.subscribe_own(target, &private).await;
+        }
+        let resource = owner.map(Resource::from);
         // Where nobody knows yet whose it is, nobody leaves it either.
         let _turn = match &resource {
             Some(resource) => Some(hub.subscriptions.turn(resource).await),
             None => None,
         };
         if let Some(resource) = resource.filter(|resource| hub.subscriptions.has_any(resource)) {
-            hub.subscriptions.add(resource, session, &uri.value);
+            hub.subscriptions.add(resource, &session.id, &uri.value);
             return Ok(Reply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
         // A refusal subscribes nobody.
         if answer.frame.result().is_some() {
-            hub.subscriptions.add(target.into(), session, &uri.value);
+            let server = hub.registry.named(&target.server);
+            let own = server.and_then(|server| hub.own_session(session, &server));
+            match own {
+                Some(private) => {
+                    private.wanted.subscribe(&target.original, &uri.value);
+                }
+                None => hub
+                    .subscriptions
+                    .add(target.into(), &session.id, &uri.value),
+            }
         }
         Ok(Reply::answer(id, &answer))
     }
 
+    /// In the client's own session. What changes while the server answers is told already.
+    async fn subscribe_own(self, target: &Target, private: &Private) -> Result<Reply, Failure> {
+        let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
+        let (id, wanted) = (self.id(), &private.wanted);
+        let is_new = wanted.subscribe(&target.original, &uri.value);
+        let answer = self.forward(target, uri).await;
+        let is_granted = matches!(&answer, Ok(answer) if answer.frame.result().is_some());
+        if is_new && !is_granted {
+            wanted.unsubscribe(&target.original);
+        }
+        Ok(Reply::answer(id, &answer?))
+    }
+
     /// The last one to leave unsubscribes upstream; for the others it is a matter of bookkeeping.
-    fn unsubscribe(self, session: &ClientSession) -> Reply {
+    async fn unsubscribe(self, session: &ClientSession) -> Reply {
         let Some(uri) = &self.address.uri else {
             return Reply::failure(self.id(), &missing("uri"));
         };
         let owner = self.hub.owner(&self.view, &uri.value);
         if let Some(target) = owner.target() {
+            let own = self.own_session_of(session, &target.server);
+            if let Some(private) = own.filter(|own| own.wanted.unsubscribe(&target.original)) {
+                isolated::leave(&private, &target.original).await;
+            }
             self.hub.leave(target.into(), &session.id);
         }
         Reply::result(self.id(), "{}")
@@ -441,7 +475,7 @@ impl<'a> Asked<'a> {
             );
         };
         session.set_log_level(level);
-        self.hub.set_log_levels().await;
+        join(self.hub.set_log_levels(), session.own.set_log_level(level)).await;
         Reply::result(self.id(), "{}")
     }
 }
@@ -462,11 +496,6 @@ fn restated(hub: &Hub, client: &Client, target: &Target, frame: &Frame, answer: 
     let (principal, server) = (&client.principal, target.server.as_str());
     hub.names
         .restated(principal, server, frame, &client.caller, answer)
-}
-
-fn speaks_modern(server: &Server) -> bool {
-    let session = server.view().session;
-    session.is_some_and(|session| session.greeting.revision.era() == Era::Modern)
 }
 
 fn missing(member: &str) -> Failure {

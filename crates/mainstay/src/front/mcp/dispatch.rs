@@ -7,13 +7,15 @@ use mainstay_core::message::{self, Kind, Method, Span};
 use super::{
     aggregate::{self, Asked},
     hub::Hub,
+    isolated::Place,
     reply::Reply,
     session::{Backend, ClientSession, Entry},
     transparent,
 };
 use crate::{
     calls::{Closed, Outlet, Receipt, Upstream, Wanted},
-    transport::Frame,
+    registry::Profile,
+    transport::{Frame, Session},
 };
 
 const INVALID_REQUEST: i64 = -32600;
@@ -104,10 +106,11 @@ async fn forward(
                 outlet,
                 receipt,
                 state_of: None,
+                place: Place::Session(session),
             };
             aggregate::answer_session(session, asked).await
         }
-        Backend::Translated(server) => {
+        Backend::Shared(server) => {
             let asked = transparent::Asked {
                 hub,
                 frame,
@@ -117,7 +120,7 @@ async fn forward(
                 outlet,
                 receipt,
             };
-            transparent::translate(session, server, asked).await
+            transparent::share(session, server, asked).await
         }
         Backend::Transparent(private) => {
             let upstream = Upstream::Private(Arc::clone(private));
@@ -175,8 +178,16 @@ pub async fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
                 hub.calls
                     .in_background(async move { transparent::notify(&private, frame).await });
             }
+            Backend::Aggregate(profile) if frame.method() == Some(Method::RootsChanged) => {
+                let sessions = roots_readers(hub, session, profile);
+                hub.calls.in_background(async move {
+                    for upstream in sessions {
+                        upstream.notify(frame.one_line()).await;
+                    }
+                });
+            }
             // A shared session speaks for many: what one client notifies is not its to pass on.
-            Backend::Aggregate(_) | Backend::Translated(_) => tracing::debug!(
+            Backend::Aggregate(_) | Backend::Shared(_) => tracing::debug!(
                 method = frame.method_name(),
                 "a notification was not passed on"
             ),
@@ -189,4 +200,13 @@ pub async fn take(hub: &Hub, session: &ClientSession, frame: Frame) {
             }
         }
     }
+}
+
+/// The upstream sessions to which this client's roots were declared, beside those of other clients.
+fn roots_readers(hub: &Hub, session: &ClientSession, profile: &Profile) -> Vec<Arc<Session>> {
+    if hub.registry.sole().is_none() {
+        return session.own.live();
+    }
+    let servers = hub.registry.servers_of(profile).into_iter();
+    servers.filter_map(|server| server.view().session).collect()
 }

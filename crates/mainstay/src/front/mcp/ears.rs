@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    config::ServerRequests,
+    config::{ListChanged, ServerRequests},
     era::{Caller, questions},
-    message::Method,
+    ids::ServerName,
+    message::{self, Method},
     principal::Principal,
 };
 
-use super::outbox::Outbox;
+use super::{isolated::is_list_change, outbox::Outbox};
 use crate::{
-    calls::{Bound, Questions},
-    supervisor::Server,
-    transport::{Listener, Notice, Question},
+    calls::{self, Bound, Questions},
+    supervisor::{Asks, Server, Wanted},
+    transport::{Frame, Listener, Notice, Question},
 };
 
 /// Where a client hears what belongs to no call; cloning shares it.
@@ -35,19 +36,84 @@ impl Ears {
         self.outbox.push(message);
     }
 
-    /// For an isolated session of this server.
+    /// For the shared sessions of all servers, where this client is the only one.
+    pub fn alone(&self, caller: &Caller) -> Arc<dyn Asks> {
+        Arc::new(Alone {
+            ears: self.clone(),
+            caller: caller.clone(),
+        })
+    }
+
+    /// Asks the client; a question that it cannot be asked is given back.
+    fn ask(
+        &self,
+        caller: &Caller,
+        server: &ServerName,
+        question: Question,
+    ) -> Result<(), Question> {
+        let params = question.frame().params().unwrap_or("{}");
+        if !caller.takes(question.method(), params) {
+            return Err(question);
+        }
+        let request = self.questions.enter(server, question)?;
+        self.push(request);
+        Ok(())
+    }
+
+    /// For an isolated session of this server, whose words the client hears as they are.
     pub fn of(
         &self,
         server: &Arc<Server>,
         caller: &Caller,
         principal: &Principal,
     ) -> Arc<dyn Listener> {
+        self.isolated(server, caller, principal, None)
+    }
+
+    /// For an isolated session beside others: resources have the URIs that the client used.
+    pub fn of_profile(
+        &self,
+        server: &Arc<Server>,
+        caller: &Caller,
+        principal: &Principal,
+        wanted: Arc<Wanted>,
+    ) -> Arc<dyn Listener> {
+        self.isolated(server, caller, principal, Some(wanted))
+    }
+
+    fn isolated(
+        &self,
+        server: &Arc<Server>,
+        caller: &Caller,
+        principal: &Principal,
+        wanted: Option<Arc<Wanted>>,
+    ) -> Arc<dyn Listener> {
         Arc::new(Isolated {
             ears: self.clone(),
             server: Arc::clone(server),
             caller: caller.clone(),
             principal: principal.clone(),
+            wanted,
         })
+    }
+}
+
+/// The one client, asked outside of calls.
+#[derive(Debug)]
+struct Alone {
+    ears: Ears,
+    caller: Caller,
+}
+
+impl Asks for Alone {
+    fn ask(&self, server: &ServerName, question: Question) -> Result<(), Question> {
+        self.ears.ask(&self.caller, server, question)
+    }
+
+    fn withdraw(&self, server: &ServerName, cancelled: &Frame) {
+        if let Some(text) = self.ears.questions.withdraw(server, cancelled) {
+            self.ears.outbox.push(text);
+        }
     }
 }
 
@@ -57,14 +123,41 @@ struct Isolated {
     server: Arc<Server>,
     caller: Caller,
     principal: Principal,
+    /// What the client wants of this session, on a profile.
+    wanted: Option<Arc<Wanted>>,
+}
+
+impl Isolated {
+    /// A notification as the client of a profile hears it, if it does.
+    fn of_profile(&self, wanted: &Wanted, notice: &Notice) -> Option<String> {
+        let frame = &notice.frame;
+        match notice.method {
+            Method::ResourceUpdated => {
+                let used = wanted.used(&frame.text_param("uri")?)?;
+                Some(frame.with_param("uri", &message::quote(&used)))
+            }
+            Method::LogMessage => {
+                let is_wanted = wanted.hears(calls::log_level(frame));
+                is_wanted.then(|| frame.one_line())
+            }
+            changed if is_list_change(changed) => {
+                let ignored = self.server.config().list_changed == ListChanged::Ignore;
+                (!ignored).then(|| message::request(None, changed.name(), None))
+            }
+            _ => Some(frame.one_line()),
+        }
+    }
 }
 
 impl Listener for Isolated {
-    /// Notices go to the client as they are.
     fn hear(&self, notice: Notice) {
-        let text = match notice.method {
-            Method::Cancelled => self.ears.questions.withdraw(&notice.frame),
-            _ => Some(notice.frame.one_line()),
+        let text = match (notice.method, &self.wanted) {
+            (Method::Cancelled, _) => {
+                let questions = &self.ears.questions;
+                questions.withdraw(&self.server.name, &notice.frame)
+            }
+            (_, Some(wanted)) => self.of_profile(wanted, &notice),
+            (_, None) => Some(notice.frame.one_line()),
         };
         if let Some(text) = text {
             self.ears.push(text);
@@ -77,13 +170,11 @@ impl Listener for Isolated {
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
         }
-        let params = question.frame().params().unwrap_or("{}");
-        if self.caller.takes(question.method(), params) {
-            // One too many is refused: it is dropped.
-            if let Ok(request) = self.ears.questions.enter(question) {
-                self.ears.push(request);
-            }
-        } else if question.method() == Method::RootsList && !config.roots.is_empty() {
+        let asked = self.ears.ask(&self.caller, &self.server.name, question);
+        let Err(question) = asked else {
+            return;
+        };
+        if question.method() == Method::RootsList && !config.roots.is_empty() {
             question.result(&questions::roots(&config.roots));
         } else if config.server_requests == Some(ServerRequests::Queue) {
             self.server.queue(&self.principal, question);

@@ -217,6 +217,9 @@ impl Hub {
         let principal = visitor.principal;
         let ears = self.ears(&scope, &principal);
         let mut caller = Caller::of_initialize(params);
+        if let Some(sole) = self.registry.sole() {
+            sole.greet(&caller.capabilities, ears.alone(&caller));
+        }
         let (backend, result) = match &scope {
             Scope::Profile(profile) => {
                 // Whose instructions are to be joined must have been heard first.
@@ -229,12 +232,14 @@ impl Hub {
                 let listener = || ears.of(server, &caller, &principal);
                 let (backend, upstream) = self.open_upstream(server, params, listener).await?;
                 let result = upstream.initialize_answer.result().unwrap_or("{}");
-                let result = match upstream.greeting.revision.era() {
-                    Era::Legacy => {
+                let result = match (upstream.greeting.revision.era(), &backend) {
+                    // Others speak other revisions in the same session.
+                    (Era::Legacy, Backend::Shared(_)) => in_revision(result, caller.revision),
+                    (Era::Legacy, _) => {
                         caller.revision = upstream.greeting.revision;
                         result.to_owned()
                     }
-                    Era::Modern => discovery::to_initialize(result, caller.revision),
+                    (Era::Modern, _) => discovery::to_initialize(result, caller.revision),
                 };
                 (backend, result)
             }
@@ -287,14 +292,14 @@ impl Hub {
         }
     }
 
-    /// Opens the client's own upstream session; a server that opens none is translated for it.
+    /// Opens the client's own upstream session. A server that opens none, or one only for all, is shared.
     async fn open_upstream(
         &self,
         server: &Arc<Server>,
         params: &str,
         listener: impl FnOnce() -> Arc<dyn Listener>,
     ) -> Result<(Backend, Arc<Session>), Failure> {
-        if !server.opens_no_sessions() {
+        if !server.shares_its_session() {
             match self.open_private(server, params, listener()).await {
                 Ok((private, session)) => return Ok((Backend::Transparent(private), session)),
                 // It may have told so just now.
@@ -304,7 +309,7 @@ impl Hub {
         }
         let deadline = Instant::now() + server.config().policy.connect_timeout;
         let session = server.session(Era::Legacy, deadline).await?;
-        Ok((Backend::Translated(Arc::clone(server)), session))
+        Ok((Backend::Shared(Arc::clone(server)), session))
     }
 
     /// Opens the client's own upstream session, with what the client declared.
@@ -401,8 +406,8 @@ impl Hub {
                 }
                 Backend::Aggregate(Arc::clone(profile))
             }
-            Scope::One(server) if server.opens_no_sessions() => {
-                Backend::Translated(Arc::clone(server))
+            Scope::One(server) if server.shares_its_session() => {
+                Backend::Shared(Arc::clone(server))
             }
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
@@ -472,7 +477,10 @@ impl Hub {
         for session in self.all() {
             session.questions.expire();
             session.replay.expire();
-            let Some(idle) = session.idle() else { continue };
+            let idle = session.idle();
+            let is_listened_to = idle.is_none_or(|idle| idle < UPSTREAM_IDLE);
+            session.own.sweep(UPSTREAM_IDLE, is_listened_to);
+            let Some(idle) = idle else { continue };
             if idle >= SESSION_IDLE {
                 self.end(&session.id, "idle");
             } else if let (true, Backend::Transparent(private)) =
@@ -494,4 +502,11 @@ impl Hub {
         self.parking.close();
         self.pool.close();
     }
+}
+
+/// The result of an `initialize` (JSON text) as a client of this revision is to read it.
+fn in_revision(result: &str, revision: Revision) -> String {
+    let mut result = message::Object::read(result).unwrap_or_default();
+    result.set_text("protocolVersion", revision.as_str());
+    result.to_string()
 }

@@ -34,18 +34,42 @@ pub struct Listens {
 pub struct Listen {
     /// The id of its request, JSON text.
     id: Box<str>,
-    /// Whom it is for; `None` hears one server only.
+    /// `None` hears one pooled session only.
     audience: Option<Audience>,
     filter: Filter,
     opened: Instant,
     pub outbox: Outbox,
 }
 
-/// A client of a profile.
+/// Whom a stream is for.
 #[derive(Debug)]
-pub struct Audience {
-    pub profile: Arc<Profile>,
-    pub client: ClientKey,
+pub enum Audience {
+    /// A client of a profile.
+    Profile(Arc<Profile>, ClientKey),
+    /// A client of one server's shared session.
+    Server(ServerName),
+}
+
+impl Audience {
+    pub fn is_of_profile(&self, name: &ProfileName) -> bool {
+        matches!(self, Self::Profile(profile, _) if profile.name == *name)
+    }
+
+    pub fn is_of_server(&self, name: &ServerName) -> bool {
+        matches!(self, Self::Server(server) if server == name)
+    }
+
+    pub fn is_among(&self, clients: &[ClientKey]) -> bool {
+        matches!(self, Self::Profile(_, client) if clients.contains(client))
+    }
+
+    /// Whether it may hear of this server: a reload may have taken it out of a profile.
+    fn hears(&self, name: &ServerName) -> bool {
+        match self {
+            Self::Profile(profile, _) => profile.has_server(name),
+            Self::Server(server) => server == name,
+        }
+    }
 }
 
 impl Listens {
@@ -103,7 +127,7 @@ impl Listens {
     pub fn end(&self, profile: &ProfileName) {
         for listen in self.all() {
             if let Some(audience) = &listen.audience
-                && audience.profile.name == *profile
+                && audience.is_of_profile(profile)
             {
                 listen.outbox.close();
             }
@@ -116,7 +140,7 @@ impl Listens {
             return;
         };
         if let Some(audience) = &listen.audience
-            && !audience.profile.has_server(server)
+            && !audience.hears(server)
         {
             return;
         }

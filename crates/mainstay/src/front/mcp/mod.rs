@@ -10,6 +10,7 @@ mod ears;
 mod ended;
 pub mod http;
 mod hub;
+mod isolated;
 mod listens;
 mod modern;
 mod outbox;

@@ -191,9 +191,10 @@ impl Lease {
 pub struct Seat(OnceLock<Lease>);
 
 impl Seat {
-    pub fn take(&self, lease: Lease) {
-        // A call goes to one server.
-        self.0.set(lease).ok();
+    /// Keeps the lease as long as the call lives. A call goes to one server: the lease of another, which
+    /// was only asked for a resource, is given back.
+    pub fn take(&self, lease: Lease) -> Option<Lease> {
+        self.0.set(lease).err()
     }
 
     /// The call waits for a person, until the guard is dropped.

@@ -21,7 +21,7 @@ use mainstay_core::{
 use sha2::{Digest as _, Sha256};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{ears::Ears, outbox::Outbox, replay::Replay};
+use super::{ears::Ears, isolated::OwnSessions, outbox::Outbox, replay::Replay};
 use crate::{
     calls::{Bound, Cancel, Client, Messages, Names, Outlet, Questions, origin},
     registry::Profile,
@@ -100,8 +100,9 @@ pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
 pub enum Backend {
     Aggregate(Arc<Profile>),
     Transparent(Arc<Private>),
-    /// A server that opens no sessions: what is asked in this one is translated.
-    Translated(Arc<Server>),
+    /// A server whose one session is shared, or that opens none: what a session keeps for its client is
+    /// kept in this one.
+    Shared(Arc<Server>),
 }
 
 /// Calls of one session that may be in flight. They go on when their connection is gone, so that the
@@ -140,6 +141,8 @@ pub struct ClientSession {
     pub client: Arc<Client>,
     /// What servers have asked it.
     pub questions: Arc<Questions>,
+    /// Its own upstream sessions, on a profile.
+    pub own: OwnSessions,
     log_level: Mutex<Option<LogLevel>>,
     in_flight: Mutex<InFlight>,
     /// Calls and streams that are open.
@@ -194,6 +197,7 @@ impl ClientSession {
                 Client::of_session(caller, principal, origin, Arc::clone(&questions)).bound(bound),
             ),
             questions,
+            own: OwnSessions::default(),
             log_level: Mutex::default(),
             in_flight: Mutex::default(),
             busy: AtomicUsize::new(0),
@@ -204,6 +208,15 @@ impl ClientSession {
 
     pub fn serves(&self, scope: &Scope, principal: &Principal) -> bool {
         self.scope.is_same(scope) && self.client.principal == *principal
+    }
+
+    /// Where a client of a profile hears what belongs to no call.
+    pub fn ears(&self) -> Ears {
+        Ears {
+            outbox: Arc::clone(&self.outbox),
+            questions: Arc::clone(&self.questions),
+            bound: None,
+        }
     }
 
     pub fn log_level(&self) -> Option<LogLevel> {
@@ -276,6 +289,7 @@ impl ClientSession {
         }
         self.outbox.close();
         self.questions.close();
+        self.own.close();
         if let Backend::Transparent(private) = &self.backend {
             private.close();
         }

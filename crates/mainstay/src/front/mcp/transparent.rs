@@ -229,8 +229,9 @@ fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> 
     ))
 }
 
-/// Answers a legacy client of a server that opens no sessions: what a session keeps is kept here.
-pub async fn translate(
+/// Answers a legacy client of a server whose session is shared, or that opens none: what a session keeps
+/// for its client is kept here.
+pub async fn share(
     session: &Arc<ClientSession>,
     server: &Arc<Server>,
     asked: Asked<'_>,
@@ -254,6 +255,7 @@ pub async fn translate(
                 return Reply::error(id, code::INVALID_PARAMS, reason);
             };
             session.set_log_level(level);
+            hub.set_log_levels().await;
             return Reply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {

@@ -48,7 +48,7 @@ impl Hub {
                         changed.insert((profile, kind.changed()), at);
                         tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
                     }
-                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_translated(&server, kind),
+                    Ok(Announcement::ServerListChanged(server, kind)) => self.tell_sharers(&server, kind),
                     Ok(Announcement::ProfileGone(profile)) => self.end_profile(&profile),
                     Ok(Announcement::ServersChanged) => {}
                     Ok(Announcement::Opened(server)) => self.brief(&server),
@@ -76,7 +76,7 @@ impl Hub {
                 }
             }
             self.listens
-                .tell_change(*method, *at, |client| client.profile.name == *name);
+                .tell_change(*method, *at, |client| client.is_of_profile(name));
         }
     }
 
@@ -96,7 +96,7 @@ impl Hub {
                 }
             }
             self.listens
-                .tell_change(method, now, |client| clients.contains(&client.client));
+                .tell_change(method, now, |client| client.is_among(clients));
         }
     }
 
@@ -111,15 +111,19 @@ impl Hub {
     }
 
     /// Tells the clients of one server, where its own words do not reach them.
-    fn tell_translated(&self, server: &ServerName, kind: ListKind) {
+    fn tell_sharers(&self, server: &ServerName, kind: ListKind) {
         let changed = message::request(None, kind.changed().name(), None);
         for session in self.all() {
-            if let Backend::Translated(own) = &session.backend
+            if let Backend::Shared(own) = &session.backend
                 && own.name == *server
             {
                 session.outbox.push(changed.clone());
             }
         }
+        self.listens
+            .tell_change(kind.changed(), Instant::now(), |client| {
+                client.is_of_server(server)
+            });
     }
 
     /// The sessions on profiles.
@@ -130,7 +134,7 @@ impl Hub {
                 let profile = Arc::clone(profile);
                 Some((session, profile))
             }
-            Backend::Transparent(_) | Backend::Translated(_) => None,
+            Backend::Transparent(_) | Backend::Shared(_) => None,
         });
         of_profile.collect()
     }
@@ -147,15 +151,23 @@ impl Hub {
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
         let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);
+        let speaker = self.registry.named(server);
+        // Clients with sessions of their own hear those.
+        let is_isolated = speaker
+            .as_ref()
+            .is_some_and(|server| server.is_isolated() && !server.opens_no_sessions());
         for session in self.all() {
             let hears = match &session.backend {
                 // Without a wish a client sees all (specification, logging: then the server decides).
                 Backend::Aggregate(profile) => {
-                    profile.has_server(server) && session.log_level().is_none_or(is_wanted)
+                    !is_isolated
+                        && profile.has_server(server)
+                        && session.log_level().is_none_or(is_wanted)
                 }
-                // This server says only what it was asked for (2026-07-28, "Logging").
-                Backend::Translated(own) => {
-                    own.name == *server && session.log_level().is_some_and(is_wanted)
+                Backend::Shared(own) => {
+                    // Such a server says only what it was asked for (2026-07-28, "Logging").
+                    let without_a_wish = !own.opens_no_sessions();
+                    own.name == *server && session.log_level().map_or(without_a_wish, is_wanted)
                 }
                 Backend::Transparent(_) => false,
             };
@@ -174,7 +186,7 @@ impl Hub {
                 // A reload may have taken the server out of its profile.
                 let may_hear = match &session.backend {
                     Backend::Aggregate(profile) => profile.has_server(server),
-                    Backend::Transparent(_) | Backend::Translated(_) => true,
+                    Backend::Transparent(_) | Backend::Shared(_) => true,
                 };
                 if !may_hear {
                     continue;

@@ -3,9 +3,12 @@
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{join, join_all};
-use mainstay_core::era::{
-    code,
-    listen::{Filter, completed},
+use mainstay_core::{
+    catalog::Target,
+    era::{
+        Era, code,
+        listen::{Filter, completed},
+    },
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -24,6 +27,7 @@ use crate::{
         subscriptions::{Resource, subscribe},
         view::View,
     },
+    supervisor::Server,
     transport::{Frame, Session},
 };
 
@@ -127,10 +131,8 @@ pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
         ..wanted
     };
     let client = &asked.outlet.client;
-    let audience = Audience {
-        profile: Arc::clone(&view.profile),
-        client: client_key(&client.principal, &client.caller),
-    };
+    let key = client_key(&client.principal, &client.caller);
+    let audience = Audience::Profile(Arc::clone(&view.profile), key);
     let Some(listen) = hub.listens.add(&name, asked.id(), filter, Some(audience)) else {
         return asked.too_many();
     };
@@ -149,6 +151,42 @@ impl Drop for Listening<'_> {
         self.hub.listens.remove(self.name);
         self.hub.leave_all(self.name);
     }
+}
+
+/// Of one legacy server, in the session that all its clients share.
+pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
+    let wanted = match asked.filter() {
+        Ok(wanted) => wanted,
+        Err(refusal) => return refusal,
+    };
+    let limit = server.config().policy.connect_timeout;
+    let session = match server.session(Era::Legacy, Instant::now() + limit).await {
+        Ok(session) => session,
+        Err(failure) => return Reply::failure(asked.id(), &failure),
+    };
+    let hub = asked.hub;
+    let name = hub.listens.name();
+    // Undone when this is dropped.
+    let _listening = Listening { hub, name: &name };
+    let wanted = wanted.of(&session.greeting.capabilities);
+    let subscribed = wanted.uris.iter().map(async |uri| {
+        let target = Target {
+            server: server.name.clone(),
+            original: uri.as_str().into(),
+        };
+        let subscribed = timeout(SUBSCRIBE_LIMIT, hub.subscribe(target, &name, uri)).await;
+        subscribed.unwrap_or(false).then(|| uri.clone())
+    });
+    let filter = Filter {
+        uris: join_all(subscribed).await.into_iter().flatten().collect(),
+        ..wanted
+    };
+    let audience = Audience::Server(server.name.clone());
+    let Some(listen) = hub.listens.add(&name, asked.id(), filter, Some(audience)) else {
+        return asked.too_many();
+    };
+    asked.outlet.put(listen.acknowledged());
+    asked.tell(&listen, std::future::pending()).await
 }
 
 /// Of one legacy server, in the session of clients like this one.

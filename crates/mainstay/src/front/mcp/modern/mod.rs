@@ -28,6 +28,7 @@ pub use self::call::Call;
 use super::{
     aggregate::{self, Asked},
     hub::Hub,
+    isolated,
     parking::{self, Interview, Parts},
     pool::{Lease, Seat},
     reply::Reply,
@@ -95,6 +96,9 @@ pub fn answer(
     caller: Caller,
 ) -> Call {
     let receipt = Receipt::new();
+    if let Some(sole) = hub.registry.sole() {
+        sole.hear(&caller.capabilities);
+    }
     let level = caller.log_level;
     let origin = scope.origin(door, &caller, &principal);
     let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {
@@ -244,18 +248,24 @@ impl Request {
                     outlet: self.outlet.clone(),
                     receipt,
                     state_of: self.state_of.as_deref(),
+                    place: isolated::Place::Pool(&seat),
                 };
                 aggregate::answer(asked).await
             }
             Scope::One(server) => {
                 let upstream = match self.upstream(server, method).await {
                     Ok(Place::Server) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Place::Shared) if method == Method::Listen => {
+                        return listening::of_shared(self.listening(cancelled), server).await;
+                    }
+                    Ok(Place::Shared) => Upstream::Shared(Arc::clone(server)),
                     Ok(Place::Pool(lease)) if method == Method::Listen => {
                         return listening::of_pooled(self.listening(cancelled), lease).await;
                     }
                     Ok(Place::Pool(lease)) => {
                         let private = lease.private();
-                        seat.take(lease);
+                        // There is no other before it.
+                        drop(seat.take(lease));
                         Upstream::Private(private)
                     }
                     Err(reply) => return reply,
@@ -311,22 +321,30 @@ impl Request {
         if self.state_of.is_some() {
             return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
         }
-        let lease = self.hub.pool.lease(server, &self.outlet.client);
+        let client = &self.outlet.client;
+        let lease = (!server.shares_its_session()).then(|| self.hub.pool.lease(server, client));
         if method == Method::Discover {
-            let session = match session {
-                Some(session) => session,
-                None => {
-                    let own = lease.private().session(Instant::now() + limit).await;
-                    own.map_err(failed)?
-                }
+            let deadline = Instant::now() + limit;
+            let session = match (session, &lease) {
+                (Some(session), _) => Ok(session),
+                (None, Some(lease)) => lease.private().session(deadline).await,
+                (None, None) => server.session(Era::Legacy, deadline).await,
             };
+            let session = session.map_err(failed)?;
             let greeting = session.initialize_answer.result().unwrap_or("{}");
             return Err(Reply::result(id, &discovery::of_legacy(greeting)));
         }
         if modern::is_removed(method) {
             return Err(Reply::unknown_method(id, &self.frame.method_name()));
         }
-        if let Some(level) = self.outlet.client.caller.log_level {
+        let level = client.caller.log_level;
+        let Some(lease) = lease else {
+            if let Some(level) = level {
+                self.hub.want_logs(level).await;
+            }
+            return Ok(Place::Shared);
+        };
+        if let Some(level) = level {
             let wanted = lease.want_logs(level).await;
             wanted.map_err(failed)?;
         }
@@ -347,6 +365,8 @@ impl Request {
 enum Place {
     /// A modern one itself.
     Server,
+    /// A legacy one, in the session that it has for all.
+    Shared,
     /// A legacy one, in a session for clients like this one.
     Pool(Lease),
 }

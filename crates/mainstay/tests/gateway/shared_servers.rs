@@ -1,0 +1,118 @@
+//! `isolation: "shared"` on `/servers/<name>/mcp`: its clients share the one upstream session.
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{LATEST, raw, text, value},
+    gateway::Gateway,
+    modern::Modern,
+};
+
+const PATH: &str = "/servers/x/mcp";
+const UPDATED: &str = "notifications/resources/updated";
+
+async fn shared(kind: Kind) -> Backend {
+    Backend::start(kind, &[])
+        .await
+        .option("isolation", "shared")
+}
+
+over_every_transport! {
+    /// Far more clients than `maxSessions`, and one session upstream.
+    async fn clients_share_the_one_session(kind) {
+        let backend = shared(kind).await.option("maxSessions", 1);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let aggregate = gateway.client().await;
+        aggregate.hears("x__echo").await;
+        for _ in 0..4 {
+            let client = gateway.client_at(PATH).await;
+            client.hears("echo").await;
+            let tools = client.ask("tools/list", "{}").await;
+            assert!(raw(&tools, "result").contains(r#""name":"echo""#), "{tools}");
+        }
+        assert_eq!(backend.count("initialize"), 1);
+    }
+
+    /// Subscriptions and log levels are kept here, and news reach those whom they concern.
+    async fn what_a_session_keeps_is_kept_for_each_client(kind) {
+        let backend = shared(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (one, two) = (gateway.client_at(PATH).await, gateway.client_at(PATH).await);
+        let (mut first, mut second) = (one.listen().await, two.listen().await);
+        let subscribe = json!({"uri": "fake://text"});
+        one.result("resources/subscribe", subscribe.clone()).await;
+        one.result("logging/setLevel", json!({"level": "error"})).await;
+        backend.until_count("logging/setLevel", 1).await;
+        two.call("touch", json!({"uri": "fake://text"})).await;
+        assert_eq!(first.message().await["method"], UPDATED);
+        two.result("resources/subscribe", subscribe.clone()).await;
+        assert_eq!(backend.count("resources/subscribe"), 1);
+        one.result("resources/unsubscribe", subscribe).await;
+        two.call("touch", json!({"uri": "fake://text"})).await;
+        assert_eq!(second.message().await["method"], UPDATED);
+        two.call("change_prompts", json!({})).await;
+        for stream in [&mut first, &mut second] {
+            let message = stream.message().await;
+            assert_eq!(message["method"], "notifications/prompts/list_changed", "{message}");
+        }
+        assert_eq!(backend.count("initialize"), 1);
+    }
+
+    /// A client is greeted in its own revision, and a lost session comes back for all.
+    async fn the_session_is_the_servers_own(kind) {
+        let backend = shared(kind).await;
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let mut old = gateway.stranger(PATH);
+        let greeting = old.initialize("2025-03-26").await;
+        assert_eq!(greeting["protocolVersion"], "2025-03-26", "{greeting}");
+        assert_ne!(greeting["serverInfo"]["name"], "mainstay", "{greeting}");
+        let client = gateway.client_at(PATH).await;
+        client.call("crash", json!({})).await;
+        client.hears("echo").await;
+    }
+}
+
+/// A client without a session uses it, too, and hears what it wants to hear.
+#[tokio::test]
+async fn clients_without_a_session_share_it() {
+    let backend = shared(Kind::Stdio).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let pid = gateway.client().await.say("x__pid", json!({})).await;
+    let client = Modern::at(&gateway, PATH);
+    assert_eq!(text(&client.call("pid", json!({})).await), pid);
+    let wanted = json!({"notifications": {"promptsListChanged": true, "resourceSubscriptions": ["fake://text"]}});
+    let mut stream = client.begin("subscriptions/listen", wanted).await;
+    let acknowledged = stream.message().await;
+    assert_eq!(
+        acknowledged["params"]["notifications"]["promptsListChanged"], true,
+        "{acknowledged}"
+    );
+    client.call("touch", json!({"uri": "fake://text"})).await;
+    assert_eq!(stream.message().await["method"], UPDATED);
+    client.call("change_prompts", json!({})).await;
+    let changed = stream.message().await;
+    assert_eq!(
+        changed["method"], "notifications/prompts/list_changed",
+        "{changed}"
+    );
+    assert_eq!(backend.count("initialize"), 1);
+}
+
+/// Requests that nobody here knows are forwarded, and a list's pages are the server's own.
+#[tokio::test]
+async fn requests_are_forwarded_as_they_are() {
+    let backend = Backend::start(Kind::Http, &["--tools", "20", "--page-size", "7"]).await;
+    let backend = backend.option("isolation", "shared");
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client_at(PATH).await;
+    let error = client.error("vendor/method", json!({})).await;
+    assert_eq!(error["code"], -32601);
+    let page = value(&client.ask("tools/list", "{}").await);
+    assert!(page["result"]["nextCursor"].is_string(), "{page}");
+    let mut stranger = gateway.stranger(PATH);
+    assert_ne!(
+        stranger.initialize(LATEST).await["capabilities"],
+        Value::Null
+    );
+}

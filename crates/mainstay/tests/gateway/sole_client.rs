@@ -1,0 +1,172 @@
+//! `mainstay mcp`: one client, for whom every server is there. What the servers ask goes to it by default.
+
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{LATEST, initialize, text, value},
+    gateway::{Gateway, config, until},
+    modern,
+    pipe::Pipe,
+};
+
+const SAMPLING: &str = "sampling/createMessage";
+
+/// A Mainstay for one client on stdio, as `mainstay mcp` starts it.
+async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
+    let setting = mainstay::setting::Setting {
+        sole_client: true,
+        ..mainstay::setting::Setting::default()
+    };
+    Gateway::set(&config(servers, json!({})), setting).await
+}
+
+async fn greet(pipe: &mut Pipe, capabilities: &Value) {
+    let declared = format!(r#""capabilities":{capabilities}"#);
+    let text = initialize(LATEST).replace(r#""capabilities":{}"#, &declared);
+    pipe.send(text).await;
+    loop {
+        let message = pipe.message().await;
+        if message["id"] == "hello" {
+            break;
+        }
+        pipe.heard.push(message);
+    }
+    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+        .await;
+}
+
+fn capabilities() -> Value {
+    json!({"sampling": {}, "roots": {"listChanged": true}})
+}
+
+/// The next request of the server.
+async fn question(pipe: &mut Pipe) -> Value {
+    loop {
+        let message = pipe.message().await;
+        if message["method"].is_string() && message["id"] != Value::Null {
+            return message;
+        }
+    }
+}
+
+async fn reply(pipe: &mut Pipe, question: &Value, result: Value) {
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    pipe.send(response.to_string()).await;
+}
+
+over_every_transport! {
+    /// The shared session declares what the client declared, and its questions reach the client.
+    async fn the_servers_ask_the_one_client(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let gateway = alone(&[("x", &backend)]).await;
+        let mut pipe = gateway.silent_pipe();
+        greet(&mut pipe, &capabilities()).await;
+        for method in [SAMPLING, "roots/list"] {
+            let params = json!({"name": "x__ask", "arguments": {"method": method}}).to_string();
+            let id = pipe.begin("tools/call", &params).await;
+            let asked = question(&mut pipe).await;
+            assert_eq!(asked["method"], method, "{asked}");
+            reply(&mut pipe, &asked, json!({"answer": method})).await;
+            let answer = value(&pipe.answer(&id).await);
+            assert!(text(&answer["result"]).contains(method), "{answer}");
+        }
+        // What it did not declare is not declared for it, and not asked.
+        let refused = text(&pipe.call("x__ask", json!({"method": "elicitation/create"})).await);
+        assert!(refused.contains("-32601"), "{refused}");
+        let greetings = backend.of_method("initialize");
+        assert_eq!(greetings.len(), 1, "{greetings:?}");
+        assert_eq!(greetings[0]["params"]["capabilities"], capabilities());
+    }
+
+    /// `serverRequests: "reject"` says otherwise.
+    async fn the_configuration_says_otherwise(kind) {
+        let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
+        let gateway = alone(&[("x", &backend)]).await;
+        let mut pipe = gateway.silent_pipe();
+        greet(&mut pipe, &capabilities()).await;
+        let refused = text(&pipe.call("x__ask", json!({"method": SAMPLING})).await);
+        assert!(refused.contains("-32601"), "{refused}");
+        assert_eq!(backend.of_method("initialize")[0]["params"]["capabilities"], json!({}));
+    }
+}
+
+/// Outside any call the one client is asked as well.
+#[tokio::test]
+async fn a_question_outside_a_call_reaches_the_one_client() {
+    let backend = Backend::http().await;
+    let gateway = alone(&[("x", &backend)]).await;
+    let mut pipe = gateway.silent_pipe();
+    greet(&mut pipe, &capabilities()).await;
+    pipe.hears("x__echo").await;
+    backend
+        .fake()
+        .publish(r#"{"jsonrpc":"2.0","id":"q7","method":"roots/list"}"#);
+    let asked = question(&mut pipe).await;
+    reply(
+        &mut pipe,
+        &asked,
+        json!({"roots": [{"uri": "file:///mine"}]}),
+    )
+    .await;
+    until("the answer", || {
+        let received = backend.received();
+        received
+            .iter()
+            .any(|it| it["result"]["roots"][0]["uri"] == "file:///mine")
+    })
+    .await;
+}
+
+/// That its roots have changed reaches the servers, for whom there is no other client.
+#[tokio::test]
+async fn changed_roots_are_passed_on() {
+    let backend = Backend::stdio().await;
+    let gateway = alone(&[("x", &backend)]).await;
+    let mut pipe = gateway.silent_pipe();
+    greet(&mut pipe, &capabilities()).await;
+    pipe.send(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#)
+        .await;
+    backend
+        .until_count("notifications/roots/list_changed", 1)
+        .await;
+}
+
+/// A client without a session declares with its first request what its servers are told.
+#[tokio::test]
+async fn a_client_without_a_session_declares_by_its_first_request() {
+    let backend = Backend::stdio().await;
+    let gateway = alone(&[("x", &backend)]).await;
+    let mut pipe = gateway.silent_pipe();
+    let able = modern::Modern::at(&gateway, "/mcp").able(json!({"sampling": {}}));
+    let (_, request) = able.request(
+        "tools/call",
+        json!({"name": "x__echo", "arguments": {"text": "hello"}}),
+    );
+    pipe.send(request.to_string()).await;
+    let answer = pipe.message().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
+    let greetings = backend.of_method("initialize");
+    assert_eq!(greetings.len(), 1, "{greetings:?}");
+    assert_eq!(
+        greetings[0]["params"]["capabilities"],
+        json!({"sampling": {}})
+    );
+}
+
+/// A client that is silent for long has its servers started, and is believed later.
+#[tokio::test]
+async fn a_client_that_speaks_late_is_declared_late() {
+    let backend = Backend::stdio().await;
+    let gateway = alone(&[("x", &backend)]).await;
+    let mut pipe = gateway.silent_pipe();
+    backend.until_count("initialize", 1).await;
+    greet(&mut pipe, &capabilities()).await;
+    backend.until_count("initialize", 2).await;
+    pipe.hears("x__echo").await;
+    let greetings = backend.of_method("initialize");
+    assert_eq!(greetings[0]["params"]["capabilities"], json!({}));
+    assert_eq!(greetings[1]["params"]["capabilities"], capabilities());
+    // One that declares nothing has no server started anew.
+    drop(pipe);
+}
