@@ -204,6 +204,7 @@ impl World {
             arguments: None,
             since: Instant::now(),
             trace: None,
+            secrets: None,
         }
     }
 
