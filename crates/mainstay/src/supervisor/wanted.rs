@@ -73,12 +73,13 @@ impl Wanted {
     /// is new.
     pub fn subscribe(&self, uri: &str, used: &str) -> bool {
         let mut state = self.state();
-        if let Some(known) = state.resources.get_mut(uri) {
-            *known = used.into();
-            return false;
-        }
-        let bytes = state.bytes + uri.len() + used.len();
-        if state.resources.len() < MAX_RESOURCES && bytes <= MAX_BYTES {
+        let known = state.resources.get(uri).map(|used| used.len());
+        let (places, freed) = match known {
+            Some(length) => (0, uri.len() + length),
+            None => (1, 0),
+        };
+        let bytes = state.bytes - freed + uri.len() + used.len();
+        if state.resources.len() + places <= MAX_RESOURCES && bytes <= MAX_BYTES {
             state.bytes = bytes;
             state.resources.insert(uri.into(), used.into());
         } else {
@@ -87,7 +88,7 @@ impl Wanted {
                 "too many subscriptions: this one will not outlive its session"
             );
         }
-        true
+        known.is_none()
     }
 
     /// Returns whether there was such a subscription.
