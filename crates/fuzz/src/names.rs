@@ -73,6 +73,18 @@ const PIECES: [&str; 32] = [
     "\"",
 ];
 
+/// Whole names and URIs, so that servers often list the same.
+const COMMON: [&str; 8] = [
+    "push",
+    "x",
+    "victim__push",
+    "mcp__evil__x",
+    "evil/x",
+    "own://secret",
+    "own://{x}",
+    "mainstay+victim:own://secret",
+];
+
 const NAMINGS: [(&str, Naming); 4] = [
     ("double_underscore", Naming::DoubleUnderscore),
     ("slash", Naming::Slash),
@@ -579,6 +591,9 @@ impl Bytes<'_> {
     }
 
     fn text(&mut self) -> String {
+        if self.next().is_multiple_of(2) {
+            return (*self.choose(&COMMON)).to_owned();
+        }
         (0..=self.next() % MAX_PIECES)
             .map(|_| *self.choose(&PIECES))
             .collect()

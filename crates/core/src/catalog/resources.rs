@@ -101,7 +101,7 @@ impl Resources {
         merged.patterns = here.chain(gone).collect();
         merged
             .patterns
-            .sort_by_key(|pattern| places.get(&pattern.server).copied());
+            .sort_by_cached_key(|pattern| places.get(&pattern.server).copied());
         merged.listing = merged.listing.seal();
         merged.templates = merged.templates.seal();
         merged

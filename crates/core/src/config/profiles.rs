@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::{
     ids::{ProfileName, ServerName},
+    names::{Named, ServerNames},
     own::Group,
 };
 
@@ -205,9 +206,15 @@ fn profile(base: Profile, node: &Node<'_>, config: &Config, report: &mut Report<
         renames(&mut profile, &node, config, report);
     }
     if let Some(node) = fields.take("descriptions") {
-        edits(&mut profile, &node, config, report, |edit, text, _, _| {
-            edit.description = Some(text.to_owned());
-        });
+        edits(
+            &mut profile,
+            &node,
+            config,
+            report,
+            |_, edit, text, _, _| {
+                edit.description = Some(text.to_owned());
+            },
+        );
     }
     if let Some(node) = fields.take("expose") {
         let words = [("direct", Expose::Direct), ("meta", Expose::Meta)];
@@ -275,7 +282,7 @@ fn edits(
     node: &Node<'_>,
     config: &Config,
     report: &mut Report<'_>,
-    mut apply: impl FnMut(&mut ToolEdit, &str, &Node<'_>, &mut Report<'_>),
+    mut apply: impl FnMut(&ServerName, &mut ToolEdit, &str, &Node<'_>, &mut Report<'_>),
 ) {
     for member in node.distinct_members(report).into_iter().flatten() {
         let path = member.key.split_once('/');
@@ -289,9 +296,9 @@ fn edits(
             unknown_server(server.as_str(), &member.node, config, report);
         }
         if let Some(text) = member.node.string(report) {
-            let tools = profile.edits.entry(server).or_default();
+            let tools = profile.edits.entry(server.clone()).or_default();
             let edit = tools.entry(tool.into()).or_default();
-            apply(edit, text, &member.node, report);
+            apply(&server, edit, text, &member.node, report);
         }
     }
 }
@@ -299,19 +306,33 @@ fn edits(
 fn renames(profile: &mut Profile, node: &Node<'_>, config: &Config, report: &mut Report<'_>) {
     let longest = config.max_name_length;
     let mut taken = HashSet::new();
-    edits(profile, node, config, report, |edit, name, node, report| {
-        let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if name.is_empty() || name.len() > longest || !name.chars().all(is_legal) {
-            let message = format!(
-                "a tool's name has 1 to {longest} characters (maxNameLength): letters, digits, '_' and '-'"
-            );
-            report.error(&node.place, message);
-        } else if !taken.insert(name.to_owned()) {
-            let message = format!("another tool is renamed to \"{name}\" already");
-            report.error(&node.place, message);
-        }
-        edit.name = Some(name.to_owned());
-    });
+    let servers = ServerNames::new(config.servers.iter().map(|server| &server.name));
+    edits(
+        profile,
+        node,
+        config,
+        report,
+        |server, edit, name, node, report| {
+            let is_legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+            if name.is_empty() || name.len() > longest || !name.chars().all(is_legal) {
+                let message = format!(
+                    "a tool's name has 1 to {longest} characters (maxNameLength): letters, digits, '_' and '-'"
+                );
+                report.error(&node.place, message);
+            } else if !taken.insert(name.to_owned()) {
+                let message = format!("another tool is renamed to \"{name}\" already");
+                report.error(&node.place, message);
+            } else if let Named::Server(named) = servers.named_by(name)
+                && named != server
+            {
+                let message = format!("\"{name}\" names a tool of server \"{named}\"");
+                let hint =
+                    "the tool is called as without `rename`; give it a name without that prefix";
+                report.warn_with_hint(&node.place, message, Some(hint.to_owned()));
+            }
+            edit.name = Some(name.to_owned());
+        },
+    );
 }
 
 fn groups(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Group> {

@@ -7,7 +7,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use sha2::{Digest, Sha256};
 
@@ -20,6 +20,9 @@ const HASH_LENGTH: usize = 8;
 /// Characters of the hash where the name has no room for its server. It is all that tells such names of
 /// several servers apart, so a server must not be able to search for a tool with the hash of another's.
 const LONG_HASH_LENGTH: usize = 16;
+
+/// The names that an ambiguous one may have meant, at most: nobody reads a thousand.
+const MAX_CANDIDATES: usize = 16;
 
 /// Longest name that [`is_strict`] accepts.
 const MAX_STRICT_LENGTH: usize = 64;
@@ -81,6 +84,22 @@ enum Candidate {
     Gone(Box<str>),
 }
 
+impl Meaning {
+    /// Another item may be meant, too. Only other spellings can be contested.
+    fn contest(&mut self, candidate: Candidate) {
+        match self {
+            Self::Exposed(_) | Self::Full(_) => {}
+            Self::Alias(index) if candidate == Candidate::Here(*index) => {}
+            Self::Alias(index) => *self = Self::Several(vec![Candidate::Here(*index), candidate]),
+            Self::Several(several) => {
+                if several.len() < MAX_CANDIDATES && !several.contains(&candidate) {
+                    several.push(candidate);
+                }
+            }
+        }
+    }
+}
+
 /// Why a name leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {
@@ -134,44 +153,36 @@ impl NameTable {
                 format!("mcp__{server}__{original}"),
             ] {
                 if rules.servers.may_lead(&alias, server) {
-                    self.add_alias(alias.into(), Candidate::Here(index));
+                    self.add_alias(alias.into(), index);
                 }
             }
             // A client that calls an own tool where it is not offered must not reach a server by that.
             if own::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
-            self.add_alias((*original).into(), Candidate::Here(index));
-            for other in others(rules, server, original) {
-                let full = format!("{other}/{original}");
-                self.add_alias((*original).into(), Candidate::Gone(full.into()));
+            self.add_alias((*original).into(), index);
+        }
+        for (original, servers) in rules.gone {
+            let Some(meaning @ (Meaning::Alias(_) | Meaning::Several(_))) =
+                self.by_name.get_mut(*original)
+            else {
+                continue;
+            };
+            for server in servers.iter().take(MAX_CANDIDATES) {
+                let is_own =
+                    matches!(meaning, Meaning::Alias(index) if origins[*index].server == *server);
+                if !is_own {
+                    let full = format!("{server}/{original}");
+                    meaning.contest(Candidate::Gone(full.into()));
+                }
             }
         }
     }
 
-    fn add_alias(&mut self, alias: Box<str>, candidate: Candidate) {
-        match (self.by_name.get_mut(&alias), candidate) {
-            (None, Candidate::Here(index)) => {
-                self.by_name.insert(alias, Meaning::Alias(index));
-            }
-            (None, candidate @ Candidate::Gone(_)) => {
-                self.by_name
-                    .insert(alias, Meaning::Several(vec![candidate]));
-            }
-            (Some(Meaning::Exposed(_) | Meaning::Full(_)), _) => {}
-            (Some(Meaning::Several(several)), candidate) => {
-                if !several.contains(&candidate) {
-                    several.push(candidate);
-                }
-            }
-            (Some(meaning @ Meaning::Alias(_)), candidate) => {
-                let Meaning::Alias(known) = *meaning else {
-                    return;
-                };
-                if candidate != Candidate::Here(known) {
-                    *meaning = Meaning::Several(vec![Candidate::Here(known), candidate]);
-                }
-            }
+    fn add_alias(&mut self, alias: Box<str>, candidate: usize) {
+        match self.by_name.entry(alias) {
+            Entry::Vacant(vacant) => drop(vacant.insert(Meaning::Alias(candidate))),
+            Entry::Occupied(mut known) => known.get_mut().contest(Candidate::Here(candidate)),
         }
     }
 

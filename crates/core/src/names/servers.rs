@@ -72,8 +72,11 @@ impl ServerNames {
         if inner == Named::Nobody { outer } else { inner }
     }
 
-    /// Whether this name may lead to a tool or prompt of this server.
+    /// Whether this name may lead to a tool or prompt of this server, which is one of these.
     pub fn may_lead(&self, name: &str, server: &ServerName) -> bool {
+        if is_plainly(name, server) {
+            return true;
+        }
         match self.named_by(name) {
             Named::Nobody => true,
             Named::Server(named) => named == server,
@@ -131,6 +134,14 @@ impl<'a> Prefix<'a> {
 
 fn leading_separators(text: &str) -> usize {
     text.len() - text.trim_start_matches(['_', '/']).len()
+}
+
+/// Whether a name is spelled as most are, so that nothing else can be read into it: as `server__tool` or
+/// `mcp__server__tool`.
+fn is_plainly(name: &str, server: &ServerName) -> bool {
+    let rest = name.strip_prefix("mcp__").unwrap_or(name);
+    let rest = rest.strip_prefix(server.as_str());
+    rest.is_some_and(|rest| rest.starts_with("__")) && !server.as_str().eq_ignore_ascii_case(MCP)
 }
 
 /// Whether a name has a separator once it is folded.

@@ -143,6 +143,20 @@ fn what_is_wrong_is_said_with_its_place() {
     "#);
 }
 
+/// Such a name is not given, since calls of it are another server's.
+#[test]
+fn a_given_name_that_names_another_server_is_warned_of() {
+    let found = text(
+        r#""profiles": {
+        "one": {"rename": {"fs/a": "git__log", "fs/b": "fs__c", "git/d": "mcp__fs__d"}}
+    }"#,
+    );
+    assert_snapshot!(findings(&found), @r#"
+    warning config.json:3:36: profiles.one.rename["fs/a"]: "git__log" names a tool of server "git" (the tool is called as without `rename`; give it a name without that prefix)
+    warning config.json:3:74: profiles.one.rename["git/d"]: "mcp__fs__d" names a tool of server "fs" (the tool is called as without `rename`; give it a name without that prefix)
+    "#);
+}
+
 /// A28: no restart for what a profile shows.
 #[test]
 fn a_reload_carries_profiles_out() {

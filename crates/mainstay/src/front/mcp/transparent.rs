@@ -231,11 +231,7 @@ fn edited(answer: &Frame, id: &str, withheld: &Withheld, cuts_results: bool) -> 
 
 /// Answers a legacy client of a server whose session is shared, or that opens none: what a session keeps
 /// for its client is kept here.
-pub async fn share(
-    session: &Arc<ClientSession>,
-    server: &Arc<Server>,
-    asked: Asked<'_>,
-) -> Reply {
+pub async fn share(session: &Arc<ClientSession>, server: &Arc<Server>, asked: Asked<'_>) -> Reply {
     let Asked {
         hub,
         frame,
