@@ -368,8 +368,9 @@ impl World {
         if name != exposed {
             assert!(!own::is_tool(name), "{name:?} is an own tool's");
         }
-        // What does not say its server is not had by two.
-        if name == original && (name != exposed || self.naming == Naming::None) {
+        // What does not say its server is not had by two. A name that reads as the target's own says it.
+        let says_nobody = (name != exposed || self.naming == Naming::None) && !reads_as(name, own);
+        if name == original && says_nobody {
             let others = self.servers.iter().filter(|it| it.name != target.server);
             for other in others.filter(|it| it.had(kind, name)) {
                 let is_renamed = self.renamed.contains(&format!("{}/{name}", other.name));

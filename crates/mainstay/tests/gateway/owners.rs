@@ -222,7 +222,7 @@ async fn a_resource_that_nobody_has_is_refused_once() {
             let error = client.error("resources/read", json!({"uri": URI})).await;
             assert_eq!(error["code"], -32002, "{error}");
         }
-        assert_eq!(behind.records().await, [(None, Status::Error)], "{door}");
+        assert_eq!(behind.records().await, [(None, Status::Refused)], "{door}");
         for server in ["s0", "s1"] {
             assert_eq!(behind.counted(server).await, [""; 0], "{door}");
         }
