@@ -163,6 +163,8 @@ async fn a_client_that_speaks_late_is_declared_late() {
     backend.until_count("initialize", 1).await;
     greet(&mut pipe, &capabilities()).await;
     backend.until_count("initialize", 2).await;
+    let is_listed = |server: &Value| server["toolsReady"] == true;
+    gateway.rest().until("x", "listed", is_listed).await;
     pipe.hears("x__echo").await;
     let greetings = backend.of_method("initialize");
     assert_eq!(greetings[0]["params"]["capabilities"], json!({}));
