@@ -1,0 +1,18 @@
+"""The attacks, by chapter. An attack is a function that takes a Home and asserts that Mainstay held."""
+
+from . import access, limits, names, records, references, state, terminal
+
+
+def _attacks(module):
+    """The public functions that a module itself defines, in their order."""
+    return [
+        it
+        for name, it in vars(module).items()
+        if callable(it) and not name.startswith("_") and getattr(it, "__module__", "") == module.__name__
+    ]
+
+
+CHAPTERS = [
+    (module.__name__.rpartition(".")[2], _attacks(module))
+    for module in (names, references, access, limits, records, state, terminal)
+]

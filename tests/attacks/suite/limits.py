@@ -1,0 +1,103 @@
+"""Limits: a client or a server that wants too much is alone in feeling it."""
+
+import socket
+import time
+
+from .world import Home
+
+
+def ten_thousand_sessions(home: Home):
+    daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
+    daemon.until_status("calm", "connected")
+    connection = None
+    import http.client
+    import json
+
+    connection = http.client.HTTPConnection(daemon.address, timeout=20)
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "greedy", "version": "1"},
+    }
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    for _ in range(10_050):
+        connection.request("POST", "/mcp", body, headers)
+        connection.getresponse().read()
+    connection.close()
+    answer = daemon.client().call("calm__say", {"text": "hello"})
+    assert "result" in answer, f"nobody gets in: {answer}"
+
+
+def nine_sessions_of_one_server(home: Home):
+    daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
+    daemon.until_status("calm", "connected")
+    clients = [daemon.client("/servers/calm/mcp") for _ in range(12)]
+    for number, client in enumerate(clients):
+        answer = client.call("say", {"text": "hello"})
+        assert "result" in answer, f"client {number}: {answer}"
+    # The first one's upstream session was closed for the others; it is opened again.
+    assert "result" in clients[0].call("say", {"text": "again"})
+
+
+def titles_of_many_megabytes(home: Home):
+    daemon = home.serve({})
+    before = daemon.memory()
+    for number in range(12):
+        daemon.client(info={"name": "x", "version": "1", "title": f"{number}" * (3 << 20)})
+    grown = daemon.memory() - before
+    assert grown < 64 << 20, f"{grown >> 20} MiB more"
+
+
+def bodies_that_never_come(home: Home):
+    daemon = home.serve({})
+    host, port = daemon.address.rsplit(":", 1)
+    head = (
+        f"POST /mcp HTTP/1.1\r\nhost: {daemon.address}\r\ncontent-type: application/json\r\n"
+        "accept: application/json, text/event-stream\r\ncontent-length: 1000000\r\n\r\n{"
+    )
+    streams = [socket.create_connection((host, int(port)), timeout=60) for _ in range(20)]
+    for stream in streams:
+        stream.sendall(head.encode())
+    assert "result" in daemon.client().ask("ping")
+    end = time.monotonic() + 60
+    for stream in streams:
+        stream.settimeout(max(0.1, end - time.monotonic()))
+        try:
+            stream.recv(4096)
+        except TimeoutError:
+            raise AssertionError("a body that does not come is waited for longer than a minute") from None
+        except ConnectionError:
+            pass
+        stream.close()
+
+
+def lists_without_end(home: Home):
+    daemon = home.serve(
+        {"endless": home.hostile("endless", pages=4 << 20), "calm": home.hostile("calm", tools=["say"])}
+    )
+    daemon.until_status("calm", "connected")
+    end, most = time.monotonic() + 12, 0
+    while time.monotonic() < end:
+        most = max(most, daemon.memory())
+        time.sleep(0.1)
+    pages = len(home.received("endless", "tools/list"))
+    assert most < 400 << 20, f"{most >> 20} MiB after {pages} pages"
+    assert pages <= 40, f"{pages} pages were asked for"
+    assert "result" in daemon.client().call("calm__say")
+
+
+def arguments_nested_too_deep(home: Home):
+    daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
+    daemon.until_status("calm", "connected")
+    deep = b"[" * 100_000 + b"]" * 100_000
+    client = daemon.client()
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"calm__say","arguments":{"x":%s}}}'
+    status, text = client.post(body % deep)
+    assert '"result"' not in text, f"{status} {text[:200]}"
+    rest = {"authorization": f"Bearer {daemon.token}", "content-type": "application/json"}
+    body = b'{"tool":"calm/say","arguments":{"x":%s}}' % deep
+    status, _, text = daemon.ask("POST", "/api/mcp-tools/call", body, rest)
+    assert status == 400, f"{status} {text[:200]}"
+    assert not home.received("calm", "tools/call")
+    assert "result" in client.call("calm__say")

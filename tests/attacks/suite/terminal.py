@@ -1,0 +1,93 @@
+"""Terminals: text from outside is shown, and never obeyed."""
+
+from .world import Home, until
+
+ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1b[31m\x9b31m\x9d0;x\x9c\r\x08\x7f\u202e\u2066\u200b\ufeff\u00ad"
+FORBIDDEN = [chr(code) for code in (*range(0, 9), 11, 12, *range(14, 27), *range(28, 32), *range(127, 160))] + [
+    *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u200b\u200c\u200d\u2060\ufeff\u00ad"
+]
+# Colours are the program's own; nothing else that begins with an escape is.
+COLOURS = r"\x1b\[[0-9;]*m"
+
+
+def _assert_harmless(what: str, shown: bytes):
+    import re
+
+    text = shown.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    assert "]52;" not in re.findall(r"\x1b(.*)", text).__str__(), f"{what}: OSC 52 in {text!r}"
+    text = re.sub(COLOURS, "", text)
+    found = [mark for mark in ["\x1b", *FORBIDDEN] if mark in text]
+    assert not found, f"{what}: {found!r} in {text[:2000]!r}"
+
+
+def every_command(home: Home):
+    name = f"bad{ESCAPES}tool"
+    result = {"content": [{"type": "text", "text": f"result {ESCAPES}"}]}
+    uri = "x://text"
+    entry = home.hostile(
+        "evil",
+        tools=["say", "fail", {"name": name, "description": f"described {ESCAPES}"}],
+        prompts=[{"name": "prompt", "description": f"described {ESCAPES}"}],
+        resources=[{"uri": uri, "name": f"named {ESCAPES}"}],
+        contents={uri: f"content {ESCAPES}"},
+        results={"say": result},
+        errors={"fail": {"code": -32000, "message": f"failed {ESCAPES}"}},
+        serverInfo={"name": f"info {ESCAPES}", "version": ESCAPES},
+        instructions=ESCAPES,
+        stderr=f"complaint {ESCAPES}\n",
+    )
+    daemon = home.serve({"evil": entry, "dead": {"command": "/bin/sh", "args": ["-c", f"echo '{ESCAPES}' >&2; exit 1"]}})
+    daemon.until_status("evil", "connected")
+    daemon.client(info={"name": f"client {ESCAPES}", "version": ESCAPES})
+    commands = [
+        ["list"],
+        ["get", "evil"],
+        ["get", "dead"],
+        ["health"],
+        ["tools"],
+        ["resources"],
+        ["prompts"],
+        ["call", "evil/say", f"text={ESCAPES}"],
+        ["call", "evil/fail"],
+        ["call", f"evil/{name}"],
+        ["call", "evil/say", "--json"],
+        ["read", uri],
+        ["read", "--json", uri],
+        ["logs", "evil"],
+        ["logs", "dead"],
+        ["events"],
+        ["switches"],
+        ["stats"],
+        ["records"],
+        ["records", "--json"],
+        ["call", f"nope{ESCAPES}/x"],
+        ["get", f"nope{ESCAPES}"],
+    ]
+    for command in commands:
+        _assert_harmless(" ".join(command[:2]), home.run_in_terminal(*command))
+    calls = until("records", lambda: daemon.rest("GET", "/api/call-records")[1].get("calls"))
+    for call in calls:
+        _assert_harmless("records ID", home.run_in_terminal("records", call["id"]))
+        for key in ("arguments_cid", "result_cid"):
+            if call.get(key):
+                _assert_harmless("object", home.run_in_terminal("object", call[key]))
+
+
+def a_configuration(home: Home):
+    config = home.configure({f"bad{ESCAPES}": {"command": ESCAPES}, "x": {ESCAPES: 1, "url": f"http://{ESCAPES}/"}})
+    for command in (["validate", config], ["resolve", "--config", config], ["list", "--config", config]):
+        _assert_harmless(command[0], home.run_in_terminal(*command))
+
+
+def an_approval(home: Home):
+    daemon = home.serve({}, ownTools=["control"])
+    entry = {"name": "y", "command": f"/bin/true{ESCAPES}", "env": {f"K{n}": ESCAPES for n in range(50)}}
+    entry["args"] = ["\u0430pple"]  # A Cyrillic letter that looks like an `a`.
+    daemon.client(token=daemon.token).call("add_server", entry)
+    if daemon.server("y") is None:
+        entry["command"], entry["env"] = "/bin/true", {"K": ESCAPES}
+        daemon.client(token=daemon.token).call("add_server", entry)
+    shown = home.run("approve", "y")
+    _assert_harmless("approve", shown.stdout + shown.stderr)
+    text = (shown.stdout + shown.stderr).decode()
+    assert "\u0430pple" not in text or "430" in text or "look" in text, f"a homoglyph is not marked: {text}"

@@ -1,0 +1,327 @@
+"""A home, a daemon in it, and clients of the daemon, with the standard library alone."""
+
+import contextlib
+import hashlib
+import http.client
+import http.server
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from base64 import b32encode
+from pathlib import Path
+from urllib.parse import urlsplit
+
+HOSTILE = Path(__file__).with_name("hostile.py")
+REVISION = "2025-06-18"
+START_SECONDS = 30
+ANSWER_SECONDS = 20
+GLANCE_SECONDS = 0.05
+
+
+def until(what: str, condition, seconds: float = ANSWER_SECONDS):
+    """The first true value of a condition; fails if there is none in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(GLANCE_SECONDS)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def cid(content: bytes) -> str:
+    """The identifier of some content: CIDv1, raw, SHA-256, base32."""
+    digest = b"\x01\x55\x12\x20" + hashlib.sha256(content).digest()
+    return "b" + b32encode(digest).decode().lower().rstrip("=")
+
+
+class Home:
+    """A home folder of its own, and what was started in it."""
+
+    def __init__(self, mainstay: Path, path: Path):
+        self.mainstay = mainstay
+        self.path = path
+        self.state = path / "state"
+        self.closing = contextlib.ExitStack()
+        self.environment = {
+            "HOME": str(path),
+            "MAINSTAY_HOME": str(self.state),
+            "PATH": os.environ["PATH"],
+            "TERM": "xterm",
+            "LANG": "C.UTF-8",
+        }
+
+    def close(self):
+        self.closing.close()
+
+    def hostile(self, name: str, **script) -> dict:
+        """The entry of a server that does what its script says; it writes down what it receives."""
+        path = self.path / f"{name}.script.json"
+        path.write_text(json.dumps(script))
+        return {"command": sys.executable, "args": [str(HOSTILE), str(path), str(self.record_of(name))]}
+
+    def record_of(self, name: str) -> Path:
+        return self.path / f"{name}.received"
+
+    def received(self, name: str, method: str = "") -> list[dict]:
+        """The messages that a hostile server has received."""
+        record = self.record_of(name)
+        lines = record.read_text().splitlines() if record.exists() else []
+        return [it for it in map(json.loads, lines) if it.get("method", "").startswith(method)]
+
+    def configure(self, servers: dict, **settings) -> Path:
+        path = self.path / "servers.json"
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps({"mcpServers": servers, **settings}))
+        fresh.rename(path)
+        return path
+
+    def run(self, *arguments, seconds: float = START_SECONDS) -> subprocess.CompletedProcess:
+        """Runs a command to its end, within a time limit."""
+        command = [self.mainstay, *map(str, arguments)]
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=self.environment,
+            cwd=self.path,
+            timeout=seconds,
+        )
+
+    def run_in_terminal(self, *arguments, seconds: float = START_SECONDS) -> bytes:
+        """What a command writes to a terminal, stdout and stderr together."""
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(
+            [self.mainstay, *map(str, arguments)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=self.environment,
+            cwd=self.path,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        shown, end = b"", time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                readable, _, _ = select.select([ours], [], [], GLANCE_SECONDS)
+                try:
+                    more = os.read(ours, 65536) if readable else b""
+                except OSError:  # Every other end is closed.
+                    break
+                shown += more
+                if not readable and process.poll() is not None:
+                    break
+        finally:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(START_SECONDS)
+            os.close(ours)
+        return shown
+
+    def serve(self, servers: dict, *flags, **settings) -> "Daemon":
+        """Starts a daemon for these servers."""
+        return self.start("--config", self.configure(servers, **settings), *flags)
+
+    def start(self, *flags) -> "Daemon":
+        daemon = Daemon(self, *flags)
+        self.closing.callback(daemon.stop)
+        return daemon
+
+    def listener(self) -> "Listener":
+        listener = Listener()
+        self.closing.callback(listener.close)
+        return listener
+
+
+class Daemon:
+    """A running `mainstay serve`."""
+
+    def __init__(self, home: Home, *flags):
+        self.home = home
+        command = [home.mainstay, "serve", "--json", "--listen", "127.0.0.1:0", *map(str, flags)]
+        self.log = home.path / "daemon.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=home.environment,
+                cwd=home.path,
+            )
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline() if readable else b""
+        if not line:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the daemon did not start: {self.log.read_text()}")
+        started = json.loads(line)
+        self.url, self.pid = started["url"], started["pid"]
+        self.address = urlsplit(self.url).netloc
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(START_SECONDS)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+                self.process.kill()
+                self.process.wait()
+
+    @property
+    def token(self) -> str:
+        return (self.home.state / "token").read_text().strip()
+
+    def memory(self) -> int:
+        """The bytes that the daemon has in memory."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def ask(self, method: str, path: str, body=None, headers=None, seconds: float = ANSWER_SECONDS):
+        """One request on a connection of its own: status, headers and text."""
+        connection = http.client.HTTPConnection(self.address, timeout=seconds)
+        try:
+            text = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+            connection.request(method, path, text, headers or {})
+            response = connection.getresponse()
+            return response.status, response.headers, response.read().decode("utf-8", "replace")
+        finally:
+            connection.close()
+
+    def rest(self, method: str, path: str, body=None):
+        """One request with the control token: status and JSON."""
+        headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        status, _, text = self.ask(method, path, body, headers)
+        return status, json.loads(text) if text else None
+
+    def raw(self, request: bytes, seconds: float = ANSWER_SECONDS) -> bytes:
+        """What is answered to these bytes."""
+        host, port = self.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=seconds) as stream:
+            stream.sendall(request)
+            stream.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                while more := stream.recv(65536):
+                    answer += more
+            return answer
+
+    def server(self, name: str) -> dict | None:
+        """How a server is."""
+        _, listed = self.rest("GET", "/api/servers")
+        return next((it for it in listed["servers"] if it["name"] == name), None)
+
+    def until_status(self, name: str, *wanted: str) -> dict:
+        def reached():
+            server = self.server(name)
+            return server if server and server["status"] in wanted else None
+
+        return until(f"{name} to be {' or '.join(wanted)}", reached)
+
+    def client(self, path: str = "/mcp", token: str | None = None, **more) -> "Client":
+        return Client(self, path, token, **more)
+
+
+class Client:
+    """An MCP session over Streamable HTTP."""
+
+    def __init__(self, daemon: Daemon, path: str, token: str | None, info: dict | None = None, begin: bool = True):
+        self.daemon, self.path = daemon, path
+        self.headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": REVISION,
+        }
+        if token:
+            self.headers["authorization"] = f"Bearer {token}"
+        self.began = self.begin(info) if begin else None
+
+    def begin(self, info: dict | None = None) -> dict:
+        params = {
+            "protocolVersion": REVISION,
+            "capabilities": {},
+            "clientInfo": info or {"name": "attacker", "version": "1"},
+        }
+        answer = self.ask("initialize", params)
+        self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
+
+    def post(self, message) -> tuple[int, str]:
+        status, headers, text = self.daemon.ask("POST", self.path, message, self.headers)
+        if session := headers.get("mcp-session-id"):
+            self.headers["mcp-session-id"] = session
+        return status, text
+
+    def ask(self, method: str, params: dict | None = None) -> dict:
+        """The response to a request, or what stands for one where there is none."""
+        status, text = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}})
+        for line in text.splitlines():
+            data = line.removeprefix("data:").strip()
+            if data.startswith("{"):
+                message = json.loads(data)
+                if message.get("id") == 1 or "error" in message:
+                    return message
+        return {"error": {"code": status, "message": text}}
+
+    def call(self, tool: str, arguments: dict | None = None) -> dict:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments or {}})
+
+    def names(self) -> list[str]:
+        return [tool["name"] for tool in self.ask("tools/list")["result"]["tools"]]
+
+    def end(self) -> int:
+        return self.daemon.ask("DELETE", self.path, None, self.headers)[0]
+
+
+class Listener:
+    """An HTTP server that notes the requests it gets, and answers each by `answer`."""
+
+    def __init__(self):
+        self.requests: list[tuple[str, str, dict]] = []
+        self.answer = lambda _: (200, {"content-type": "application/json"}, b"{}")
+        listener = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def serve(self):
+                length = int(self.headers.get("content-length") or 0)
+                self.body = self.rfile.read(length)
+                listener.requests.append((self.command, self.path, dict(self.headers.items())))
+                status, headers, body = listener.answer(self)
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(body)
+
+            do_GET = do_POST = do_DELETE = do_PUT = serve
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def url(self, path: str = "/mcp") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def heard(self, words: str) -> bool:
+        """Whether a header of some request contains these words."""
+        return any(words in value for _, _, headers in self.requests for value in headers.values())
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
