@@ -2,7 +2,7 @@
 
 import json
 
-from .world import Home
+from .world import Home, until
 
 INITIALIZE = json.dumps(
     {
@@ -139,8 +139,6 @@ def a_health_url_of_another_origin(home: Home):
     server.answer = answer
     daemon = home.serve({"x": entry})
     daemon.until_status("x", "connected")
-    from .world import until
-
     until("a look at its health", lambda: len(other.requests) >= 2)
     assert server.heard("t0p-s3cret"), "the server itself gets its token"
     assert not other.heard("t0p-s3cret"), f"{other.requests[0]}"

@@ -1,5 +1,7 @@
 """Limits: a client or a server that wants too much is alone in feeling it."""
 
+import http.client
+import json
 import socket
 import time
 
@@ -9,10 +11,6 @@ from .world import Home
 def ten_thousand_sessions(home: Home):
     daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
     daemon.until_status("calm", "connected")
-    connection = None
-    import http.client
-    import json
-
     connection = http.client.HTTPConnection(daemon.address, timeout=20)
     params = {
         "protocolVersion": "2025-06-18",

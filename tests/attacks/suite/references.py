@@ -21,7 +21,7 @@ def _file_in_the_way(home: Home, path: str):
     trap = daemon.until_status("trap", "error", "failed")
     assert not home.received("trap"), f"it was started: {trap}"
     checked = home.run("validate", home.path / "servers.json")
-    assert checked.returncode == 1, f"validate: {checked}"
+    assert checked.returncode == 2, f"validate: {checked}"
     assert daemon.memory() < 300 << 20, f"{daemon.memory() >> 20} MiB"
 
 

@@ -8,7 +8,7 @@ from .world import Home
 
 def a_directory_that_others_can_write_to(home: Home):
     home.state.mkdir()
-    for mode in (0o777, 0o770, 0o707):
+    for mode in (0o777, 0o707, 0o703):
         home.state.chmod(mode)
         try:
             home.serve({})
