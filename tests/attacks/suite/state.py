@@ -3,7 +3,7 @@
 import json
 import os
 
-from .world import Home
+from .world import Home, Skipped
 
 
 def a_directory_that_others_can_write_to(home: Home):
@@ -19,7 +19,8 @@ def a_directory_that_others_can_write_to(home: Home):
 
 
 def a_directory_of_somebody_else(home: Home):
-    assert os.geteuid() == 0, "this attack needs root"
+    if os.geteuid() != 0:
+        raise Skipped("only root can give a directory away")
     home.state.mkdir(mode=0o700)
     os.chown(home.state, 65534, 65534)
     try:

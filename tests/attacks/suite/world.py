@@ -40,6 +40,10 @@ def cid(content: bytes) -> str:
     return "b" + b32encode(digest).decode().lower().rstrip("=")
 
 
+class Skipped(Exception):
+    """An attack cannot be made here; the message says why."""
+
+
 class Home:
     """A home folder of its own, and what was started in it."""
 
