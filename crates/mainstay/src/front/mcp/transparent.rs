@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use mainstay_core::{
     catalog::without_output_schema,
     config::Withheld,
-    era::{LogLevel, code},
+    era::{Era, LogLevel, code, modern},
     failure::Failure,
     message::{self, Address, InvalidParams, Kind, Method},
 };
@@ -92,7 +92,16 @@ pub async fn answer(upstream: Upstream, asked: Asked<'_>) -> Reply {
     let Some(mut request) = Request::new(frame.clone(), address.progress_token) else {
         return Reply::error(id, -32600, "a request is expected");
     };
-    if frame.method().is_some_and(tasks::is_about_one) {
+    if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
+        // A name that is nobody's must not hide what is wrong with the request itself.
+        if client.caller.era() == Era::Modern {
+            if modern::is_removed(method) {
+                return Reply::unknown_method(id, &frame.method_name());
+            }
+            if !client.caller.capabilities.tasks {
+                return Reply::tasks_undeclared(id);
+            }
+        }
         request = match tasks::named(frame) {
             Err(reason) => return Reply::error(id, code::INVALID_PARAMS, reason),
             Ok(name) => match bound.task(&name.value) {
