@@ -26,6 +26,7 @@ impl Task {
         let stop = transport::Stop::default();
         upkeep.stop = stop.clone();
         let (initialize, listener) = (Arc::clone(&upkeep.initialize), Arc::clone(&upkeep.listener));
+        upkeep.begun_with = Arc::clone(&initialize);
         let opening = Opening {
             server: self.config.name.clone(),
             lineage: self.fleet.lineage.clone(),
@@ -87,6 +88,9 @@ impl Task {
             });
         }
         self.step(which, Event::Io(epoch, LifeReport::Opened));
+        if which == Which::Shared {
+            self.renew();
+        }
         if which == Which::Shared && self.shared.status().state == State::Connected {
             self.report(Report::Opened).await;
             self.listings.reset();
@@ -116,8 +120,11 @@ impl Task {
         let event = Event::Io(epoch, LifeReport::Ended(loss));
         match which {
             Which::Shared => {
-                self.view.send_modify(|view| view.attempted = true);
                 self.step(which, event);
+                // One that is opened again at once is still in its first attempt.
+                if !self.shared.status().attempting {
+                    self.view.send_modify(|view| view.attempted = true);
+                }
             }
             Which::Private(id) => {
                 self.step(which, event);

@@ -16,7 +16,7 @@ use super::{
     listing::{self, Done, Outcome},
     task::{Task, sole_asks},
 };
-use crate::transport::Notice;
+use crate::transport::{Notice, Session};
 
 impl Task {
     /// Starts reading lists of the live session.
@@ -42,14 +42,16 @@ impl Task {
             mut listed,
             announced,
         } = done;
+        let is_over = |session: &Arc<Session>| session.is_over();
+        if epoch != self.shared.epoch() || self.shared.session.as_ref().is_none_or(is_over) {
+            // The session is gone, which is told in its own way; the next one is listed anew.
+            return;
+        }
         for (_, outcome) in &mut listed.lists {
             if let Outcome::Failed(reason) = outcome {
                 *reason = self.log.shown(reason).into_owned();
                 tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
             }
-        }
-        if epoch != self.shared.epoch() {
-            return;
         }
         let before = self.view.borrow().catalog.clone();
         let had = before.as_ref().map_or(0, |before| before.tools.len());

@@ -383,11 +383,11 @@ impl Server {
             || self.view.has_changed().is_err()
     }
 
-    /// Resolves when it is known what the server offers, if it is up, or after `limit`.
+    /// Resolves when the session that is open, or is being opened, has been listed; at once where there
+    /// is none; after `limit` in any case.
     pub async fn listed(&self, limit: Duration) {
         let mut view = self.view.clone();
-        let known =
-            view.wait_for(|view| view.listed.is_some() || view.status.state != State::Connected);
+        let known = view.wait_for(|view| !view.is_to_be_listed());
         // Elapsed, or the supervisor has ended.
         tokio::time::timeout(limit, known).await.ok();
     }

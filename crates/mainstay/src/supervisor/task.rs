@@ -8,7 +8,7 @@ use mainstay_core::{
     event::{EventKind, Observer},
     health::{Action, Outcome},
     ids::{Epoch, ServerName},
-    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport, State},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
     message::Method,
 };
 use tokio::{
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     logs::ServerLog,
-    transport::{Listener, Question},
+    transport::{Listener, Question, Session},
 };
 
 /// Internal error: the protocol has no code for it.
@@ -264,19 +264,23 @@ impl Task {
         }
     }
 
-    /// The one client has said what it declares. A session that was opened without that is opened again.
+    /// The one client has said what it declares.
     fn declare(&mut self) {
-        let initialize = shared_initialize(&self.config, &self.fleet);
-        let is_other = initialize != self.shared.initialize;
-        self.shared.initialize = initialize;
+        self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         if self.held_until.is_some() {
-            return self.begin();
+            self.begin();
+        } else {
+            self.renew();
         }
-        let session = self.shared.session.as_ref();
-        let is_told_each_time = session.is_some_and(|session| session.era() == Era::Modern);
-        let status = self.shared.status();
-        let is_up = status.attempting || status.state == State::Connected;
-        if is_other && is_up && !is_told_each_time {
+    }
+
+    /// Opens the shared session again if it was opened with another declaration than the present one. A
+    /// server of 2026-07-28 is told with each request.
+    pub(super) fn renew(&mut self) {
+        let shared = &self.shared;
+        let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
+        if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
+        {
             self.step(Which::Shared, Event::Reconnect);
         }
     }

@@ -19,6 +19,8 @@ pub struct Upkeep {
     pub session: Option<Arc<Session>>,
     /// What it takes to open it.
     pub initialize: Arc<str>,
+    /// What the latest attempt began with.
+    pub begun_with: Arc<str>,
     pub listener: Arc<dyn Listener>,
 }
 
@@ -29,6 +31,7 @@ impl Upkeep {
             policy,
             stop: Stop::default(),
             session: None,
+            begun_with: Arc::clone(&initialize),
             initialize,
             listener,
         }

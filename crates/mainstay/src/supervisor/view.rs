@@ -56,6 +56,16 @@ impl View {
         self.status.state == State::Connected && self.listed.is_some_and(|listed| listed >= epoch)
     }
 
+    /// Whether lists are about to be read: of the session that is open, or of one that is being opened.
+    pub fn is_to_be_listed(&self) -> bool {
+        let status = &self.status;
+        match status.state {
+            State::Connected => !self.is_ready(status.epoch),
+            State::Connecting | State::Reconnecting => status.next_retry.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether attempt `epoch`, or a later one, has failed.
     pub fn has_failed(&self, epoch: Epoch) -> bool {
         self.status.epoch >= epoch

@@ -154,21 +154,21 @@ async fn a_client_without_a_session_declares_by_its_first_request() {
     );
 }
 
-/// A client that is silent for long has its servers started, and is believed later.
+/// A client that is silent for long has its servers started, and is believed later: in their greeting, if
+/// they are still being opened, and when they are up.
 #[tokio::test]
 async fn a_client_that_speaks_late_is_declared_late() {
-    let backend = Backend::stdio().await;
-    let gateway = alone(&[("x", &backend)]).await;
-    let mut pipe = gateway.silent_pipe();
-    backend.until_count("initialize", 1).await;
-    greet(&mut pipe, &capabilities()).await;
-    backend.until_count("initialize", 2).await;
-    let is_listed = |server: &Value| server["toolsReady"] == true;
-    gateway.rest().until("x", "listed", is_listed).await;
-    pipe.hears("x__echo").await;
-    let greetings = backend.of_method("initialize");
-    assert_eq!(greetings[0]["params"]["capabilities"], json!({}));
-    assert_eq!(greetings[1]["params"]["capabilities"], capabilities());
-    // One that declares nothing has no server started anew.
-    drop(pipe);
+    for greets_after in ["0", "500"] {
+        let backend = Backend::start(Kind::Stdio, &["--handshake-delay", greets_after]).await;
+        let gateway = alone(&[("x", &backend)]).await;
+        let mut pipe = gateway.silent_pipe();
+        backend.until_count("initialize", 1).await;
+        greet(&mut pipe, &capabilities()).await;
+        backend.until_count("initialize", 2).await;
+        let answer = pipe.call("x__echo", json!({"text": "hello"})).await;
+        assert_eq!(text(&answer), "hello");
+        let greetings = backend.of_method("initialize");
+        assert_eq!(greetings[0]["params"]["capabilities"], json!({}));
+        assert_eq!(greetings[1]["params"]["capabilities"], capabilities());
+    }
 }

@@ -227,14 +227,21 @@ impl State {
         Some(member.session)
     }
 
+    /// The longest idle session of the peer that has most; of equals, that of the one idle for longest.
     fn longest_idle_of_most(&mut self) -> Option<Arc<ClientSession>> {
-        let most = self.peers.values_mut().max_by_key(|it| it.members.len());
-        if let Some(found) = most.and_then(Queue::longest_idle) {
-            return Some(found);
+        let mut bound = usize::MAX;
+        loop {
+            let counts = self.peers.values().map(|queue| queue.members.len());
+            bound = counts.filter(|count| *count < bound).max()?;
+            let equals = self.peers.values_mut();
+            let found = equals
+                .filter(|queue| queue.members.len() == bound)
+                .filter_map(Queue::longest_idle)
+                .min_by_key(|session| session.last_used());
+            if found.is_some() {
+                return found;
+            }
         }
-        let mut queues: Vec<&mut Queue> = self.peers.values_mut().collect();
-        queues.sort_unstable_by_key(|queue| Reverse(queue.members.len()));
-        queues.into_iter().find_map(Queue::longest_idle)
     }
 }
 
@@ -319,7 +326,10 @@ mod tests {
         let of_first: Vec<_> = ["b", "c"]
             .map(|id| crowd.get(id).expect("it is in").busy())
             .into();
-        assert_eq!(enter(&crowd, "z", peer(4)).await.as_deref(), Some("x"));
+        // Of those with as many, the one that has been idle for longest.
+        for (id, number, left) in [("z", 4, "x"), ("v", 5, "y"), ("w", 6, "z"), ("u", 7, "v")] {
+            assert_eq!(enter(&crowd, id, peer(number)).await.as_deref(), Some(left));
+        }
         drop(of_first);
     }
 
