@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
-    Isolation, Launch, ListChanged, PathOrder, Protocol, Root, Secret, ServerConfig, defaults,
-    entry::Entry, fields::Fields, node::Node, policies::Policies,
+    Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry,
+    fields::Fields, node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -17,6 +17,7 @@ impl<'e> Entry<'e, '_, '_> {
         let desktop = policies.preset == Preset::Desktop;
         server.policy = policies.policy;
         server.call_retry = policies.call_retry;
+        server.list_changed = policies.list_changed;
         server.server_requests = policies.server_requests;
         server.health_interval_stated = policies.health_interval_stated;
         server.withheld.strict_names = policies.strict_tool_names;
@@ -77,13 +78,6 @@ impl<'e> Entry<'e, '_, '_> {
         }
         server.auto_start = self.boolean("autoStart").unwrap_or(true);
 
-        if let Some(node) = self.fields.take("listChanged") {
-            let words = [
-                ("propagate", ListChanged::Propagate),
-                ("ignore", ListChanged::Ignore),
-            ];
-            server.list_changed = node.word(self.report, &words).unwrap_or_default();
-        }
         let isolation = self.fields.take("isolation");
         let own = isolation
             .as_ref()

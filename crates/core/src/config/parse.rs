@@ -55,7 +55,6 @@ const LATER: &[&str] = &[
     "auth",
     "bridge",
     "discovery",
-    "listChanged",
     "logs",
     "metrics",
     "perChatMCP",

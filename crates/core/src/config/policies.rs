@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    Isolation, ServerRequests,
+    Isolation, ListChanged, ServerRequests,
     fields::Fields,
     node::Node,
     report::{Place, Report},
@@ -27,10 +27,11 @@ pub(super) struct Policies {
     pub preset: Preset,
     pub policy: Policy,
     pub call_retry: bool,
+    pub list_changed: ListChanged,
     pub server_requests: Option<ServerRequests>,
     /// What the top of the file says: an entry reads its own.
     pub isolation: Option<Isolation>,
-    /// Whether tools of other names than [003] allows are kept from clients (J12, Y4).
+    /// Whether tools are kept from clients whose names are not plain ASCII words.
     pub strict_tool_names: bool,
     /// Whether the file says how often a server is asked.
     pub health_interval_stated: bool,
@@ -47,11 +48,11 @@ impl Policies {
             Some(preset) => Self {
                 preset,
                 policy: preset.policy(),
-                call_retry: above.call_retry,
+                // These are no part of the policy.
                 server_requests: above.server_requests,
                 isolation: above.isolation,
                 strict_tool_names: preset == Preset::Desktop,
-                health_interval_stated: false,
+                ..Self::default()
             },
             None => above.clone(),
         };
@@ -62,6 +63,13 @@ impl Policies {
         let call_retry = fields.take("callRetry");
         if let Some(call_retry) = call_retry.and_then(|node| node.boolean(report)) {
             this.call_retry = call_retry;
+        }
+        if let Some(node) = fields.take("listChanged") {
+            let words = [
+                ("propagate", ListChanged::Propagate),
+                ("ignore", ListChanged::Ignore),
+            ];
+            this.list_changed = node.word(report, &words).unwrap_or(this.list_changed);
         }
         let strict = fields.take("strictToolNames");
         if let Some(strict) = strict.and_then(|node| node.boolean(report)) {

@@ -27,7 +27,7 @@ const MAX_CANDIDATES: usize = 16;
 /// Longest name that [`is_strict`] accepts.
 const MAX_STRICT_LENGTH: usize = 64;
 
-/// Whether a tool's own name is `^[a-zA-Z0-9_-]{1,64}$`, as [003] and many models want it (J12).
+/// Whether a tool's own name is `^[a-zA-Z0-9_-]{1,64}$`, as many models want it.
 pub fn is_strict(name: &str) -> bool {
     (1..=MAX_STRICT_LENGTH).contains(&name.len()) && name.chars().all(is_legal)
 }

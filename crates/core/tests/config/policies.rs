@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use mainstay_core::{
-    config::{Config, Launch, PathOrder, ServerConfig},
+    config::{Config, Launch, ListChanged, PathOrder, ServerConfig},
     health::{Action, Method},
     lifecycle::{InitialFailure, Policy, Preset, ReconnectMode, RestartMode},
 };
@@ -168,6 +168,23 @@ fn y21_call_retry() {
     assert!(server(r#"{"command": "x", "callRetry": true}"#).call_retry);
     assert!(under(r#""callRetry": true"#, "").call_retry);
     assert!(!under(r#""callRetry": true"#, r#", "callRetry": false"#).call_retry);
+    assert!(!under(r#""callRetry": true"#, r#", "preset": "manual""#).call_retry);
+}
+
+#[test]
+fn list_changed_may_stand_at_the_top() {
+    let check = |top: &str, entry: &str, expected| {
+        assert_eq!(under(top, entry).list_changed, expected, "{top} {entry}");
+    };
+    let ignored = r#""listChanged": "ignore""#;
+    check(r#""callRetry": false"#, "", ListChanged::Propagate);
+    check(ignored, "", ListChanged::Ignore);
+    check(
+        ignored,
+        r#", "listChanged": "propagate""#,
+        ListChanged::Propagate,
+    );
+    check(ignored, r#", "preset": "default""#, ListChanged::Propagate);
 }
 
 /// The nearer statement wins, and a preset says everything.
