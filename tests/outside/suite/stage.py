@@ -52,11 +52,13 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Door:
-    """A way in. Without `prefixed`, each server has its own endpoint and its own names."""
+    """A way in. Without `prefixed`, each server has its own endpoint and its own names. Where the door is
+    shared, many clients are one to the server."""
 
     label: str
     endpoints: dict[str, Endpoint] = field(hash=False)
     prefixed: bool = False
+    is_shared: bool = False
 
     def name(self, server: str, name: str) -> str:
         return f"{server}__{name}" if self.prefixed else name
@@ -270,7 +272,7 @@ def doors(base: str, stdio: Endpoint, servers: Iterable[str]) -> list[Door]:
         return Endpoint(url=base + path, transport="http")
 
     return [
-        Door("/mcp", {name: web("/mcp") for name in servers}, prefixed=True),
+        Door("/mcp", {name: web("/mcp") for name in servers}, prefixed=True, is_shared=True),
         Door("/servers/NAME/mcp", {name: web(f"/servers/{name}/mcp") for name in servers}),
         Door("mainstay mcp", {name: stdio for name in servers}, prefixed=True),
     ]

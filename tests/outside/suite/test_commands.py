@@ -70,7 +70,7 @@ class Program(Check):
         It offers a tool only to clients that declare roots. mcp-cli does so on some transports only,
         and a session that many clients share declares none. `mainstay mcp` may have read the list when
         the server adds the tool, a moment after the greeting; its client hears of the change, and these
-        clients list once.
+        clients list once. The SDK's client hears it, and calls the tool.
         """
         direct, through = (door.endpoints[self.server] for door in (self.stage.direct, self.door))
         return self.door.label.startswith("/servers/") and direct.transport == through.transport

@@ -136,8 +136,47 @@ class Sdk(Check):
 
         self.assertEqual([(step, 4) for step in range(1, 5)], asyncio.run(run()))
 
+    def test_roots(self):
+        """What the server offers because of this client's roots; a moment after the greeting, it says so."""
+
+        async def run(door: Door):
+            changed = asyncio.Event()
+
+            async def roots(_context):
+                root = types.Root(uri="file:///srv/work", name="work")
+                return types.ListRootsResult(roots=[root])
+
+            async def hear(message):
+                if isinstance(getattr(message, "root", None), types.ToolListChangedNotification):
+                    changed.set()
+
+            callbacks = {"list_roots_callback": roots, "message_handler": hear}
+            name = door.name(self.server, "get-roots-list")
+            async with connected(door.endpoints[self.server], **callbacks) as session:
+                while True:
+                    changed.clear()
+                    tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+                    if name in tools:
+                        break
+                    await changed.wait()
+                answer = await session.call_tool(name, {})
+                tool = tools[name].model_copy(update={"name": ""})
+                return tool.model_dump_json(), answer.model_dump_json()
+
+        def ask(door: Door):
+            return asyncio.run(asyncio.wait_for(run(door), PATIENCE))
+
+        self.stage.reset()
+        direct = ask(self.stage.direct)
+        self.assertIn("file:///srv/work", direct[1])
+        self.assertEqual(direct, ask(self.door))
+
 
 def tests(stage: Stage):
     yield from checks(Sdk, ["lists_and_calls_tools"], stage, list(stage.servers))
+    for check in checks(Sdk, ["roots"], stage, list(EVERYTHING)):
+        # A session that many clients share declares no roots.
+        if not check.door.is_shared:
+            yield check
     everything = ["resources_prompts_and_completion", "progress_and_log_messages"]
     yield from checks(Sdk, everything, stage, list(EVERYTHING))
