@@ -1,12 +1,13 @@
 //! Wires everything, and owns the order of start and stop.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::config::{Config, Plan};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     task::JoinHandle,
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +30,14 @@ use crate::{
     traces::Traces,
 };
 
-/// What calls in flight and cancellations on their way may take at the end.
+/// What calls that were ended and cancellations on their way may take at the end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// What servers may take to end, after the calls.
+const SERVERS_LIMIT: Duration = Duration::from_secs(4);
+
+/// How often it is looked whether calls are still at work.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A running Mainstay, without its doors.
 pub struct Daemon {
@@ -42,6 +49,8 @@ pub struct Daemon {
     /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
     require_token: Option<bool>,
     reloader: Option<Arc<Reloader>>,
+    /// How long calls at work may take at the end.
+    grace: Duration,
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
     telling: JoinHandle<()>,
@@ -89,6 +98,7 @@ impl Daemon {
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure),
+            grace: config.shutdown_grace,
             reloader,
             stop,
             telling,
@@ -167,10 +177,24 @@ impl Daemon {
         .await;
     }
 
-    /// Stops in order: sessions and their calls, the doors, the servers; returns when nothing is left.
+    /// What [`Daemon::stop`] may take, and a little more.
+    pub fn stop_limit(&self) -> Duration {
+        self.grace + SERVERS_LIMIT + DRAIN_LIMIT
+    }
+
+    /// Stops in order: calls, sessions, the doors, the servers; returns when nothing is left. Calls at work
+    /// have `shutdown.graceMs` to end; what becomes of those that do not is unknown. Servers that do not end
+    /// in time are killed.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
+        let end = Instant::now() + self.grace + SERVERS_LIMIT;
+        let calls = &self.hub.calls;
+        calls.closing().begin();
+        self.hub.end_waiting();
+        self.calls_ended(self.grace).await;
         // I11: what ends from here on is no event.
         self.hub.registry.events().close();
+        calls.closing().end();
+        self.calls_ended(DRAIN_LIMIT).await;
         self.hub.end_all();
         self.stop.cancel();
         for task in doors.into_iter().chain([self.telling]) {
@@ -178,15 +202,37 @@ impl Daemon {
                 tracing::error!(%error, "a door failed");
             }
         }
-        self.hub.calls.drain(DRAIN_LIMIT).await;
-        self.hub.registry.stop().await;
-        if let Some(journal) = self.hub.calls.journal() {
+        calls.drain(DRAIN_LIMIT).await;
+        let mut stopping = pin!(self.hub.registry.stop());
+        if timeout_at(end, stopping.as_mut()).await.is_err() {
+            self.hub.registry.kill().await;
+            stopping.await;
+        }
+        if let Some(journal) = calls.journal() {
             journal.close().await;
         }
         if let Some(traces) = self.traces {
             traces.stop().await;
         }
         self.alerts.stop().await;
+    }
+
+    /// Returns when no call is at work, or after `limit`.
+    async fn calls_ended(&self, limit: Duration) {
+        let is_at_work = || {
+            let servers = self.hub.registry.servers();
+            let mut figures = servers.iter().map(|server| &server.figures);
+            figures.any(|figures| figures.waiting() + figures.in_flight() > 0)
+        };
+        if !is_at_work() {
+            return;
+        }
+        let end = Instant::now() + limit;
+        while is_at_work() && Instant::now() < end {
+            sleep(LOOK).await;
+        }
+        // The last answers are on their way to the doors.
+        sleep(LOOK).await;
     }
 }
 

@@ -22,6 +22,8 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;
 /// Room for a head that says something, beside the link to the whole.
 pub const LEAST_INLINE_BYTES: u32 = 1024;
+/// Within the ten seconds that container engines give a program to end, servers included.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A fleet that comes back at once shall not be a storm.
 pub const MAX_ATTEMPTS_PER_SECOND: u32 = 50;

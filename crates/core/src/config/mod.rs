@@ -69,6 +69,8 @@ pub struct Config {
     pub max_name_length: usize,
     /// How long lists and `/readyz` wait for a server's first attempt (`startup.waitMs`, default 5 s).
     pub startup_wait: Duration,
+    /// How long calls at work may take when Mainstay stops (`shutdown.graceMs`, default 5 s).
+    pub shutdown_grace: Duration,
     /// Items per page of our own lists; `None` = one page (`pageSize`).
     pub page_size: Option<usize>,
     /// Largest request body a client may send, in bytes (`http.maxBodyBytes`, default 64 MiB).
@@ -151,6 +153,7 @@ impl Default for Config {
             naming: Naming::default(),
             max_name_length: defaults::MAX_NAME_LENGTH,
             startup_wait: defaults::STARTUP_WAIT,
+            shutdown_grace: defaults::SHUTDOWN_GRACE,
             page_size: None,
             max_body_bytes: defaults::MAX_BODY_BYTES,
             max_bodies_bytes: defaults::MAX_BODIES_BYTES,

@@ -277,6 +277,19 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
             .and_then(|node| node.whole(report, 1, None));
         startup.finish(report, &[], &[]);
     }
+    if let Some(mut shutdown) = fields
+        .take("shutdown")
+        .and_then(|node| Fields::open(&node, report))
+    {
+        let most = 10 * 60 * 1000; // ten minutes; whoever stops us has killed us by then
+        let grace = shutdown
+            .take("graceMs")
+            .and_then(|node| node.whole(report, 0, Some(most)));
+        if let Some(grace) = grace {
+            config.shutdown_grace = Duration::from_millis(grace as u64);
+        }
+        shutdown.finish(report, &[], &[]);
+    }
     if let Some(mut http) = fields
         .take("http")
         .and_then(|node| Fields::open(&node, report))

@@ -274,6 +274,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         naming,
         max_name_length,
         startup_wait,
+        shutdown_grace,
         page_size,
         max_body_bytes,
         max_bodies_bytes,
@@ -292,6 +293,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
     } = new;
     let at_restart = those([
         ("startup.waitMs", old.startup_wait != *startup_wait),
+        ("shutdown.graceMs", old.shutdown_grace != *shutdown_grace),
         (
             "startup.maxConcurrent",
             old.max_concurrent_starts != *max_concurrent_starts,

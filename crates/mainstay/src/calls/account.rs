@@ -146,6 +146,10 @@ impl Account {
         self.count_sent(true);
     }
 
+    pub fn is_sent(&self) -> bool {
+        self.left.is_some()
+    }
+
     /// What seemed to be sent was not.
     pub fn not_sent(&mut self) {
         self.left = None;

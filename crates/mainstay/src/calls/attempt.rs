@@ -17,7 +17,7 @@ use mainstay_core::{
 use tokio::time::Instant;
 
 use super::{
-    Answer, Calls, Outlet, Request, Upstream,
+    Answer, Calls, Outlet, Request, SHUTTING_DOWN, Upstream,
     account::Account,
     bridge::Bridge,
     log_level,
@@ -325,7 +325,24 @@ impl Call<'_> {
     }
 
     pub(super) fn cancelled(&self, reason: &str) -> Failure {
+        if reason == SHUTTING_DOWN || self.calls.closing.is_over() {
+            return self.ended_by_us();
+        }
         self.failure(FailureKind::Cancelled, format!("cancelled: {reason}"))
+    }
+
+    /// Mainstay stops, and cannot wait for the server any longer.
+    fn ended_by_us(&self) -> Failure {
+        let name = &self.upstream.server().name;
+        if self.account.is_sent() {
+            let message = format!(
+                "Mainstay was stopped during the call of server '{name}'. It may or may not have run; check before you call again"
+            );
+            self.failure(FailureKind::OutcomeUnknown, message)
+        } else {
+            let message = "the call was not sent: Mainstay is shutting down";
+            self.failure(FailureKind::ShuttingDown, message.to_owned())
+        }
     }
 
     /// What was sent is lost, or was not sent after all.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -173,6 +173,8 @@ pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
 pub struct Questions {
     next_id: AtomicU64,
     waiting: Mutex<HashMap<u64, Waiting>>,
+    /// The client answers no more.
+    is_closed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -191,7 +193,7 @@ impl Questions {
     /// Enters a question of this server; returns it as a request under an id of ours.
     pub fn enter(&self, server: &ServerName, question: Question) -> Result<String, Question> {
         let mut waiting = self.waiting();
-        if waiting.len() >= MAX_QUESTIONS {
+        if waiting.len() >= MAX_QUESTIONS || self.is_closed.load(Ordering::Relaxed) {
             return Err(question);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
@@ -243,9 +245,13 @@ impl Questions {
         }
     }
 
-    /// Refuses everything: the client has gone.
+    /// Refuses everything, now and later: the client has gone.
     pub fn close(&self) {
-        let all = std::mem::take(&mut *self.waiting());
+        let all = {
+            let mut waiting = self.waiting();
+            self.is_closed.store(true, Ordering::Relaxed);
+            std::mem::take(&mut *waiting)
+        };
         for waiting in all.into_values() {
             waiting
                 .question

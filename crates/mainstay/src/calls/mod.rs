@@ -7,6 +7,7 @@ mod account;
 mod attempt;
 mod bridge;
 mod client;
+mod closing;
 mod large;
 mod names;
 mod outlet;
@@ -39,6 +40,7 @@ use self::{
 };
 pub use self::{
     client::{Client, Questions, origin},
+    closing::{Closing, SHUTTING_DOWN},
     names::{Bound, Kind as NameKind, Names, Reopened},
     outlet::{Messages, Outlet},
     receipt::{Answering, Closed, Receipt, Refused, Wanted},
@@ -207,6 +209,7 @@ pub struct Calls {
     /// Calls for which no server was asked.
     refused: Arc<Failures>,
     searches: Searches,
+    closing: Arc<Closing>,
 }
 
 impl Calls {
@@ -218,6 +221,7 @@ impl Calls {
             tracer,
             refused: Arc::default(),
             searches: Searches::default(),
+            closing: Arc::default(),
         }
     }
 
@@ -234,6 +238,11 @@ impl Calls {
         self.journal.as_ref()
     }
 
+    /// How far the end of Mainstay has come.
+    pub fn closing(&self) -> &Closing {
+        &self.closing
+    }
+
     /// Calls the server and returns its response, whether result or error. `cancel` ends the call
     /// with [`FailureKind::Cancelled`].
     pub async fn call(
@@ -244,6 +253,9 @@ impl Calls {
         outlet: Outlet,
         cancel: oneshot::Receiver<String>,
     ) -> Result<Answer, Failure> {
+        if self.closing.has_begun() {
+            return Err(Closing::refusal().of_server(&upstream.server().name));
+        }
         let (limit, hard_limit) = if request.is_listening() {
             (FOREVER, FOREVER)
         } else {
@@ -266,10 +278,11 @@ impl Calls {
             account,
         };
         let mut cancel = pin!(async {
-            match cancel.await {
-                Ok(reason) => reason,
-                // Nobody can cancel it any more.
-                Err(_) => std::future::pending().await,
+            tokio::select! {
+                biased;
+                // Else nobody can cancel it any more.
+                Ok(reason) = cancel => reason,
+                () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
         });
         // Once more on a new session, and only if nothing of the call can have run, or running it
@@ -278,9 +291,13 @@ impl Calls {
         let (mut not_sent_before, mut lost_before) = (false, false);
         let outcome = loop {
             match call.attempt(cancel.as_mut()).await {
-                Err(Attempt::NotSent(_)) if !not_sent_before => not_sent_before = true,
+                Err(Attempt::NotSent(_)) if !not_sent_before && !self.closing.is_over() => {
+                    not_sent_before = true
+                }
                 Err(Attempt::Lost(_))
-                    if !lost_before && repeat::is_repeatable(&request, upstream.server()) =>
+                    if !lost_before
+                        && !self.closing.is_over()
+                        && repeat::is_repeatable(&request, upstream.server()) =>
                 {
                     lost_before = true;
                 }

@@ -32,7 +32,8 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Ends when the client closes its end. Only the protocol is written to stdout.
+    /// Ends when the client has closed its end and is answered, or reads no more. Only the protocol is
+    /// written to stdout.
     pub async fn run(self) -> Result<Exit, CommandError> {
         let loaded = self
             .health
@@ -79,6 +80,7 @@ impl Mcp {
         };
         tokio::select! {
             () = screen::protocol(serve) => signals.asked_otherwise(),
+            () = screen::gone() => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
         serve::stop(daemon, None, &mut signals).await

@@ -149,6 +149,40 @@ pub async fn protocol<T>(serve: impl AsyncFnOnce(Protocol) -> T) -> T {
     tokio::join!(serve(Box::new(writer)), show).0
 }
 
+/// Resolves when nobody can read stdout any more: the other end of its pipe is closed. Without it a client
+/// that is gone would be noticed with the next message to it, which may never come.
+#[cfg(unix)]
+pub async fn gone() {
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        io::Errno,
+    };
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // Files can be polled nowhere but here. The thread ends with the process.
+    std::thread::spawn(move || {
+        let stdout = io::stdout();
+        // Nothing is asked for: errors and the other end's are told all the same.
+        let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
+        let is_gone = loop {
+            match poll(&mut stdout, None) {
+                Err(Errno::INTR) | Ok(0) => {}
+                polled => break polled.is_ok(),
+            }
+        };
+        if is_gone {
+            tell.send(()).ok();
+        }
+    });
+    if told.await.is_err() {
+        std::future::pending().await
+    }
+}
+
+#[cfg(not(unix))]
+pub async fn gone() {
+    std::future::pending().await
+}
+
 /// Lines of the log on stderr.
 pub struct Log {
     colours: bool,

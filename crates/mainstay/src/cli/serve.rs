@@ -32,9 +32,6 @@ use crate::{
     tokens::{self, Tokens},
 };
 
-/// Stopping in order takes no longer (requirement C11 and the doors' own limits fit into it).
-const STOP_LIMIT: Duration = Duration::from_secs(10);
-
 const EXAMPLES: &str = "\
 Examples:
   mainstay serve --demo
@@ -290,16 +287,17 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order, within [`STOP_LIMIT`]; at another signal, at once. Nobody is left either way.
+/// Stops in order; at another signal, at once. Nobody is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,
     signals: &mut Signals,
 ) -> Result<Exit, CommandError> {
     let registry = Arc::clone(&daemon.hub.registry);
+    let limit = daemon.stop_limit();
     let stopped = tokio::select! {
-        stopped = timeout(STOP_LIMIT, daemon.stop(doors)) => {
-            stopped.map_err(|_| CommandError::StillRunning { seconds: STOP_LIMIT.as_secs() })
+        stopped = timeout(limit, daemon.stop(doors)) => {
+            stopped.map_err(|_| CommandError::StillRunning { seconds: limit.as_secs() })
         }
         signal = signals.next() => {
             Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() })

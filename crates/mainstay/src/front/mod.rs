@@ -7,3 +7,8 @@ pub mod mcp;
 pub mod plain;
 mod rare;
 pub mod rest;
+
+use ::http::HeaderValue;
+
+/// Seconds after which a client that is turned away now may come again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");

@@ -65,20 +65,27 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line; `None` at the end of input, whose unfinished last line is not a message.
+    /// The next line; `None` at the end of input, which ends the last line as well.
     pub async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.take_line() {
                 return Ok(Some(line));
             }
             if self.fill().await? == 0 {
-                return Ok(self.unfinished());
+                return Ok(self.unfinished().or_else(|| self.last()));
             }
         }
     }
 
+    fn last(&mut self) -> Option<Line> {
+        self.searched = 0;
+        let line = self.buffer.split().freeze();
+        (!line.is_empty()).then_some(Line::Whole(line))
+    }
+
     /// The next line that begins as a message does. What else comes is handed to `noise` as it comes
-    /// and is never held (Y6): whole lines, or what has come of one.
+    /// and is never held (Y6): whole lines, or what has come of one. At the end of input, what has no line
+    /// end is no message: whoever wrote it has died.
     pub async fn message(&mut self, mut noise: impl FnMut(&[u8])) -> io::Result<Option<Line>> {
         loop {
             let length = self.noise();
@@ -349,10 +356,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_end_with_lf_or_crlf_and_an_unfinished_one_is_none() {
+    async fn lines_end_with_lf_or_crlf_or_the_input() {
         assert_eq!(
             lines(b"a\r\nb\n\nc", 10).await,
-            [whole("a"), whole("b"), whole("")]
+            [whole("a"), whole("b"), whole(""), whole("c")]
         );
     }
 

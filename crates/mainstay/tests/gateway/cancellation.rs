@@ -54,18 +54,6 @@ over_every_transport! {
         other.hears("x__echo").await;
     }
 
-    async fn a_closed_stdio_cancels_its_calls(kind) {
-        let backend = Backend::start(kind, &[]).await;
-        let gateway = Gateway::of(&[("x", &backend)]).await;
-        let other = gateway.client().await;
-        let mut pipe = gateway.pipe().await;
-        pipe.begin("tools/call", r#"{"name":"x__hang"}"#).await;
-        let id = backend.until_called("hang").await;
-        pipe.close().await;
-        backend.until_cancelled(&id).await;
-        other.hears("x__echo").await;
-    }
-
     /// Specification, transports: a dropped connection is no cancellation; the call goes on.
     async fn a_dropped_stream_does_not_cancel(kind) {
         for (path, tool) in [("/mcp", "x__out_of_order"), ("/servers/x/mcp", "out_of_order")] {

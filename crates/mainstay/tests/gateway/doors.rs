@@ -410,11 +410,12 @@ async fn the_size_of_a_body_is_limited() {
     assert_eq!(backend.fake().runs("echo"), 2);
 }
 
-/// T1: stopping ends sessions, doors and servers, and waits for no call.
+/// T1: stopping ends sessions, doors and servers; calls have their time, and no more.
 #[tokio::test]
 async fn stopping_ends_everything_even_with_a_call_in_flight() {
     let (http, stdio) = (Backend::http().await, Backend::stdio().await);
-    let gateway = Gateway::of(&[("x", &http), ("y", &stdio)]).await;
+    let settings = json!({"shutdown": {"graceMs": 100}});
+    let gateway = Gateway::with(&[("x", &http), ("y", &stdio)], settings).await;
     let client = gateway.client().await;
     let mut stream = client.listen().await;
     let hang = |tool| client.request_text("tools/call", &json!({"name": tool}).to_string());
@@ -427,7 +428,8 @@ async fn stopping_ends_everything_even_with_a_call_in_flight() {
             gateway.stop().await;
         }
     );
-    assert!(one.text.contains("shutting down") && two.text.contains("shutting down"));
+    let unknown = "may or may not have run";
+    assert!(one.text.contains(unknown) && two.text.contains(unknown));
     assert_eq!(stream.next().await, None);
     until("the upstream sessions to end", || {
         http.fake().sessions() == 0

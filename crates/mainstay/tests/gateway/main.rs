@@ -86,6 +86,7 @@ mod requests;
 mod resumption;
 mod seeds;
 mod shared_servers;
+mod shutdown;
 mod sole_client;
 mod sse;
 mod start;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::{
     backend::Backend,
-    client::{Http, LATEST, initialize},
+    client::{Http, LATEST, cancelled, initialize},
     gateway::{Gateway, soon, until},
     modern::Modern,
     rest::{Rest, never},
@@ -593,14 +593,18 @@ async fn by_the_limit_of_a_conversation() {
     let it = Refusing::start().await;
     let mut pipe = it.gateway.pipe().await;
     let call = r#"{"name":"x__sleep","arguments":{"ms":60000}}"#;
+    let mut ids = Vec::new();
     for _ in 0..=MAX_UNANSWERED {
-        pipe.begin("tools/call", call).await;
+        ids.push(pipe.begin("tools/call", call).await);
     }
     let refused = pipe.message().await;
     assert!(refused["error"].is_object(), "{refused}");
     let records = it.records().await;
     let refused = records.iter().filter(|it| it.status.as_str() == "refused");
     assert_eq!(refused.count(), 1);
+    for id in ids {
+        pipe.send(cancelled(&id)).await;
+    }
     drop(pipe.close().await);
     until("the end of all calls", || it.journal.depth().0 == 0).await;
 }

@@ -449,12 +449,15 @@ async fn a_client_that_does_not_read_loses_no_result() {
 #[tokio::test]
 async fn stopping_closes_the_streams() {
     let backend = Backend::http().await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let settings = json!({"shutdown": {"graceMs": 100}});
+    let gateway = Gateway::with(&[("x", &backend)], settings).await;
     let mut silent = Sse::open(&gateway, "/sse").await;
     let mut busy = Sse::greeted(&gateway, "/servers/x/sse").await;
     busy.begin("hang", json!({})).await;
     backend.until_called("hang").await;
     gateway.stop().await;
     assert_eq!(silent.stream.next().await, None);
+    let answer = busy.stream.next().await.expect("the call has ended");
+    assert!(answer.contains("outcome_unknown"), "{answer}");
     assert_eq!(busy.stream.next().await, None);
 }

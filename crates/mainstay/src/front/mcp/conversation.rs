@@ -64,6 +64,8 @@ pub struct Conversation {
     /// Those that belong to no session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
+    /// Requests that will have an answer: not those that open a stream until someone ends it.
+    at_work: TaskTracker,
     tasks: TaskTracker,
 }
 
@@ -115,6 +117,7 @@ impl Conversation {
             phase: watch::Sender::new(Phase::Silent),
             requests: Requests::default(),
             unanswered: Arc::new(Semaphore::new(MAX_UNANSWERED)),
+            at_work: TaskTracker::new(),
             tasks,
         }
     }
@@ -136,6 +139,16 @@ impl Conversation {
         }
     }
 
+    /// Waits for the last answer. Nobody answers questions any more.
+    pub async fn answered(&self) {
+        self.greeted().await;
+        if let Some(session) = self.session() {
+            session.questions.close();
+        }
+        self.at_work.close();
+        self.at_work.wait().await;
+    }
+
     fn session(&self) -> Option<Arc<ClientSession>> {
         match &*self.phase.borrow() {
             Phase::Open { session, .. } => Some(Arc::clone(session)),
@@ -155,6 +168,8 @@ impl Conversation {
             && modern::pipe::is_modern(&frame)
         {
             let permit = self.permit(&frame).await?;
+            let is_stream = frame.method() == Some(Method::Listen);
+            let at_work = (!is_stream).then(|| self.at_work.token());
             let Call { reply, messages } = self.requests.begin(
                 &self.hub,
                 &self.scope,
@@ -162,6 +177,7 @@ impl Conversation {
                 &self.visitor.principal,
                 frame,
             );
+            let permit = (permit, at_work);
             self.answer(permit, messages, async move { expected(reply.await) });
             return Ok(());
         }
@@ -174,6 +190,7 @@ impl Conversation {
                 let (outlet, messages) = session.outlet();
                 // Entered before anything else is taken, so that a cancellation that follows finds it.
                 let call = dispatch::answer(Arc::clone(&self.hub), session, frame, outlet);
+                let permit = (permit, Some(self.at_work.token()));
                 self.answer(permit, messages, async { expected(call.await) });
             }
             (Some(session), _) => dispatch::take(&self.hub, &session, frame).await,
@@ -215,6 +232,7 @@ impl Conversation {
         };
         let (outlet, messages) = session.outlet();
         let call = batch::answer(Arc::clone(&self.hub), session, text, outlet);
+        let permit = (permit, Some(self.at_work.token()));
         self.answer(permit, messages, call);
         Ok(())
     }
@@ -264,7 +282,7 @@ impl Conversation {
     /// Has a task answer: what is said before the answer is heard before it.
     fn answer(
         self: &Arc<Self>,
-        permit: OwnedSemaphorePermit,
+        permit: impl Send + 'static,
         mut messages: Messages,
         call: impl Future<Output = Option<String>> + Send + 'static,
     ) {

@@ -23,7 +23,8 @@ use super::{
     trace,
 };
 use crate::{
-    calls::{Answering, Closed, Receipt, Refused, Wanted},
+    calls::{Answering, Closed, Closing, Receipt, Refused, Wanted},
+    front::RETRY_AFTER,
     lineage::CHAIN_HEADER,
     transport::Frame,
 };
@@ -68,6 +69,7 @@ pub async fn serve(
 pub(super) struct Refusal {
     status: StatusCode,
     body: String,
+    kind: FailureKind,
     /// The methods that would be served.
     allow: Option<&'static str>,
 }
@@ -83,7 +85,22 @@ impl Refusal {
         Self {
             status,
             body,
+            kind: FailureKind::InvalidRequest,
             allow: None,
+        }
+    }
+
+    /// Of work that is begun while Mainstay stops.
+    fn closing(frame: &Frame) -> Self {
+        let failure = Closing::refusal();
+        let id = match frame.envelope().kind {
+            Kind::Request { id, .. } => Some(frame.get(id)),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        };
+        let body = message::error_response(id, failure.kind.rpc_code(), &failure.message, None);
+        Self {
+            kind: failure.kind,
+            ..Self::saying(StatusCode::SERVICE_UNAVAILABLE, body)
         }
     }
 
@@ -101,7 +118,7 @@ impl Answering for Refusal {
     fn refused(&self) -> Option<Cow<'_, Refused>> {
         let error = message::member(&self.body, "error").unwrap_or_default();
         let why = message::text_member(error, "message").unwrap_or_default();
-        let failure = Failure::new(FailureKind::InvalidRequest, why);
+        let failure = Failure::new(self.kind, why);
         Some(Cow::Owned(failure.into()))
     }
 }
@@ -111,9 +128,14 @@ impl Closed<Refusal> {
         let Refusal {
             status,
             body,
+            kind,
             allow,
         } = self.into_inner();
         let mut response = json(status, body);
+        if kind == FailureKind::ShuttingDown {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
         if let Some(allow) = allow {
             response
                 .headers_mut()
@@ -210,7 +232,12 @@ async fn post(
             return Receipt::new().no_call(refusal).into_response();
         }
     };
-    let route = match route(hub, &scope, &visitor, headers, &frame, accepts).await {
+    let route = if hub.calls.closing().has_begun() && is_work(&frame) {
+        Err(Refusal::closing(&frame))
+    } else {
+        route(hub, &scope, &visitor, headers, &frame, accepts).await
+    };
+    let route = match route {
         Ok(route) => route,
         Err(refusal) => {
             let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
@@ -235,6 +262,21 @@ async fn post(
         // There is none that concerns us: who wants to cancel closes the stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
+}
+
+/// Whether a message asks for something new, beside what is at work.
+fn is_work(frame: &Frame) -> bool {
+    use message::Method;
+    matches!(
+        frame.method(),
+        Some(
+            Method::Initialize
+                | Method::Listen
+                | Method::ToolsCall
+                | Method::ResourcesRead
+                | Method::PromptsGet
+        )
+    )
 }
 
 /// How a message is served.

@@ -46,7 +46,7 @@ use super::{
     view::View,
 };
 use crate::{
-    calls::{Calls, Names, Receipt},
+    calls::{Calls, Names, Receipt, SHUTTING_DOWN},
     lineage::Lineage,
     registry::Registry,
     supervisor::{Private, Server, Wanted},
@@ -491,15 +491,19 @@ impl Hub {
         }
     }
 
+    /// Ends the calls that wait for another request of their clients: none is taken any more.
+    pub fn end_waiting(&self) {
+        self.parking.close();
+    }
+
     /// Ends all sessions, at shutdown.
     pub fn end_all(&self) {
-        let reason = "Mainstay is shutting down";
+        let reason = SHUTTING_DOWN;
         self.streams.close(reason);
         for session in self.all() {
             self.end(&session.id, reason);
         }
         self.listens.close();
-        self.parking.close();
         self.pool.close();
     }
 }

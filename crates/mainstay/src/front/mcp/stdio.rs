@@ -16,7 +16,7 @@ use crate::{
     transport::{Line, LineReader, LineWriter},
 };
 
-/// Serves one client until its input ends, or `stop`; then its calls are cancelled.
+/// Serves one client until its input ends and all is answered, its output is gone, or `stop`.
 pub async fn serve(
     hub: Arc<Hub>,
     profile: Arc<Profile>,
@@ -27,7 +27,7 @@ pub async fn serve(
 ) {
     let tasks = TaskTracker::new();
     let writer = Arc::new(LineWriter::default());
-    let writing = tokio::spawn({
+    let mut writing = tokio::spawn({
         let writer = Arc::clone(&writer);
         async move { writer.run(output).await }
     });
@@ -43,9 +43,14 @@ pub async fn serve(
         tasks.clone(),
     ));
     let mut lines = LineReader::new(input, max_message);
+    let mut written = None;
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
+            ended = &mut writing => {
+                written = Some(ended);
+                break;
+            }
             () = stop.cancelled() => break,
         };
         let refused = match line {
@@ -58,8 +63,16 @@ pub async fn serve(
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, -32600, &reason, None)
             }
-            // The client has gone: stdin is how it says so (specification, "Shutdown").
-            Ok(None) | Err(_) => break,
+            // The client has gone: stdin is how it says so (specification, "Shutdown"). What it asked for
+            // before is answered as long as somebody reads it.
+            Ok(None) | Err(_) => {
+                tokio::select! {
+                    () = client.answered() => {}
+                    ended = &mut writing => written = Some(ended),
+                    () = stop.cancelled() => {}
+                }
+                break;
+            }
         };
         client.output.say(refused).await;
     }
@@ -69,7 +82,11 @@ pub async fn serve(
     tasks.close();
     tasks.wait().await;
     writer.close();
-    match writing.await {
+    let written = match written {
+        Some(written) => written,
+        None => writing.await,
+    };
+    match written {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "stdout was closed"),
         Err(error) => tracing::error!(%error, "the writer failed"),

@@ -48,6 +48,7 @@ pub use self::refusal::Refusal;
 use super::{entrance::bearer, mcp::Hub};
 use crate::{
     api,
+    calls::Closing,
     reload::Reloader,
     tokens::{Pass, Tokens},
 };
@@ -135,7 +136,9 @@ pub fn router(door: Door) -> Router {
 }
 
 async fn ready(State(door): State<Door>) -> (StatusCode, &'static str) {
-    if door.hub.registry.is_settled() {
+    if door.hub.calls.closing().has_begun() {
+        (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
+    } else if door.hub.registry.is_settled() {
         (StatusCode::OK, "ready\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "servers are starting\n")
@@ -174,7 +177,7 @@ async fn authorize(
         biased;
         response = next.run(request) => Ok(response),
         // What takes longer than the door stays open is answered all the same.
-        () = door.stop.cancelled() => Err(shutting_down().into()),
+        () = door.stop.cancelled() => Err(Closing::refusal().into()),
     }
 }
 
@@ -193,8 +196,4 @@ async fn configured(
 fn not_configured() -> Failure {
     let message = "there is neither a configuration nor a server";
     Failure::new(FailureKind::NotConfigured, message)
-}
-
-fn shutting_down() -> Failure {
-    Failure::new(FailureKind::ShuttingDown, "Mainstay is shutting down")
 }

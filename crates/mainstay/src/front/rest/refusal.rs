@@ -4,12 +4,12 @@ use std::io;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, header};
-use mainstay_core::failure::Failure;
+use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use super::code::{Code, INVALID_CONFIG, INVALID_REQUEST};
 use crate::{
-    front::{entrance, guard::Forbidden, plain::lists::NotFound},
+    front::{RETRY_AFTER, entrance, guard::Forbidden, plain::lists::NotFound},
     tokens::TokenError,
 };
 
@@ -128,6 +128,10 @@ impl IntoResponse for Refusal {
             response
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if matches!(&self, Self::Failed(failure) if failure.kind == FailureKind::ShuttingDown) {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }
         response
     }

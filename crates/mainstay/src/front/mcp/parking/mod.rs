@@ -33,7 +33,7 @@ use self::{
 };
 use super::{modern::UNKNOWN_STATE, pool::Waiting, reply::Reply, session::Scope};
 use crate::{
-    calls::{Calls, Closed, Outlet},
+    calls::{Calls, Closed, Outlet, SHUTTING_DOWN},
     transport::Frame,
 };
 
@@ -288,7 +288,7 @@ impl Parked {
                     }
                     continue;
                 }
-                Happening::Attempt(None) => "Mainstay is shutting down",
+                Happening::Attempt(None) => SHUTTING_DOWN,
                 Happening::Left => "the client has gone",
                 Happening::Expired => "the client did not answer in time",
             };

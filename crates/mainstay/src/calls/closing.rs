@@ -1,0 +1,47 @@
+//! The end of Mainstay, as calls see it: first no new ones are taken, then those that are left are ended.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mainstay_core::failure::{Failure, FailureKind};
+use tokio_util::sync::CancellationToken;
+
+/// Why calls are cancelled that nobody but we end.
+pub const SHUTTING_DOWN: &str = "Mainstay is shutting down";
+
+/// How far the end has come.
+#[derive(Debug, Default)]
+pub struct Closing {
+    has_begun: AtomicBool,
+    over: CancellationToken,
+}
+
+impl Closing {
+    /// From now on calls are refused.
+    pub fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Ends the calls that are left. Nobody will say what became of those that were sent.
+    pub fn end(&self) {
+        self.begin();
+        self.over.cancel();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Resolves when the calls that are left are to end.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Why no call is taken any more.
+    pub fn refusal() -> Failure {
+        Failure::new(FailureKind::ShuttingDown, SHUTTING_DOWN)
+    }
+}

@@ -1,0 +1,171 @@
+//! The end of Mainstay: calls at work are answered, new ones are turned away, and the record says what
+//! nobody knows.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use mainstay::{
+    journal::{Filter, Journal},
+    setting::Setting,
+};
+use mainstay_core::{config, record::Status};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    backend::{Backend, Kind},
+    client::{Http, LATEST, initialize, text},
+    gateway::{Gateway, config as configured, soon, until},
+    modern::Modern,
+};
+
+/// A Mainstay with a journal, whose calls have this long at the end.
+async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = Journal::open(folder.path(), &config::Journal::default());
+    let setting = Setting {
+        journal: Some(Arc::new(journal.expect("a journal"))),
+        ..Setting::default()
+    };
+    let settings = json!({"shutdown": {"graceMs": grace}});
+    let gateway = Gateway::set(&configured(servers, settings), setting).await;
+    (gateway, folder)
+}
+
+/// What is on record, the first to end first: tool, status and kind of error.
+async fn on_record(folder: &TempDir) -> Vec<(String, Status, Option<String>)> {
+    let journal = Journal::open(folder.path(), &config::Journal::default()).expect("it ended well");
+    let page = journal.records(Filter::default(), 500).await;
+    let records = page.expect("it can be read").calls.into_iter().rev();
+    let records = records.map(|record| {
+        let error = record.error.map(|error| error.kind.into_owned());
+        (record.target.tool.to_string(), record.status, error)
+    });
+    records.collect()
+}
+
+/// Waits until Mainstay takes no calls any more.
+async fn until_closing(machine: &Http) {
+    let ready = async || {
+        let answer = machine.send(Method::GET, HeaderMap::new(), "").await;
+        answer.status == StatusCode::OK
+    };
+    let closing = async { while ready().await {} };
+    soon("the end to begin", closing).await;
+}
+
+over_every_transport! {
+    /// A call at work has its time, and meanwhile nothing new is begun, at any door.
+    async fn calls_at_work_are_answered(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let (gateway, folder) = recorded(&[("x", &backend)], 60_000).await;
+        let (client, stranger) = (gateway.client().await, gateway.stranger("/mcp"));
+        let machine = gateway.stranger("/readyz");
+        let (rest, modern) = (gateway.rest(), Modern::at(&gateway, "/mcp"));
+        let (sleep, echo) = (json!({"name": "x__sleep", "arguments": {"ms": 2000}}), json!({"name": "x__echo"}));
+        let request = |params: &Value| client.request_text("tools/call", &params.to_string());
+        let turned_away = async {
+            until_closing(&machine).await;
+            for response in [
+                client.post(request(&echo)).await,
+                stranger.post(initialize(LATEST)).await,
+                modern.ask("tools/call", echo.clone()).await,
+            ] {
+                assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE, "{}", response.text);
+                assert_eq!(response.headers[header::RETRY_AFTER], "5");
+                assert!(response.text.contains("shutting down"), "{}", response.text);
+            }
+            let (status, body) = rest.post("/api/mcp-tools/call", json!({"tool": "x/echo"})).await;
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(body["error"], "shutting_down", "{body}");
+            // What may belong to a call at work is served.
+            assert_eq!(client.result("ping", json!({})).await, json!({}));
+        };
+        let (slept, ()) = tokio::join!(client.post(request(&sleep)), async {
+            backend.until_called("sleep").await;
+            tokio::join!(gateway.stop(), turned_away);
+        });
+        assert_eq!(text(&slept.json()["result"]), "slept 2000 ms");
+        assert_eq!(backend.of_method("tools/call").len(), 1);
+        let refused = |tool: &str| (tool.to_owned(), Status::Refused, Some("shutting_down".to_owned()));
+        let slept = ("sleep".to_owned(), Status::Ok, None);
+        assert_eq!(
+            on_record(&folder).await,
+            [refused("x__echo"), refused("x__echo"), refused("x/echo"), slept]
+        );
+    }
+
+    /// Nobody knows what becomes of a call that does not end in time, whatever door it came by.
+    async fn calls_that_do_not_end_are_unknown(kind) {
+        let backend = Backend::start(kind, &[]).await;
+        let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+        let (client, modern) = (gateway.client().await, Modern::at(&gateway, "/mcp"));
+        let (rest, hang) = (gateway.rest(), json!({"name": "x__hang"}));
+        let own = gateway.client_at("/servers/x/mcp").await;
+        let (one, two, three, four, ()) = tokio::join!(
+            client.post(client.request_text("tools/call", &hang.to_string())),
+            modern.ask("tools/call", hang.clone()),
+            own.post(own.request_text("tools/call", r#"{"name":"hang"}"#)),
+            rest.post("/api/mcp-tools/call", json!({"tool": "x/hang"})),
+            async {
+                until("the calls", || {
+                    let calls = backend.of_method("tools/call");
+                    calls.len() == 4
+                })
+                .await;
+                gateway.stop().await;
+            }
+        );
+        for answer in [one.text, two.text, three.text, four.1.to_string()] {
+            assert!(answer.contains("may or may not have run"), "{answer}");
+        }
+        assert_eq!(four.1["error"], "outcome_unknown", "{}", four.1);
+        let unknown = ("hang".to_owned(), Status::Unknown, Some("outcome_unknown".to_owned()));
+        assert_eq!(on_record(&folder).await, vec![unknown; 4]);
+    }
+}
+
+/// A call that waits for its server was never sent, which is what its client is told.
+#[tokio::test]
+async fn calls_that_were_not_sent_say_so() {
+    let backend = Backend::start(Kind::Stdio, &["--handshake-delay", "60000"]).await;
+    let (gateway, folder) = recorded(&[("x", &backend)], 300).await;
+    let rest = gateway.rest();
+    let (answer, ()) = tokio::join!(
+        rest.post("/api/servers/x/tools/echo/call", json!({})),
+        async {
+            backend.until_count("initialize", 1).await;
+            gateway.stop().await;
+        }
+    );
+    assert_eq!(
+        answer.1["error"], "the call was not sent: Mainstay is shutting down",
+        "{}",
+        answer.1
+    );
+    let refused = (
+        "echo".to_owned(),
+        Status::Refused,
+        Some("shutting_down".to_owned()),
+    );
+    assert_eq!(on_record(&folder).await, [refused]);
+}
+
+/// What a client on stdio asked for before it closed its end is answered.
+#[tokio::test]
+async fn the_end_of_stdin_waits_for_the_answers() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let mut pipe = gateway.pipe().await;
+    let call = r#"{"name":"x__sleep","arguments":{"ms":700}}"#;
+    let first = pipe.begin("tools/call", call).await;
+    let second = pipe.begin("tools/call", call).await;
+    let mut answered: Vec<Value> = pipe
+        .close()
+        .await
+        .iter()
+        .map(|it| it["id"].clone())
+        .collect();
+    answered.sort_by_key(Value::as_u64);
+    assert_eq!(answered, [first, second]);
+}
