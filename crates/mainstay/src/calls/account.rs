@@ -190,10 +190,19 @@ impl Account {
         let acknowledged: Acknowledged = self.entry.finish(finished);
         match acknowledged.await {
             Ok(()) => outcome,
-            Err(error) => {
-                let message = format!("the call has ended, but {error}");
-                Err(Failure::new(FailureKind::NotRecorded, message))
-            }
+            Err(error) => Err(match outcome {
+                Ok(_) => {
+                    let message = format!("the call has ended, but {error}");
+                    Failure::new(FailureKind::NotRecorded, message)
+                }
+                // It says so itself, and that the call was not sent.
+                Err(failure) if failure.kind == FailureKind::NotRecorded => failure,
+                // How far the call got is more than that it is not on record.
+                Err(failure) => Failure {
+                    message: format!("{}; and {error}", failure.message),
+                    ..failure
+                },
+            }),
         }
     }
 }

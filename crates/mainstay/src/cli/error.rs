@@ -152,6 +152,10 @@ impl CommandError {
                 Some(format!("stop the daemon, remove {}, and start it again", path.display()))
             }
             Self::Elsewhere(url) => Some(format!("if that is right, name it: --url {url}")),
+            Self::Journal(JournalError::Unusable { path, .. }) => Some(format!(
+                "set it aside, and a new one is begun: mv '{0}' '{0}-damaged'",
+                path.display()
+            )),
             Self::NotRecorded(_) => Some(
                 "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
             ),

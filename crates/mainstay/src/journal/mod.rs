@@ -10,6 +10,7 @@
 //! written in sorted runs: by which content an object is found ([`objects`]), and what a call is
 //! filtered and counted by ([`facets`]).
 
+mod age;
 mod batch;
 mod counters;
 mod entry;
@@ -37,12 +38,12 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytestring::ByteString;
 use mainstay_core::{
-    config::{self, Payloads},
+    config::{self, Durability, Payloads},
     record::{Cid, Origin, Record, RecordId, Target},
     redact::Secrets,
 };
@@ -55,7 +56,7 @@ pub use self::{
     statistics::{Bucket, Range, Series},
 };
 use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
-use crate::state::private_dir;
+use crate::{state::private_dir, utc};
 
 /// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
 /// would be told of every page that is written.
@@ -93,6 +94,57 @@ pub enum JournalError {
     Corrupt(&'static str),
     #[error("reading the journal failed")]
     Join(#[from] tokio::task::JoinError),
+    /// In strict mode nothing is begun without what was recorded before.
+    #[error("the journal in {} is damaged", path.display())]
+    Unusable { path: PathBuf, source: Box<Self> },
+}
+
+impl JournalError {
+    /// Whether what the database holds cannot be right: it will not be read another time, either.
+    fn is_damage(&self) -> bool {
+        use rusqlite::{Error, ErrorCode};
+        match self {
+            Self::Corrupt(_) | Self::Damaged(_) => true,
+            Self::Database(error) => match error {
+                Error::SqliteFailure(error, _) => matches!(
+                    error.code,
+                    // A table that is missing is an unknown error.
+                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
+                ),
+                Error::SqlInputError { .. }
+                | Error::InvalidColumnType(..)
+                | Error::FromSqlConversionFailure(..)
+                | Error::IntegralValueOutOfRange(..)
+                | Error::Utf8Error(..)
+                | Error::QueryReturnedNoRows => true,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+}
+
+fn private(folder: &Path) -> Result<(), JournalError> {
+    private_dir(folder).map_err(|source| JournalError::Io {
+        path: folder.to_owned(),
+        source: source.into(),
+    })
+}
+
+/// Gives a damaged journal another name. Somebody may get records out of it yet, so nothing of it goes.
+fn set_aside(folder: &Path, damage: &JournalError) -> Result<(), JournalError> {
+    let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
+    let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
+    std::fs::rename(folder, &aside).map_err(|source| JournalError::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
+    tracing::warn!(
+        damage = damage as &dyn std::error::Error,
+        aside = %aside.display(),
+        "the journal is damaged; it was set aside, and a new one is begun"
+    );
+    Ok(())
 }
 
 /// The record of every call. Ends with [`Journal::close`].
@@ -106,14 +158,27 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
-    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
+    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`. A damaged journal is
+    /// set aside, or in strict mode an error.
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
         let folder = state.join(FOLDER);
-        private_dir(&folder).map_err(|source| JournalError::Io {
-            path: folder.clone(),
-            source: source.into(),
-        })?;
-        let store = Store::open(&folder, settings)?;
+        private(&folder)?;
+        let store = match Store::open(&folder, settings) {
+            Err(damage) if damage.is_damage() => match settings.durability {
+                Durability::Relaxed => {
+                    set_aside(&folder, &damage)?;
+                    private(&folder)?;
+                    Store::open(&folder, settings)?
+                }
+                Durability::Strict => {
+                    return Err(JournalError::Unusable {
+                        path: folder,
+                        source: damage.into(),
+                    });
+                }
+            },
+            opened => opened?,
+        };
         let queue = Arc::new(Queue::new(settings.durability));
         let readers = Arc::new(Readers::new(&folder, &store));
         let writer = Writer::start(&folder, store, Arc::clone(&queue))?;

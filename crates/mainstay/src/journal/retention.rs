@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use mainstay_core::record::Cid;
@@ -10,13 +10,14 @@ use rusqlite::{Connection, params};
 
 use super::{
     JournalError,
+    age::Age,
     batch::Row,
     facets, holders,
     objects::{self, RUN, first_row_of, is_in_file},
     rollup::MINUTES_KEPT,
     schema::integer,
-    store::Store,
-    time::{HOUR, MINUTE, micros, span},
+    store::{self, Store},
+    time::{HOUR, MINUTE, span},
 };
 
 /// How often it is looked at what is too old, or too much.
@@ -32,8 +33,14 @@ const PAGES: i64 = 512;
 /// Calls that go before names are looked for which nobody uses any more: that reads all facets.
 const SWEEP_AFTER: i64 = 256 * 1024;
 
+/// How often the time is kept for the next run.
+const KEEP_SEEN: i64 = MINUTE;
+
 #[derive(Debug)]
 pub struct Retention {
+    age: Age,
+    /// The time that was kept last.
+    kept: i64,
     /// Of objects in files.
     file_bytes: u64,
     looked: Instant,
@@ -49,6 +56,8 @@ impl Retention {
         let files = "SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT digest, size FROM files)";
         let bytes: i64 = store.connection.query_row(files, [], |row| row.get(0))?;
         Ok(Self {
+            age: Age::new(store::seen(&store.connection)?),
+            kept: 0,
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: false,
@@ -79,13 +88,18 @@ impl Retention {
             return Ok(());
         }
         self.looked = Instant::now();
+        let now = self.age.now();
+        if now - self.kept >= KEEP_SEEN {
+            store::keep_seen(&store.connection, now)?;
+            self.kept = now;
+        }
         self.grown = false;
         // Where this fails it is tried again when it is time to look again, not at once.
         self.busy = false;
         // Calls go for the sake of their objects: while some still can go, no more calls need to.
-        self.busy = self.objects(store)? || self.calls(store)? || vacuum(&store.connection)?;
+        self.busy = self.objects(store)? || self.calls(store, now)? || vacuum(&store.connection)?;
         if !self.busy {
-            rollups(store)?;
+            rollups(store, now)?;
             if self.gone >= SWEEP_AFTER {
                 sweep(store, in_use)?;
                 self.gone = 0;
@@ -95,14 +109,14 @@ impl Retention {
     }
 
     /// The oldest calls. `true` if there may be more.
-    fn calls(&mut self, store: &mut Store) -> Result<bool, JournalError> {
+    fn calls(&mut self, store: &mut Store, now: i64) -> Result<bool, JournalError> {
         let connection = &store.connection;
         let Some(first) = first_call(connection)? else {
             return Ok(false);
         };
         let too_many = self.too_many(connection, store.settings.max_bytes, first)?;
         let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
-        let oldest = too_many.map_or_else(|| oldest_kept(store), |_| i64::MAX);
+        let oldest = too_many.map_or_else(|| oldest_kept(store, now), |_| i64::MAX);
         let transaction = connection.unchecked_transaction()?;
         let gone = transaction
             .prepare_cached("DELETE FROM calls WHERE id < ? AND started_at < ?")?
@@ -204,8 +218,8 @@ impl Retention {
 }
 
 /// When calls started that may stay.
-fn oldest_kept(store: &Store) -> i64 {
-    micros(SystemTime::now()) - span(store.settings.retention)
+fn oldest_kept(store: &Store, now: i64) -> i64 {
+    now - span(store.settings.retention)
 }
 
 pub fn first_call(connection: &Connection) -> rusqlite::Result<Option<i64>> {
@@ -232,9 +246,11 @@ fn vacuum(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(spare > pages)
 }
 
-fn rollups(store: &Store) -> rusqlite::Result<()> {
-    let minutes = micros(SystemTime::now()) - MINUTES_KEPT;
-    for (span, oldest) in [(MINUTE, minutes), (HOUR, oldest_kept(store))] {
+fn rollups(store: &Store, now: i64) -> rusqlite::Result<()> {
+    for (span, oldest) in [
+        (MINUTE, now - MINUTES_KEPT),
+        (HOUR, oldest_kept(store, now)),
+    ] {
         store
             .connection
             .prepare_cached("DELETE FROM rollups WHERE span = ? AND start < ?")?

@@ -58,6 +58,8 @@ pub struct Memory {
 const NEXT_CALL: &str = "next_call";
 const NEXT_OBJECT: &str = "next_object";
 const ROLLED_UP: &str = "rolled_up";
+/// The time that the journal last saw; see [`super::age`].
+const SEEN: &str = "seen";
 
 impl Memory {
     fn load(
@@ -165,11 +167,30 @@ pub fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
 }
 
 fn counter(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
-    let value = connection
+    Ok(kept_counter(connection, name)?.unwrap_or(1))
+}
+
+fn kept_counter(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    connection
         .prepare_cached("SELECT value FROM counters WHERE name = ?")?
         .query_row([name], |row| row.get(0))
-        .optional()?;
-    Ok(value.unwrap_or(1))
+        .optional()
+}
+
+/// The time that a journal last saw, in microseconds since 1970; `None` of a new one.
+pub fn seen(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    if let Some(seen) = kept_counter(connection, SEEN)? {
+        return Ok(Some(seen));
+    }
+    // One that was written before this was kept.
+    connection.query_row("SELECT max(started_at) FROM calls", [], |row| row.get(0))
+}
+
+pub fn keep_seen(connection: &Connection, seen: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO counters VALUES (?, ?)")?
+        .execute(params![SEEN, seen])?;
+    Ok(())
 }
 
 impl Store {

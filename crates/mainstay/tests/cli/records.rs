@@ -1,6 +1,10 @@
 //! Calls on record, as they are looked up: beside a daemon, and without one (L1, L7).
 
-use std::fs;
+use std::{
+    fs,
+    io::{Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -251,4 +255,87 @@ async fn strict_is_never_silently_no_journal() {
             );
         }
     }
+}
+
+/// A damaged journal keeps nobody from calling: it is set aside whole, and its name is said. In strict mode
+/// its operator does that.
+#[tokio::test]
+async fn a_damaged_journal_is_set_aside() {
+    let home = Home::new();
+    let entry = json!({"fake": {"command": fake_server::binary()}});
+    let config = |durability: &str| {
+        let config = json!({"mcpServers": entry, "journal": {"durability": durability}});
+        home.file(&format!("{durability}.json"), &config.to_string())
+    };
+    let (strict, relaxed) = (config("strict"), config("relaxed"));
+    let journal = home.state().join("journal");
+    let database = journal.join("journal.db");
+    let call: &[&str] = &["call", "fake/echo", "text=x"];
+    let overwritten = |from: u64| {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .open(&database)
+            .expect("a file");
+        file.seek(SeekFrom::Start(from)).expect("a place");
+        file.write_all(&[0x55; 4096]).expect("written");
+    };
+    let damages: [&dyn Fn(); 3] = [
+        &|| overwritten(0),
+        // The head is as it should be, and the tables are not.
+        &|| overwritten(100),
+        &|| {
+            let journal = rusqlite::Connection::open(&database).expect("a database");
+            journal.execute_batch("DROP TABLE calls").expect("dropped");
+        },
+    ];
+    for (set_aside, damage) in damages.into_iter().enumerate() {
+        let daemon = home.serve(&["--config", &relaxed]).await;
+        assert_eq!(home.run(call).await.code, Some(0));
+        daemon.stop().await;
+
+        damage();
+        let refused = home.run(&["serve", "--config", &strict]).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        assert!(refused.stderr.contains("is damaged"), "{refused}");
+        assert_eq!(folders(&home.state(), "journal-damaged-").len(), set_aside);
+
+        let mut daemon = home.serve(&["--config", &relaxed]).await;
+        let said = daemon.says("the journal is damaged").await;
+        let aside = folders(&home.state(), "journal-damaged-");
+        assert_eq!(aside.len(), set_aside + 1);
+        let newest = aside.last().expect("one");
+        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
+        assert!(newest.join("journal.db").is_file());
+        assert_eq!(home.run(call).await.code, Some(0));
+        recorded(&home, 1, &[]).await;
+        daemon.stop().await;
+    }
+
+    overwritten(0);
+    let refused = home.run(&["serve", "--config", &strict]).await;
+    let command = refused.stderr.split("begun: ").nth(1).expect("a command");
+    let mended = std::process::Command::new("sh")
+        .args(["-c", command])
+        .status();
+    assert!(mended.expect("it starts").success());
+    let daemon = home.serve(&["--config", &strict]).await;
+    assert_eq!(home.run(call).await.code, Some(0));
+    daemon.stop().await;
+}
+
+/// The folders whose names begin so, in order.
+fn folders(parent: &Path, beginning: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned()
+    };
+    let mut paths: Vec<_> = paths
+        .filter(|path| name(path).starts_with(beginning))
+        .collect();
+    paths.sort();
+    paths
 }

@@ -450,6 +450,7 @@ async fn strictly_before_the_answer() {
     recorded.journal.close().await;
     let refused = client.call("x__echo", json!({"text": "a"})).await;
     assert_eq!(failure(&refused)["kind"], "not_recorded", "{refused}");
+    assert!(text(&refused).contains("was not sent"), "{refused}");
     assert_eq!(
         backend.runs("echo"),
         5,
