@@ -1,11 +1,14 @@
 """Limits: a client or a server that wants too much is alone in feeling it."""
 
+import contextlib
+import gzip
 import http.client
 import json
+import resource
 import socket
 import time
 
-from .world import Home
+from .world import Home, Skipped
 
 
 def ten_thousand_sessions(home: Home):
@@ -99,3 +102,69 @@ def arguments_nested_too_deep(home: Home):
     assert status == 400, f"{status} {text[:200]}"
     assert not home.received("calm", "tools/call")
     assert "result" in client.call("calm__say")
+
+
+def connections_that_never_end(home: Home):
+    """One neighbour has many streams open; the operator, and other clients, get in all the same."""
+    daemon = home.serve({"calm": home.hostile("calm", tools=["say"])})
+    daemon.until_status("calm", "connected")
+    wanted = 4300
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * wanted:
+        raise Skipped(f"only {hard} files may be open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted), hard))
+    host, port = daemon.address.rsplit(":", 1)
+    request = f"GET /sse HTTP/1.1\r\nhost: {daemon.address}\r\naccept: text/event-stream\r\n\r\n".encode()
+    streams = []
+    try:
+        with contextlib.suppress(TimeoutError):  # It takes no more.
+            for number in range(wanted):
+                streams.append(socket.create_connection((host, int(port)), timeout=5))
+                streams[-1].sendall(request)
+                # Not faster than they are accepted.
+                if number % 100 == 0:
+                    streams[-1].settimeout(5)
+                    streams[-1].recv(1024)
+        headers = {"authorization": f"Bearer {daemon.token}"}
+        try:
+            status = daemon.ask("GET", "/api/servers", None, headers, 5)[0]
+        except OSError as error:
+            open_ones = len(streams)
+            raise AssertionError(f"with {open_ones} streams open the operator does not get in: {error!r}") from None
+        assert status == 200, f"{status}"
+        assert "result" in daemon.client().call("calm__say", {"text": "hello"})
+    finally:
+        for stream in streams:
+            stream.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def bodies_that_are_compressed(home: Home):
+    """A small body may not become a large one."""
+    server = home.listener()
+    text = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"%s"}}' % (b"x" * (64 << 20))
+    bomb = gzip.compress(text, 1)
+
+    def answer(request):
+        message = json.loads(request.body or b"{}")
+        if message.get("method") == "tools/call":
+            return 200, {"content-type": "application/json", "content-encoding": "gzip"}, bomb
+        info = {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": {}}}
+        result = {"protocolVersion": "2025-06-18", **info}
+        if message.get("method") == "tools/list":
+            result = {"tools": [{"name": "say", "inputSchema": {"type": "object"}}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result})
+        return (200 if "id" in message else 202), {"content-type": "application/json"}, body.encode()
+
+    server.answer = answer
+    daemon = home.serve({"x": {"url": server.url()}})
+    daemon.until_status("x", "connected")
+    before = daemon.memory()
+    client = daemon.client()
+    for encoding in ("gzip", "deflate", "br", "zstd"):
+        status, _, text = daemon.ask("POST", "/mcp", bomb, {**client.headers, "content-encoding": encoding})
+        assert status in (400, 415), f"{encoding}: {status} {text[:200]}"
+    client.call("x__say")
+    grown = daemon.memory() - before
+    assert grown < 48 << 20, f"{grown >> 20} MiB more"
+    assert "result" in client.ask("ping")

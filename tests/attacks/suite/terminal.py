@@ -1,5 +1,6 @@
 """Terminals: text from outside is shown, and never obeyed."""
 
+import json
 import re
 
 from .world import Home, until
@@ -91,3 +92,58 @@ def an_approval(home: Home):
     _assert_harmless("approve", shown.stdout + shown.stderr)
     text = (shown.stdout + shown.stderr).decode()
     assert "\u0430pple" not in text or "430" in text or "look" in text, f"a homoglyph is not marked: {text}"
+
+
+def programs_that_stay(home: Home):
+    """`serve` and `mcp` in a terminal, with all that they log."""
+    mark = f"mark {ESCAPES}"
+    listeners = [home.listener() for _ in range(2)]
+    listeners[0].answer = lambda _: (500, {"content-type": "text/plain"}, (mark * 3).encode())
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": mark, "data": mark}}
+    listeners[1].answer = lambda _: (200, {"content-type": "application/json"}, json.dumps(error).encode())
+    shell = f"printf '%s\\n' '{ESCAPES}'; echo '{ESCAPES}' >&2; exit 1"
+    config = home.configure(
+        {
+            "evil": home.hostile(
+                "evil",
+                tools=["say", {"name": mark, "title": mark, "description": mark}],
+                serverInfo={"name": mark, "version": mark},
+                instructions=mark,
+                stderr=f"{mark}\n",
+            ),
+            "dead": {"command": "/bin/sh", "args": ["-c", shell]},
+            "absent": {"command": f"/nonexistent/{ESCAPES}", "cwd": f"/nonexistent/{ESCAPES}"},
+            "broken": {"url": listeners[0].url()},
+            "refusing": {"url": listeners[1].url()},
+        }
+    )
+    for command in (
+        ["serve", "-vvv", "--listen", "127.0.0.1:0", "--config", config],
+        ["mcp", "-vvv", "--config", config],
+        ["call", "-vvv", "--config", config, f"evil/{mark}"],
+        ["tools", "-vvv", "--config", config],
+    ):
+        _assert_harmless(command[0], home.run_in_terminal(*command, seconds=4))
+
+
+def words_of_the_user(home: Home):
+    """What stands on the command line, or in the environment, may come from elsewhere, too."""
+    home.serve({})
+    for command in (
+        *(["logs", ESCAPES], ["get", ESCAPES], ["call", "x/y", "--args", ESCAPES], ["read", ESCAPES]),
+        *(["records", ESCAPES], ["object", ESCAPES], ["approve", ESCAPES], ["add", ESCAPES, "--", ESCAPES]),
+        *(["token", "add", ESCAPES], ["token", "remove", ESCAPES], ["switches", "off", ESCAPES, ESCAPES]),
+        *(["requests", "answer", "1", ESCAPES], ["switches", "clear", ESCAPES]),
+        *(["records", "--since", ESCAPES], ["resolve", ESCAPES], ["list", "--url", f"http://{ESCAPES}"], [ESCAPES]),
+        *(["list", f"--{ESCAPES}"], ["list", "--config", ESCAPES]),
+    ):
+        _assert_harmless(" ".join(command[:2]), home.run_in_terminal(*command))
+    for name in ("MAINSTAY_URL", "MAINSTAY_TOKEN", "MAINSTAY_CONFIG"):
+        home.environment[name] = ESCAPES
+        _assert_harmless(name, home.run_in_terminal("list"))
+        del home.environment[name]
+
+
+def directives_for_the_log(home: Home):
+    home.environment["MAINSTAY_LOG"] = ESCAPES
+    _assert_harmless("MAINSTAY_LOG", home.run_in_terminal("validate", home.configure({})))

@@ -19,6 +19,9 @@ from urllib.parse import urlsplit
 
 HOSTILE = Path(__file__).with_name("hostile.py")
 REVISION = "2025-06-18"
+MODERN = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+REFUSED = "mainstay_refused_calls_total"
 START_SECONDS = 30
 ANSWER_SECONDS = 20
 GLANCE_SECONDS = 0.05
@@ -32,6 +35,21 @@ def until(what: str, condition, seconds: float = ANSWER_SECONDS):
             return found
         time.sleep(GLANCE_SECONDS)
     raise AssertionError(f"waited in vain for {what}")
+
+
+def heard(stream: socket.socket, word: str, seconds: float = ANSWER_SECONDS) -> str:
+    """What comes on a stream until a word is heard, or the time is over."""
+    text, end = b"", time.monotonic() + seconds
+    while word.encode() not in text and (left := end - time.monotonic()) > 0:
+        stream.settimeout(left)
+        try:
+            more = stream.recv(65536)
+        except TimeoutError:
+            break
+        if not more:
+            break
+        text += more
+    return text.decode("utf-8", "replace")
 
 
 def cid(content: bytes) -> str:
@@ -77,6 +95,15 @@ class Home:
         record = self.record_of(name)
         lines = record.read_text().splitlines() if record.exists() else []
         return [it for it in map(json.loads, lines) if it.get("method", "").startswith(method)]
+
+    def tokens(self, *names: str) -> list[str]:
+        """Makes a client's token for each of these names."""
+        made = [self.run("token", "add", name) for name in names]
+        return [next(word for word in it.stdout.decode().split() if word.startswith("mst_")) for it in made]
+
+    def kept(self) -> bytes:
+        """Everything that was written into the state directory."""
+        return b"".join(path.read_bytes() for path in self.state.rglob("*") if path.is_file())
 
     def configure(self, servers: dict, **settings) -> Path:
         path = self.path / "servers.json"
@@ -132,8 +159,8 @@ class Home:
         """Starts a daemon for these servers."""
         return self.start("--config", self.configure(servers, **settings), *flags)
 
-    def start(self, *flags) -> "Daemon":
-        daemon = Daemon(self, *flags)
+    def start(self, *flags, start_seconds: float = START_SECONDS) -> "Daemon":
+        daemon = Daemon(self, *flags, start_seconds=start_seconds)
         self.closing.callback(daemon.stop)
         return daemon
 
@@ -146,7 +173,7 @@ class Home:
 class Daemon:
     """A running `mainstay serve`."""
 
-    def __init__(self, home: Home, *flags):
+    def __init__(self, home: Home, *flags, start_seconds: float = START_SECONDS):
         self.home = home
         command = [home.mainstay, "serve", "--json", "--listen", "127.0.0.1:0", *map(str, flags)]
         self.log = home.path / "daemon.log"
@@ -159,9 +186,14 @@ class Daemon:
                 env=home.environment,
                 cwd=home.path,
             )
-        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        readable, _, _ = select.select([self.process.stdout], [], [], start_seconds)
         line = self.process.stdout.readline() if readable else b""
         if not line:
+            # With what it started, for that may be what hangs.
+            family = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+            with contextlib.suppress(OSError):
+                for child in family.read_text().split():
+                    os.kill(int(child), signal.SIGKILL)
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"the daemon did not start: {self.log.read_text()}")
@@ -211,8 +243,8 @@ class Daemon:
         """What is answered to these bytes."""
         host, port = self.address.rsplit(":", 1)
         with socket.create_connection((host, int(port)), timeout=seconds) as stream:
+            # Not closed for writing: a client that hangs up is not answered.
             stream.sendall(request)
-            stream.shutdown(socket.SHUT_WR)
             answer = b""
             with contextlib.suppress(TimeoutError, ConnectionError):
                 while more := stream.recv(65536):
@@ -233,6 +265,36 @@ class Daemon:
 
     def client(self, path: str = "/mcp", token: str | None = None, **more) -> "Client":
         return Client(self, path, token, **more)
+
+    def modern(self, path: str, token: str | None, method: str, params: dict) -> dict:
+        """The answer to a client of 2026-07-28, which has no session."""
+        about = {
+            "protocolVersion": MODERN,
+            "clientInfo": {"name": "attacker", "version": "1"},
+            "clientCapabilities": {"extensions": {f"{PREFIX}tasks": {}}, "elicitation": {"form": {}}},
+        }
+        params = {**params, "_meta": {PREFIX + name: value for name, value in about.items()}}
+        client = Client(self, path, token, begin=False)
+        client.headers |= {"mcp-protocol-version": MODERN, "mcp-method": method}
+        if name := params.get("name"):
+            client.headers["mcp-name"] = name
+        return client.ask(method, params)
+
+    def stream(self, method: str, path: str, headers: dict, body: str = "") -> socket.socket:
+        """A request on a connection that stays open."""
+        lines = [f"{method} {path} HTTP/1.1", f"host: {self.address}", *(f"{k}: {v}" for k, v in headers.items())]
+        host, port = self.address.rsplit(":", 1)
+        stream = socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS)
+        if body:
+            lines.append(f"content-length: {len(body)}")
+        stream.sendall(("\r\n".join(lines) + "\r\n\r\n" + body).encode())
+        return stream
+
+    def refusals(self) -> tuple[int, int]:
+        """How many calls were refused: by the records, and by the figures."""
+        _, listed = self.rest("GET", "/api/call-records?status=refused&limit=1")
+        figures = [line for line in self.ask("GET", "/metrics")[2].splitlines() if line.startswith(REFUSED)]
+        return listed["total_count"], sum(int(float(line.split()[-1])) for line in figures)
 
 
 class Client:
@@ -268,7 +330,8 @@ class Client:
     def ask(self, method: str, params: dict | None = None) -> dict:
         """The response to a request, or what stands for one where there is none."""
         status, text = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}})
-        for line in text.splitlines():
+        # Not `splitlines`: it takes U+2028 and U+0085 for ends of lines, and servers may say them.
+        for line in text.replace("\r", "\n").split("\n"):
             data = line.removeprefix("data:").strip()
             if data.startswith("{"):
                 message = json.loads(data)
