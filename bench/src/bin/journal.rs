@@ -201,6 +201,7 @@ impl World {
         Begun {
             origin: Arc::clone(&self.origins[(scattered % (CLIENTS * SESSIONS)) as usize]),
             target: self.targets[(scattered / 7 % (SERVERS * TOOLS)) as usize].clone(),
+            is_listed: true,
             arguments: None,
             since: Instant::now(),
             trace: None,

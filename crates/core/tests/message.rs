@@ -75,6 +75,54 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
     }
 }
 
+/// Whoever reads without regard to case, or to what looks alike, must not see another message.
+#[test]
+fn a_member_that_looks_like_another_is_refused() {
+    let call = |extra: &str, inside: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call"{extra},"params":{{"name":"a"{inside}}}}}"#
+        )
+    };
+    for like in [
+        "ID",
+        "Id",
+        "id\\u0000",
+        "METHOD",
+        "param\\u017f",
+        "Params",
+        "Result",
+        "\u{17f}Error",
+    ] {
+        let is_like = like != "\u{17f}Error";
+        let text = call(&format!(r#","{like}":5"#), "");
+        assert_eq!(message::peek(&text).is_err(), is_like, "{text}");
+    }
+    for like in [
+        "Name",
+        "nam\\u0045",
+        "NAME\\u0000",
+        "Arguments",
+        "URI",
+        "_META",
+        "requeststate",
+        "Tas\u{212a}",
+    ] {
+        let text = call("", &format!(r#","{like}":5"#));
+        let error = message::peek(&text).expect_err(&text);
+        assert_eq!((error.code(), error.id()), (-32600, Some("1")), "{text}");
+        assert!(error.to_string().contains("ambiguous"), "{error}");
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"{like}":5}},"x":5}}"#);
+        message::peek(&answer).expect("results are the server's own");
+    }
+    let text = call("", r#","_meta":{"ProgressToken":1}"#);
+    message::peek(&text).expect_err(&text);
+    let text = call(
+        r#","other":1"#,
+        r#","names":1,"_meta":{"x/Name":1},"cursor":"Name""#,
+    );
+    message::peek(&text).expect(&text);
+}
+
 #[test]
 fn a_member_that_occurs_twice_is_set_and_removed_as_one() {
     let mut object = Object::read(r#"{"a":1,"b":2,"a":3}"#).expect("an object");

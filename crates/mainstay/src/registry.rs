@@ -160,7 +160,7 @@ impl Registry {
         )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let (remerge, asked) = mpsc::channel(1);
-        let former = fleet.catalogs.as_deref().map(supervisor::kept_names);
+        let former = fleet.catalogs.as_deref().map(targets::former);
         let merger = Merger {
             servers: Arc::clone(&servers),
             claims: Arc::new(Claims::new(former.unwrap_or_default())),

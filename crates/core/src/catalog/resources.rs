@@ -1,6 +1,6 @@
 //! Whose a resource is: listed URIs, addresses of ours, and templates.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use super::{Claims, Item, ListKind, Part, Target, listing::Listing};
 use crate::{config::Profile, ids::ServerName};
@@ -99,9 +99,11 @@ impl Resources {
             is_gone: true,
         });
         merged.patterns = here.chain(gone).collect();
-        merged
-            .patterns
-            .sort_by_cached_key(|pattern| places.get(&pattern.server).copied());
+        // A template that says more of a URI's beginning knows it better than one that takes anything.
+        merged.patterns.sort_by_cached_key(|pattern| {
+            let beginning = pattern.template.find('{').unwrap_or(pattern.template.len());
+            (Reverse(beginning), places.get(&pattern.server).copied())
+        });
         merged.listing = merged.listing.seal();
         merged.templates = merged.templates.seal();
         merged

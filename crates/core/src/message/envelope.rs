@@ -124,12 +124,27 @@ pub enum Malformed {
         reason: &'static str,
         id: Option<String>,
     },
-    #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
-    TooDeep {
+    #[error("{danger}")]
+    Dangerous {
+        danger: Danger,
         id: Option<String>,
         /// Whether it answers a request of ours.
         is_response: bool,
+        /// The method of a request, and the name or URI that it asks for (JSON text).
+        asked: Option<(Method, String)>,
     },
+}
+
+/// What keeps a message that can be read from being passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Danger {
+    #[error("nested too deep: {MAX_DEPTH} levels of objects and arrays are the most")]
+    TooDeep,
+    /// Some readers take no notice of case (CVE-2026-27896): they would see another message.
+    #[error(
+        "ambiguous: a member's name differs from one of the protocol's only in case or by a look-alike"
+    )]
+    Lookalike,
 }
 
 impl Malformed {
@@ -137,7 +152,7 @@ impl Malformed {
     pub fn code(&self) -> i64 {
         match self {
             Self::Json(_) => -32700,
-            Self::Envelope { .. } | Self::TooDeep { .. } => -32600,
+            Self::Envelope { .. } | Self::Dangerous { .. } => -32600,
         }
     }
 
@@ -145,30 +160,101 @@ impl Malformed {
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Json(_) => None,
-            Self::Envelope { id, .. } | Self::TooDeep { id, .. } => id.as_deref(),
+            Self::Envelope { id, .. } | Self::Dangerous { id, .. } => id.as_deref(),
         }
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Members<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     method: Option<Borrowed<'a>>,
-    #[serde(borrow, default)]
     params: Option<Params<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
+    lookalike: bool,
 }
 
-/// A member that is there counts as there, even when it is `null`.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+/// The members of a message.
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// Members of `params` that say whom a message concerns and what it asks for.
+const PARAMS: [&str; 12] = [
+    "name",
+    "uri",
+    "arguments",
+    "ref",
+    "_meta",
+    "task",
+    "taskId",
+    "requestId",
+    "progressToken",
+    "level",
+    ANSWERS[0],
+    ANSWERS[1],
+];
+
+/// Whether a name that is none of these would be one to a reader to whom the case does not count, nor a NUL
+/// at the end, nor which of two letters with one capital it is.
+fn is_lookalike(name: &str, known: &[&str]) -> bool {
+    let name = name.trim_end_matches('\0');
+    let is_like = |known: &&str| name.chars().map(folded).eq(known.chars().map(folded));
+    known.iter().any(is_like)
+}
+
+fn folded(letter: char) -> char {
+    if letter.is_ascii() {
+        return letter.to_ascii_lowercase();
+    }
+    let mut others = letter.to_lowercase().chain(letter.to_uppercase());
+    let ascii = others.find(char::is_ascii);
+    ascii.map_or(letter, |letter| letter.to_ascii_lowercase())
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Members::default();
+                let (mut method, mut params) = (false, false);
+                while let Some(Borrowed(key)) = map.next_key()? {
+                    // A member that is there counts as there, even when it is `null`.
+                    let occurs_twice = match &*key {
+                        "jsonrpc" => members.jsonrpc.replace(map.next_value()?).is_some(),
+                        "id" => members.id.replace(map.next_value()?).is_some(),
+                        "result" => members.result.replace(map.next_value()?).is_some(),
+                        "error" => members.error.replace(map.next_value()?).is_some(),
+                        "method" => {
+                            members.method = map.next_value()?;
+                            std::mem::replace(&mut method, true)
+                        }
+                        "params" => {
+                            members.params = map.next_value()?;
+                            std::mem::replace(&mut params, true)
+                        }
+                        key => {
+                            members.lookalike |= is_lookalike(key, &MEMBERS);
+                            map.next_value::<IgnoredAny>()?;
+                            false
+                        }
+                    };
+                    if occurs_twice {
+                        return Err(serde::de::Error::custom("a member occurs twice"));
+                    }
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
 }
 
 /// What is read of `params` in passing; everything else in it is skipped.
@@ -184,6 +270,7 @@ struct Params<'a> {
     read: Meta<'a>,
     answers: bool,
     task: bool,
+    lookalike: bool,
     not_an_object: bool,
 }
 
@@ -194,6 +281,7 @@ struct Meta<'a> {
     doubled: bool,
     stateless: bool,
     has_more: bool,
+    lookalike: bool,
 }
 
 /// Visitor methods for every value that is not an object.
@@ -249,12 +337,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                             params.doubled |=
                                 params.read.doubled || before.progress_token.is_some();
                             params.read.stateless |= before.stateless;
+                            params.lookalike |= params.read.lookalike;
                             params.meta_doubled |= params.meta.replace(raw).is_some();
                             continue;
                         }
                         key => {
-                            params.answers |= ANSWERS.contains(&key);
+                            let is_answer = ANSWERS.contains(&key);
+                            params.answers |= is_answer;
                             params.task |= key == "task";
+                            params.lookalike |= !is_answer && is_lookalike(key, &PARAMS);
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
@@ -289,6 +380,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
                         let is_reserved = OF_REQUESTS.contains(&&*key);
                         meta.stateless |= is_reserved;
                         meta.has_more |= !is_reserved;
+                        meta.lookalike |= !is_reserved
+                            && (is_lookalike(&key, &["progressToken"])
+                                || is_lookalike(&key, &OF_REQUESTS));
                         map.next_value::<IgnoredAny>()?;
                     }
                 }
@@ -384,11 +478,28 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
     if members.method.is_some() && params.is_some_and(|params| params.not_an_object) {
         return invalid("\"params\" must be an object");
     }
-    if is_too_deep(text) {
+    let is_ambiguous = members.lookalike || params.is_some_and(|params| params.lookalike);
+    let danger = if is_ambiguous {
+        Some(Danger::Lookalike)
+    } else {
+        is_too_deep(text).then_some(Danger::TooDeep)
+    };
+    if let Some(danger) = danger {
         let id = members.id.map(RawValue::get).filter(|id| is_id(id));
-        return Err(Malformed::TooDeep {
+        return Err(Malformed::Dangerous {
+            danger,
             id: id.map(str::to_owned),
             is_response: matches!(kind, Kind::Response { .. }),
+            asked: match kind {
+                Kind::Request { method, .. } => {
+                    let name = params.and_then(|params| params.name.or(params.uri));
+                    Some((
+                        method,
+                        name.map(RawValue::get).unwrap_or_default().to_owned(),
+                    ))
+                }
+                _ => None,
+            },
         });
     }
     Ok(Envelope { kind, landmarks })

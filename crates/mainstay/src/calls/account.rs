@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use bytestring::ByteString;
 use mainstay_core::{
+    catalog::ListKind,
     era::Revision,
     failure::{Failure, FailureKind},
     message::{self, Kind, Method, items},
@@ -74,13 +75,18 @@ impl Account {
     ) {
         let (frame, server) = (&request.frame, upstream.server());
         let name = request.subject().unwrap_or_default();
-        self.count = Some(Count::begin(
+        let count = Count::begin(
             &server.figures,
             (method, &name),
             self.begun,
             frame.text().len(),
             |tool| server.has_tool(tool),
-        ));
+        );
+        let is_listed = match method {
+            Method::PromptsGet => server.has(ListKind::Prompts, &name),
+            _ => count.is_of_tool(),
+        };
+        self.count = Some(count);
         if calls.journal.is_none() && calls.tracer.is_none() {
             return;
         }
@@ -108,6 +114,7 @@ impl Account {
                     method: Cow::Borrowed(method.name()),
                     tool: name,
                 },
+                is_listed,
                 arguments: frame
                     .envelope()
                     .arguments()

@@ -18,7 +18,7 @@ use bytestring::ByteString;
 use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
-    message::{self, Method},
+    message::{self, Malformed, Method},
     record::{Origin, Target, TraceId},
     trace,
 };
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     journal::{Begun, Finished},
-    transport::Frame,
+    transport::{Frame, Unreadable},
 };
 
 /// Bytes of the name that a refused call is recorded with. Clients can make up names of any length.
@@ -189,6 +189,19 @@ impl Wanted {
         })
     }
 
+    /// Of a message that is not passed on, though what it asks for can be read; `None` of any other.
+    pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
+        let Unreadable::Malformed(Malformed::Dangerous {
+            asked: Some((method, name)),
+            ..
+        }) = error
+        else {
+            return None;
+        };
+        let name: String = serde_json::from_str(name).unwrap_or_default();
+        is_recorded(*method).then(|| Self::new(*method, cut(&name)))
+    }
+
     #[must_use]
     pub fn at(self, server: Option<&ServerName>) -> Self {
         Self {
@@ -223,6 +236,7 @@ impl Calls {
                 method: Cow::Borrowed(wanted.method.name()),
                 tool: cut(&wanted.name).into(),
             },
+            is_listed: false,
             arguments: wanted.arguments,
             since: came,
             trace: wanted.trace,

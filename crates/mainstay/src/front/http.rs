@@ -252,7 +252,7 @@ impl Door {
             Ok((scope, Endpoint::Sse(endpoint))) => {
                 mcp::sse::serve(&self.hub, scope, visitor, endpoint, request).await
             }
-            Err(reason) => refuse(StatusCode::NOT_FOUND, &reason),
+            Err(reason) => mcp::http::nowhere(&self.hub, visitor, request, &reason).await,
         }
     }
 

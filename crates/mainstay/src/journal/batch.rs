@@ -17,7 +17,7 @@ use super::{
     queue::Keep,
     rollup::Ended,
     schema::integer,
-    store::{Memory, Store, is_unlisted},
+    store::{Memory, Store},
     time::{micros, span},
 };
 
@@ -78,7 +78,11 @@ impl<'s> Batch<'s> {
             series,
             origin,
             holder,
-        } = self.place(&call.origin, &call.target, call.secrets.as_deref())?;
+        } = self.place(
+            &call.origin,
+            (&call.target, call.is_listed),
+            call.secrets.as_deref(),
+        )?;
         let arguments = self.object(rest.arguments.as_ref(), call, holder)?;
         let ended = self.ended(state, rest.ending.as_ref(), call, holder)?;
         let id = self.memory.next_call;
@@ -116,7 +120,7 @@ impl<'s> Batch<'s> {
             series,
             holder,
         };
-        self.roll_up(call, row, &ended)?;
+        self.roll_up(call, row, &ended);
         Ok(row)
     }
 
@@ -137,7 +141,7 @@ impl<'s> Batch<'s> {
             ended.words,
         ])?;
         self.memory.facets.change(row.id, ended.status);
-        self.roll_up(call, row, &ended)?;
+        self.roll_up(call, row, &ended);
         Ok(Row { state, ..row })
     }
 
@@ -152,7 +156,7 @@ impl<'s> Batch<'s> {
     /// Stores a text that more than a record is to lead to.
     pub fn keep(&mut self, keep: &Keep) -> Result<Cid, Failed> {
         let secrets = keep.secrets.as_deref();
-        let Place { holder, .. } = self.place(&keep.origin, &keep.target, secrets)?;
+        let Place { holder, .. } = self.place(&keep.origin, (&keep.target, true), secrets)?;
         let text = self.redactor.redact(&keep.text, secrets);
         let cid = Cid::of(text.as_bytes());
         self.put((cid, holder), Content::Kept(&text))?;
@@ -163,14 +167,14 @@ impl<'s> Batch<'s> {
     fn place(
         &mut self,
         origin: &Origin,
-        target: &Target,
+        (target, is_listed): (&Target, bool),
         secrets: Option<&Secrets>,
     ) -> rusqlite::Result<Place> {
         let connection = self.connection;
         let shown = shown(self.redactor, target, secrets);
         let target = shown.as_ref().unwrap_or(target);
         let origin_id = self.memory.origins.id(connection, origin)?;
-        let (target_id, series) = self.memory.target(connection, target)?;
+        let (target_id, series) = self.memory.target(connection, target, is_listed)?;
         let holders = &mut self.memory.holders;
         let holder = holders.id(connection, (target_id, target), (origin_id, origin))?;
         Ok(Place {
@@ -271,9 +275,9 @@ impl<'s> Batch<'s> {
         objects.put(&mut self.objects, object, content, *next_call)
     }
 
-    fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) -> rusqlite::Result<()> {
+    fn roll_up(&mut self, call: &Call, row: Row, end: &End<'_>) {
         let Some(duration) = end.duration else {
-            return Ok(());
+            return;
         };
         let ended = Ended {
             started_at: micros(call.started_at),
@@ -282,14 +286,7 @@ impl<'s> Batch<'s> {
             argument_bytes: integer(call.arguments_size),
             result_bytes: end.result_size.unwrap_or(0),
         };
-        let kind = end.error.map(|error| &*error.kind);
-        let series = if is_unlisted(end.status, kind) {
-            self.memory.rest(self.connection, &call.target)?
-        } else {
-            row.series
-        };
-        self.memory.rollups.add(series, ended);
-        Ok(())
+        self.memory.rollups.add(row.series, ended);
     }
 }
 

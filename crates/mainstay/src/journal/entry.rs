@@ -27,6 +27,8 @@ use super::queue::Queue;
 pub struct Begun {
     pub origin: Arc<Origin>,
     pub target: Target,
+    /// Whether its server lists what is called: names that clients make up have no statistics of their own.
+    pub is_listed: bool,
     /// The text of `arguments`, or of `params` where the method has none.
     pub arguments: Option<ByteString>,
     /// When it came.
@@ -157,6 +159,7 @@ pub(super) type Waiter = oneshot::Sender<Result<(), NotWritten>>;
 pub(super) struct Call {
     pub origin: Arc<Origin>,
     pub target: Target,
+    pub is_listed: bool,
     pub trace: Option<TraceId>,
     pub secrets: Option<Arc<Secrets>>,
     pub arguments_size: usize,
@@ -218,6 +221,7 @@ impl Call {
         let Begun {
             origin,
             target,
+            is_listed,
             arguments,
             since,
             trace,
@@ -226,6 +230,7 @@ impl Call {
         let call = Arc::new(Self {
             origin,
             target,
+            is_listed,
             trace,
             secrets,
             arguments_size: arguments.as_ref().map_or(0, |text| text.len()),

@@ -110,33 +110,32 @@ impl Memory {
             };
             let target = intern::target(row, 0)?;
             let kind: Option<String> = row.get(8)?;
-            let series = if is_unlisted(ended.status, kind.as_deref()) {
-                self.rest(connection, &target)?
-            } else {
-                self.target(connection, &target)?.1
-            };
+            // Nobody knows any more what was listed then.
+            let is_listed = !is_unlisted(ended.status, kind.as_deref());
+            let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended);
         }
         Ok(())
     }
 
-    /// A target's number, and that under which its statistics are kept: URIs, and names that nobody
-    /// knows, are too many to have their own.
+    /// A target's number, and that under which its statistics are kept: URIs, and names that no server
+    /// lists, are too many to have their own.
     pub fn target(
         &mut self,
         connection: &Connection,
         target: &Target,
+        is_listed: bool,
     ) -> rusqlite::Result<(u32, u32)> {
         let id = self.targets.id(connection, target)?;
         let is_named = matches!(&*target.method, "tools/call" | "prompts/get");
-        if is_named && target.server.is_some() && self.rollups.len() < MAX_SERIES {
+        if is_named && is_listed && target.server.is_some() && self.rollups.len() < MAX_SERIES {
             return Ok((id, id));
         }
         Ok((id, self.rest(connection, target)?))
     }
 
     /// The number for the statistics of what has none of its own: all of a server's and a method's together.
-    pub fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
+    fn rest(&mut self, connection: &Connection, target: &Target) -> rusqlite::Result<u32> {
         let all = Target {
             tool: Arc::from(""),
             ..target.clone()
@@ -160,9 +159,8 @@ impl Memory {
     }
 }
 
-/// Whether a call was refused because of what it named or how. Its name may be made up, and has no
-/// statistics of its own. A tool of a server that is down keeps its own.
-pub fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
+/// Whether a call was refused because of what it named or how: its name may be made up.
+fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
     status == Status::Refused && kind != Some(FailureKind::ServerNotConnected.code())
 }
 

@@ -53,6 +53,11 @@ impl Count {
         }
     }
 
+    /// Whether the tool has a series of its own: the server lists it.
+    pub fn is_of_tool(&self) -> bool {
+        self.figures.is_of_tool(&self.series)
+    }
+
     /// The server has it, or does not after all.
     pub fn sent(&mut self, is_sent: bool) {
         if self.is_sent == is_sent {

@@ -103,6 +103,12 @@ impl Figures {
         }
     }
 
+    /// Whether a series is a tool's own.
+    pub(super) fn is_of_tool(&self, series: &Arc<Series>) -> bool {
+        let rest = [&self.other, &self.resources, &self.prompts];
+        !rest.iter().any(|rest| Arc::ptr_eq(rest, series))
+    }
+
     #[cold]
     fn first(&self, tool: &str, is_offered: impl Fn(&str) -> bool) -> Option<Arc<Series>> {
         if tool == OTHER || !is_offered(tool) {

@@ -134,6 +134,19 @@ pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets
         .collect()
 }
 
+/// The servers of earlier runs: those that never offered anything first, then the oldest first.
+pub(super) fn former(folder: &Path) -> Vec<ServerName> {
+    let listed = kept_names(folder);
+    let mut targets = kept(folder).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the names of earlier runs' servers cannot be read");
+        Targets::default()
+    });
+    for name in &listed {
+        targets.remove(name);
+    }
+    targets.into_keys().chain(listed).collect()
+}
+
 /// What the folder has.
 #[derive(Default)]
 struct Kept {

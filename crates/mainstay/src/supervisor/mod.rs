@@ -221,8 +221,13 @@ impl Server {
 
     /// Whether its list has this tool.
     pub fn has_tool(&self, tool: &str) -> bool {
+        self.has(ListKind::Tools, tool)
+    }
+
+    /// Whether its list of this kind has this item, as far as is known.
+    pub fn has(&self, kind: ListKind, key: &str) -> bool {
         let catalog = self.catalog();
-        catalog.is_some_and(|catalog| catalog.item(ListKind::Tools, tool).is_some())
+        catalog.is_some_and(|catalog| catalog.item(kind, key).is_some())
     }
 
     /// As of now: a reload may change it.

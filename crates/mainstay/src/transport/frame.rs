@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use mainstay_core::message::{self, Envelope, Kind, MAX_DEPTH, Malformed, Method, Span};
+use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
 
 /// JSON-RPC's code of an error that is not the request's fault.
 const INTERNAL_ERROR: i64 = -32603;
@@ -29,17 +29,17 @@ impl Frame {
         Ok(Self { text, envelope })
     }
 
-    /// The same of a server's message. An answer that is nested too deep becomes an error, so that the
-    /// call does not wait for another.
+    /// The same of a server's message. An answer that cannot be passed on becomes an error, so that the call
+    /// does not wait for another.
     pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
         match Self::read(bytes) {
-            Err(Unreadable::Malformed(Malformed::TooDeep {
+            Err(Unreadable::Malformed(Malformed::Dangerous {
+                danger,
                 id: Some(id),
                 is_response: true,
+                ..
             })) => {
-                let reason = format!(
-                    "the server's answer is nested too deep: {MAX_DEPTH} levels of objects and arrays are the most"
-                );
+                let reason = format!("the server's answer is {danger}");
                 let error = message::error_response(Some(&id), INTERNAL_ERROR, &reason, None);
                 Self::read(error.into())
             }

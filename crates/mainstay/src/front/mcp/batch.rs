@@ -53,15 +53,24 @@ pub async fn answer(
                 }));
             }
             Ok(frame) => dispatch::take(&hub, &session, frame).await,
-            Err(error) => replies.push(futures_util::future::Either::Right(std::future::ready(
-                unreadable(&error),
-            ))),
+            Err(error) => {
+                let refused = refuse_one(Arc::clone(&hub), Arc::clone(&session), error);
+                replies.push(futures_util::future::Either::Right(refused));
+            }
         }
     }
     if replies.is_empty() {
         return None;
     }
     Some(format!("[{}]", join_all(replies).await.join(",")))
+}
+
+/// The answer to a message of a batch that cannot be read.
+async fn refuse_one(hub: Arc<Hub>, session: Arc<ClientSession>, error: Unreadable) -> String {
+    let origin = || Arc::clone(&session.client.origin);
+    let wanted = || Some(Wanted::of_unreadable(&error)?.at(session.scope.server()));
+    let reply = Receipt::new().close(&hub.calls, Reply::unreadable(&error), origin, wanted);
+    reply.await.into_text()
 }
 
 /// The messages of a batch, or the error that answers it.

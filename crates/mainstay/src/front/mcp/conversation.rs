@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     calls::{Closed, Messages, Receipt, Wanted},
-    transport::{Frame, LineWriter},
+    transport::{Frame, LineWriter, Unreadable},
 };
 
 /// Requests of one client that may wait for their answers, or for its reading them; one more is
@@ -162,8 +162,10 @@ impl Conversation {
         if text.trim_ascii_start().first() == Some(&b'[') {
             return self.take_batch(text).await;
         }
-        let frame =
-            Frame::read(text).map_err(|error| Refused::Invalid(batch::unreadable(&error)))?;
+        let frame = match Frame::read(text) {
+            Ok(frame) => frame,
+            Err(error) => return Err(Refused::Invalid(self.unreadable(&error).await)),
+        };
         if let Kind::Request { .. } = frame.envelope().kind
             && modern::pipe::is_modern(&frame)
         {
@@ -262,6 +264,13 @@ impl Conversation {
         let wanted = || Some(Wanted::of(frame)?.at(self.scope.server()));
         let (receipt, calls) = (Receipt::new(), &self.hub.calls);
         receipt.close(calls, reply, || self.origin(), wanted).await
+    }
+
+    async fn unreadable(&self, error: &Unreadable) -> String {
+        let wanted = || Some(Wanted::of_unreadable(error)?.at(self.scope.server()));
+        let (receipt, reply) = (Receipt::new(), Reply::unreadable(error));
+        let reply = receipt.close(&self.hub.calls, reply, || self.origin(), wanted);
+        reply.await.into_text()
     }
 
     async fn say(&self, frame: &Frame, reply: Reply) {

@@ -23,7 +23,7 @@ use super::{
     trace,
 };
 use crate::{
-    calls::{Answering, Closed, Closing, Receipt, Refused, Wanted},
+    calls::{self, Answering, Closed, Closing, Receipt, Refused, Wanted},
     front::RETRY_AFTER,
     lineage::CHAIN_HEADER,
     transport::Frame,
@@ -197,6 +197,28 @@ impl Accepts {
     }
 }
 
+/// Refuses a request to an endpoint that there is not.
+pub async fn nowhere(
+    hub: &Arc<Hub>,
+    visitor: Visitor,
+    request: Request<Incoming>,
+    reason: &str,
+) -> Answer {
+    let refusal = Refusal::new(StatusCode::NOT_FOUND, reason);
+    let (head, body) = request.into_parts();
+    if head.method != Method::POST {
+        return Receipt::new().no_call(refusal).into_response();
+    }
+    let frame = match receive(hub, &visitor, &head.headers, body).await {
+        Ok((_, body)) => Frame::read(body).ok(),
+        Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
+    };
+    let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
+    let wanted = || Wanted::of(frame.as_ref()?);
+    let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
+    closing.await.into_response()
+}
+
 async fn post(
     hub: &Arc<Hub>,
     scope: Scope,
@@ -229,7 +251,9 @@ async fn post(
         Ok(frame) => trace::adopt(frame, headers),
         Err(error) => {
             let refusal = Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error));
-            return Receipt::new().no_call(refusal).into_response();
+            let wanted = || Some(Wanted::of_unreadable(&error)?.at(scope.server()));
+            let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
+            return closing.await.into_response();
         }
     };
     let route = if hub.calls.closing().has_begun() && is_work(&frame) {

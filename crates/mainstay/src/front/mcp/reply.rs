@@ -106,7 +106,8 @@ impl Reply {
 
     /// The error that answers what could not be read.
     pub fn unreadable(error: &Unreadable) -> Self {
-        Self::plain(unreadable(error))
+        let failure = Failure::new(FailureKind::InvalidRequest, error.to_string());
+        Self::plain(unreadable(error)).refusing(failure)
     }
 
     /// The extension that this takes is not declared by the client (SEP-2663).

@@ -21,6 +21,7 @@ async fn a_record_says_all_that_was_known_of_its_call() {
     let entry = journal.begin(Begun {
         origin: Arc::new(origin.clone()),
         target: target("fs", "read"),
+        is_listed: true,
         arguments: Some(r#"{"path":"/a"}"#.into()),
         since: Instant::now(),
         trace: Some(trace),

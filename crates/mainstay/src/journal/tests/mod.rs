@@ -97,6 +97,7 @@ fn begun(arguments: &str) -> Begun {
     Begun {
         origin: Arc::new(Origin::of(Door::Rest)),
         target: target("fs", "read"),
+        is_listed: true,
         arguments: Some(arguments.to_owned().into()),
         since: Instant::now(),
         trace: None,
