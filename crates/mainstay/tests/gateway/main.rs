@@ -45,6 +45,7 @@ mod bound;
 mod calls;
 mod cancellation;
 mod changes;
+mod connections;
 mod control;
 mod doors;
 mod handshake;

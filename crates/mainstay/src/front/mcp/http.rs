@@ -39,6 +39,9 @@ pub(super) const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
 pub(super) const HEAD_HOLD: Duration = Duration::from_secs(1);
 
+/// Seconds after which there may be room again.
+pub const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
@@ -78,6 +81,14 @@ impl Refusal {
         Self::saying(status, body)
     }
 
+    /// Whether it would be served at another time, or if it were smaller.
+    pub fn is_about_room(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::PAYLOAD_TOO_LARGE
+        )
+    }
+
     /// With this JSON-RPC error.
     pub fn saying(status: StatusCode, body: String) -> Self {
         Self {
@@ -114,6 +125,10 @@ impl Closed<Refusal> {
             allow,
         } = self.into_inner();
         let mut response = json(status, body);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
         if let Some(allow) = allow {
             response
                 .headers_mut()

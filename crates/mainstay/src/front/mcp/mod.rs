@@ -31,7 +31,8 @@ mod transparent;
 mod view;
 
 pub use self::{
-    bodies::Limits as BodyLimits,
+    bodies::{Limits as BodyLimits, Pace, discard},
+    http::RETRY_AFTER,
     hub::{Hub, Limits, SessionLimits, Visitor},
     seal::Seal,
     session::Scope,
