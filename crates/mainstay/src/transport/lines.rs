@@ -195,6 +195,8 @@ pub struct LineWriter {
     begun: AtomicU64,
     not_empty: Notify,
     room: Notify,
+    /// Held by the one sender that waits for room with a message in hand.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -222,6 +224,25 @@ impl LineWriter {
 
     /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
     pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
+        self.send_with(|| message).await
+    }
+
+    /// The same with a message that is made when its turn has come: many that wait for a reader that does
+    /// not read shall not each take the memory of a message.
+    pub async fn send_with<T: AsRef<str>>(
+        &self,
+        message: impl FnOnce() -> T,
+    ) -> Result<Mark, WriterClosed> {
+        let _turn = self.turn.lock().await;
+        loop {
+            let room = self.room.notified();
+            if self.has_room()? {
+                break;
+            }
+            room.await;
+        }
+        let message = message();
+        let message = message.as_ref();
         debug_assert!(!message.contains('\n'), "messages are framed by line");
         loop {
             let room = self.room.notified();
@@ -230,6 +251,14 @@ impl LineWriter {
             }
             room.await;
         }
+    }
+
+    fn has_room(&self) -> Result<bool, WriterClosed> {
+        let queue = self.queue();
+        if queue.closed {
+            return Err(WriterClosed);
+        }
+        Ok(queue.bytes.len() < MAX_QUEUED)
     }
 
     /// Queues one message, unless the queue is full.
@@ -504,5 +533,29 @@ mod tests {
             sent
         });
         sent.expect("sent once there was room");
+    }
+
+    /// Who waits for a reader that does not read holds no message.
+    #[tokio::test]
+    async fn a_message_is_made_when_there_is_room_for_it() {
+        let writer = LineWriter::default();
+        writer.send(&"x".repeat(MAX_QUEUED)).await.expect("open");
+        let made = AtomicU64::new(0);
+        let message = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            "next"
+        };
+        let waiting = async {
+            let waiting = (0..100).map(|_| writer.send_with(message));
+            let sent = futures_util::future::join_all(waiting).await;
+            writer.close();
+            sent
+        };
+        let mut waiting = std::pin::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), waiting);
+        assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 100);
+        assert_eq!(made.load(Ordering::Relaxed), 100);
     }
 }
