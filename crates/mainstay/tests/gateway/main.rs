@@ -33,6 +33,7 @@ macro_rules! over_every_transport {
 
 mod backend;
 mod client;
+mod floods;
 mod gateway;
 mod modern;
 mod pipe;
