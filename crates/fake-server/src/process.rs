@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -50,7 +50,12 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     tokio::time::sleep(Duration::from_millis(script.slow_start)).await;
     let door = match transport {
         Transport::Stdio => {
-            flood(io::stdout(), script.flood_stdout, !script.no_newline)?;
+            let text = if script.no_newline {
+                FloodText::Endless
+            } else {
+                FloodText::Junk
+            };
+            flood(io::stdout(), script.flood_stdout, text, None)?;
             return stdio::serve(Service::new(script, Host::Process)).await;
         }
         Transport::Http => Door::Http,
@@ -86,8 +91,20 @@ pub(crate) struct Flood {
     /// How its first line begins.
     pub begin: &'static str,
     pub bytes: usize,
-    /// Else one line that does not end.
-    pub in_lines: bool,
+    /// What is repeated.
+    pub text: FloodText,
+    /// Goes on for as long, however many bytes that is.
+    pub time: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FloodText {
+    /// Lines of 80 that mean nothing.
+    Junk,
+    /// One line that does not end.
+    Endless,
+    /// This line.
+    Line(&'static str),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +121,8 @@ pub(crate) async fn pour(it: Flood) {
             Pipe::Stderr => Box::new(io::stderr()),
         };
         to.write_all(it.begin.as_bytes())?;
-        flood(to, it.bytes, it.in_lines)
+        let until = it.time.map(|time| Instant::now() + time);
+        flood(to, it.bytes, it.text, until)
     });
     // A pipe that nobody reads any more takes no flood.
     let _ = poured.await.expect("a flood does not panic");
@@ -118,7 +136,7 @@ fn start(mut script: Script) -> io::Result<Script> {
     if let Some(text) = &script.stderr {
         complain(text);
     }
-    flood(io::stderr(), script.flood_stderr, true)?;
+    flood(io::stderr(), script.flood_stderr, FloodText::Junk, None)?;
     if script.spawn_grandchild {
         // Left behind on purpose. It keeps our stdout and stderr, as the children of real servers do.
         let child = Command::new("sleep")
@@ -130,19 +148,34 @@ fn start(mut script: Script) -> io::Result<Script> {
     Ok(script)
 }
 
-fn flood(mut to: impl Write, bytes: usize, in_lines: bool) -> io::Result<()> {
-    let mut line = [b'x'; 80];
-    if in_lines {
-        line[79] = b'\n';
+fn flood(
+    mut to: impl Write,
+    bytes: usize,
+    text: FloodText,
+    until: Option<Instant>,
+) -> io::Result<()> {
+    let mut line = vec![b'x'; 80];
+    match text {
+        FloodText::Junk => line[79] = b'\n',
+        FloodText::Endless => {}
+        FloodText::Line(text) => line = format!("{text}\n").into_bytes(),
     }
     // As fast as the reader: a write for each line would be slower than any reader.
-    let lines = line.repeat(800);
+    let lines = line.repeat(64_000 / line.len());
     let mut left = bytes;
-    while left > 0 {
-        let size = left.min(lines.len());
-        // The last line ends too.
+    while left > 0 || until.is_some_and(|until| Instant::now() < until) {
+        let size = if until.is_some() {
+            lines.len()
+        } else {
+            left.min(lines.len())
+        };
+        left = left.saturating_sub(size);
+        // The last line ends too. Lines that mean something are whole.
+        let size = match text {
+            FloodText::Line(_) => size.div_ceil(line.len()) * line.len(),
+            FloodText::Junk | FloodText::Endless => size,
+        };
         to.write_all(&lines[lines.len() - size..])?;
-        left -= size;
     }
     to.flush()
 }

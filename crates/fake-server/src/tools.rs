@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::catalog::{self, WEIRD_RESULT};
 use crate::message::{self, RpcError};
 use crate::modern::listen;
-use crate::process::{Flood, Pipe};
+use crate::process::{Flood, FloodText, Pipe};
 use crate::questions::{self, Question, Subject};
 use crate::request::Request;
 use crate::revision::Era;
@@ -177,7 +177,21 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
                     ""
                 },
                 bytes: number("bytes") as usize,
-                in_lines: arguments["endless"] != json!(true),
+                text: match arguments["of"].as_str() {
+                    None if arguments["endless"] == json!(true) => FloodText::Endless,
+                    None => FloodText::Junk,
+                    Some("tools_changed") => FloodText::Line(
+                        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
+                    ),
+                    Some("log") => FloodText::Line(
+                        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"fake","data":"flood"}}"#,
+                    ),
+                    Some("broken") => FloodText::Line(r#"{"jsonrpc":"2.0","method":"notifica"#),
+                    Some(_) => {
+                        return Err(RpcError::invalid_params("tools_changed, log or broken"));
+                    }
+                },
+                time: arguments["ms"].as_u64().map(Duration::from_millis),
             };
             vec![Action::Flood(flood), answer(&message::text("flooded"))]
         }

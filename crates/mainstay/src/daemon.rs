@@ -15,6 +15,7 @@ use crate::{
     alerts::Alerts,
     calls::Calls,
     front::{
+        connections::{Connections, Limits as ConnectionLimits, open_files},
         entrance::Entrance,
         guard::Guard,
         http::{self, Door},
@@ -23,12 +24,14 @@ use crate::{
     },
     registry::{Profile, Registry},
     reload::Reloader,
-    setting::Setting,
+    setting::{Pauses, Setting},
     surroundings::LoadError,
     switches::SwitchBoard,
     tokens::Tokens,
     traces::Traces,
 };
+
+pub use crate::front::http::bind;
 
 /// What calls that were ended and cancellations on their way may take at the end.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
@@ -43,7 +46,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Daemon {
     pub hub: Arc<Hub>,
     max_body: usize,
-    body_timeout: Duration,
+    connections: ConnectionLimits,
+    /// How often a connection is looked at.
+    look: Duration,
     hosts: Vec<String>,
     origins: Vec<String>,
     /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
@@ -67,6 +72,7 @@ impl Daemon {
         // Without a key no session is revived.
         let state = setting.state.clone().filter(|_| session_key.is_some());
         let journal = setting.journal.clone();
+        let pauses = setting.pauses;
         let switches = SwitchBoard::open(setting.switches.clone());
         let insecure = setting.insecure.then_some(false);
         let traces = config.telemetry.as_ref();
@@ -84,7 +90,7 @@ impl Daemon {
             Seal::new(session_key),
             switches,
             state,
-            limits(config),
+            limits(config, pauses),
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -94,7 +100,11 @@ impl Daemon {
         Self {
             hub,
             max_body: config.max_body_bytes,
-            body_timeout: config.body_timeout,
+            connections: ConnectionLimits {
+                all: config.max_connections,
+                of_address: config.max_connections_per_address,
+            },
+            look: pauses.look,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
             require_token: config.require_token.or(insecure),
@@ -130,6 +140,8 @@ impl Daemon {
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             entrance: Entrance::new(tokens, self.require_token, exposed),
+            connections: Connections::new(self.connections.within(open_files())),
+            look: self.look,
         };
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
     }
@@ -141,7 +153,6 @@ impl Daemon {
             reloader: self.reloader.clone(),
             tokens: tokens.into(),
             max_body: self.max_body,
-            body_timeout: self.body_timeout,
             stop: self.stop.clone(),
         })
     }
@@ -237,7 +248,7 @@ impl Daemon {
 }
 
 /// What the configuration lets clients take.
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config, pauses: Pauses) -> Limits {
     Limits {
         page_size: config.page_size,
         sessions: SessionLimits {
@@ -248,6 +259,7 @@ fn limits(config: &Config) -> Limits {
             of_body: config.max_body_bytes,
             of_all: config.max_bodies_bytes,
             time: config.body_timeout,
+            pause: pauses.body,
         },
     }
 }

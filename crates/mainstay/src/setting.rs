@@ -1,6 +1,6 @@
 //! What a daemon is told beside its configuration.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use mainstay_core::config::Secret;
 
@@ -28,6 +28,28 @@ pub struct Setting {
     pub sole_client: bool,
     /// The Mainstays above this one, and the marks of its servers' processes.
     pub lineage: Lineage,
+    /// How long clients may stand still.
+    pub pauses: Pauses,
+}
+
+/// How long clients may stand still.
+#[derive(Clone, Copy, Debug)]
+pub struct Pauses {
+    /// Between two pieces of a request's body.
+    pub body: Duration,
+    /// How often a connection is looked at. One that reads too little of an answer is ended at the second
+    /// look.
+    pub look: Duration,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            // A machine may be busy, a network may lose packets.
+            body: Duration::from_secs(10),
+            look: Duration::from_secs(30),
+        }
+    }
 }
 
 impl Default for Setting {
@@ -43,6 +65,7 @@ impl Default for Setting {
             clock: SleepClock::system(),
             sole_client: false,
             lineage: Lineage::default(),
+            pauses: Pauses::default(),
         }
     }
 }

@@ -17,6 +17,9 @@ pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
 /// through one proxy has 10,000, and somebody at another address leaves them alone.
 pub const MAX_CLIENT_SESSIONS: usize = 20_000;
 pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
+/// One address leaves a quarter to others.
+pub const MAX_CONNECTIONS: usize = 4096;
+pub const MAX_CONNECTIONS_PER_ADDRESS: usize = 3072;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// [003]'s limit, for its own preset (Y6).
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;

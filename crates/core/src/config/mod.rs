@@ -85,6 +85,10 @@ pub struct Config {
     /// Sessions of one token or, without one, of one address (`http.maxSessionsPerClient`, default
     /// 10,000).
     pub max_sessions_per_client: usize,
+    /// Connections of all clients (`http.maxConnections`, default 4096).
+    pub max_connections: usize,
+    /// Connections from one address (`http.maxConnectionsPerAddress`, default 3072).
+    pub max_connections_per_address: usize,
     /// Host header values accepted beside loopback names and the listen address (`http.allowedHosts`).
     pub allowed_hosts: Vec<String>,
     /// Origins accepted beside loopback ones (`http.allowedOrigins`).
@@ -160,6 +164,8 @@ impl Default for Config {
             body_timeout: defaults::BODY_TIMEOUT,
             max_sessions: defaults::MAX_CLIENT_SESSIONS,
             max_sessions_per_client: defaults::MAX_SESSIONS_PER_CLIENT,
+            max_connections: defaults::MAX_CONNECTIONS,
+            max_connections_per_address: defaults::MAX_CONNECTIONS_PER_ADDRESS,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             require_token: None,

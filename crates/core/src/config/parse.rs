@@ -304,6 +304,11 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
             ("maxBodiesBytes", &mut config.max_bodies_bytes),
             ("maxSessions", &mut config.max_sessions),
             ("maxSessionsPerClient", &mut config.max_sessions_per_client),
+            ("maxConnections", &mut config.max_connections),
+            (
+                "maxConnectionsPerAddress",
+                &mut config.max_connections_per_address,
+            ),
         ] {
             let given = http.take(key);
             if let Some(number) = given.and_then(|node| node.whole(report, 1, None)) {

@@ -281,6 +281,8 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         body_timeout,
         max_sessions,
         max_sessions_per_client,
+        max_connections,
+        max_connections_per_address,
         allowed_hosts,
         allowed_origins,
         require_token,
@@ -313,6 +315,14 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         (
             "http.maxSessionsPerClient",
             old.max_sessions_per_client != *max_sessions_per_client,
+        ),
+        (
+            "http.maxConnections",
+            old.max_connections != *max_connections,
+        ),
+        (
+            "http.maxConnectionsPerAddress",
+            old.max_connections_per_address != *max_connections_per_address,
         ),
         ("http.allowedHosts", old.allowed_hosts != *allowed_hosts),
         (

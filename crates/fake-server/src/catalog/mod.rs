@@ -90,8 +90,8 @@ const TOOLS: [(&str, &str, &str); 34] = [
     ),
     (
         "flood",
-        "floods its stdout or stderr, in lines or as one endless line, then answers",
-        r#"{"to":{"enum":["stdout","stderr"]},"bytes":{"type":"integer"},"endless":{"type":"boolean"}}"#,
+        "floods its stdout or stderr, with lines or one endless line, by bytes or time, then answers",
+        r#"{"to":{"enum":["stdout","stderr"]},"of":{"enum":["tools_changed","log","broken"]},"bytes":{"type":"integer"},"ms":{"type":"integer"},"endless":{"type":"boolean"}}"#,
     ),
     (
         "break_off",

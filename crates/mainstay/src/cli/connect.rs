@@ -9,12 +9,11 @@ use std::{
 
 use clap::Args;
 use mainstay_core::config::Secret;
-use tokio::net::TcpListener;
 
 use super::{CommandError, instance::Kept, serve, signals::Signals};
 use crate::{
     api::{Client, ClientError},
-    daemon::Daemon,
+    daemon::{self, Daemon},
     lineage::Lineage,
     setting::Setting,
     state::{self, StateDir},
@@ -139,7 +138,7 @@ async fn for_the_occasion<T>(
         address: any,
         source,
     };
-    let listener = TcpListener::bind(any).await.map_err(unbound)?;
+    let listener = daemon::bind(any).await.map_err(unbound)?;
     let address = listener.local_addr().map_err(unbound)?;
     let token = state::random_token()?;
     let client = Client::new(&format!("http://{address}"), Some(token.clone()))?;

@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use mainstay_core::config::{Config, Plan};
 use serde_json::json;
-use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     CommandError, Exit,
@@ -21,7 +21,7 @@ use super::{
     stderr::complain,
 };
 use crate::{
-    daemon::Daemon,
+    daemon::{self, Daemon},
     demo,
     journal::Journal,
     lineage::Lineage,
@@ -116,7 +116,7 @@ impl Serve {
             address: self.listen,
             source,
         };
-        let listener = TcpListener::bind(self.listen).await.map_err(unbound)?;
+        let listener = daemon::bind(self.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let url = format!("http://{}", reachable(address));
         state.announce(&url)?;

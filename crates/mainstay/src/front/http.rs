@@ -2,7 +2,8 @@
 
 use std::{
     convert::Infallible,
-    net::IpAddr,
+    io,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,23 +17,27 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use mainstay_core::{era, message};
 use tokio::{
-    net::TcpListener,
-    sync::Semaphore,
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::watch,
     time::{sleep, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
 use super::{
+    RETRY_AFTER,
+    connections::{Connections, Place},
     entrance::{Entrance, Unauthorized, Visit},
     guard::{Forbidden, Guard},
     mcp::{self, Hub, ResponseBody, Scope, Visitor, sse},
     rare::Rare,
     rest::Refusal,
+    traffic::{Counted, Traffic},
 };
 
-/// Connections at once, idle ones included; more wait to be accepted.
-const MAX_CONNECTIONS: usize = 4096;
+/// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
+/// that was restarted come back at once.
+const BACKLOG: u32 = 1024;
 
 /// After an error of the listener itself, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -40,10 +45,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Answers in progress may take this long when the door closes.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a connection is looked at: one timer for a connection costs less than one for every
-/// request. One that says nothing until the first look, or so many times in a row, is closed.
-const IDLE_LOOK: Duration = Duration::from_secs(30);
+/// A connection is looked at now and then ([`Door::look`]): one timer for a connection costs less than one
+/// for every request. One that says nothing until the first look, or so many times in a row, is closed.
 const MAX_QUIET_LOOKS: u32 = 4;
+
+/// The slowest that a client may read an answer, on the average between two looks.
+const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
 /// What the listener needs to serve a request.
 #[derive(Debug)]
@@ -52,24 +59,44 @@ pub struct Door {
     pub rest: axum::Router,
     pub guard: Guard,
     pub entrance: Entrance,
+    pub connections: Arc<Connections>,
+    /// How often a connection is looked at.
+    pub look: Duration,
+}
+
+/// Binds a listener.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port can be taken again while connections of an earlier run are closing. On Windows the option
+    // would let two programs have one port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Accepts connections until `stop`; returns when they have ended, or were given up.
 pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &permits) => accepted,
+            accepted = accept(&listener) => accepted,
         };
         match accepted {
-            Ok((stream, address, permit)) => {
-                let (door, stop) = (Arc::clone(&door), stop.clone());
-                connections.spawn(async move {
-                    connection(stream, address, door, stop).await;
-                    drop(permit);
-                });
+            Ok((stream, address)) => {
+                let place = door.connections.enter(address);
+                let client = Client {
+                    door: Arc::clone(&door),
+                    address,
+                    place,
+                    requests: AtomicU64::new(0),
+                    visit: Visit::default(),
+                };
+                connections.spawn(connection(stream, client, stop.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -84,36 +111,15 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> std::io::Result<(
-    tokio::net::TcpStream,
-    IpAddr,
-    tokio::sync::OwnedSemaphorePermit,
-)> {
-    let permit = Arc::clone(permits)
-        .acquire_owned()
-        .await
-        .map_err(std::io::Error::other)?;
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, IpAddr)> {
     let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, address.ip(), permit))
+    Ok((stream, address.ip()))
 }
 
-/// Serves one connection until its client ends it, `stop`, or it is left idle.
-async fn connection(
-    stream: tokio::net::TcpStream,
-    address: IpAddr,
-    door: Arc<Door>,
-    stop: CancellationToken,
-) {
-    let client = Arc::new(Client {
-        door,
-        address,
-        requests: AtomicU64::new(0),
-        visit: Visit::default(),
-    });
+/// Serves one connection until its client ends it, `stop`, or a [`Leave`].
+async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) {
+    let client = Arc::new(client);
     let service = service_fn({
         let client = Arc::clone(&client);
         move |request| {
@@ -122,25 +128,40 @@ async fn connection(
             async move { Ok::<_, Infallible>(client.serve(request).await) }
         }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let traffic = Arc::new(Traffic::default());
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic)));
+    let connection = http1::Builder::new().serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        leave = Rare::new(reason_to_leave(&client, &stop)) => match leave {
-            Leave::Now => return,
-            Leave::Soon => {
-                connection.as_mut().graceful_shutdown();
-                let Ok(ended) = timeout(CLOSE_LIMIT, connection).await else {
+    let mut watch = Watch {
+        changes: client.door.entrance.changes(),
+        client: &client,
+        stop: &stop,
+        traffic: &traffic,
+        requests: 0,
+        quiet: 0,
+        blocked_at: None,
+        leaving: false,
+    };
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => break ended,
+            leave = Rare::new(watch.reason_to_leave()) => match leave {
+                Leave::Now => return,
+                Leave::Reset => {
+                    traffic.reset();
                     return;
-                };
-                ended
-            }
-            Leave::AfterTheAnswer => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        },
+                }
+                Leave::Soon => {
+                    connection.as_mut().graceful_shutdown();
+                    let Ok(ended) = timeout(CLOSE_LIMIT, connection).await else {
+                        return;
+                    };
+                    break ended;
+                }
+                Leave::AfterTheAnswer => connection.as_mut().graceful_shutdown(),
+            },
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended with an error");
@@ -151,50 +172,107 @@ async fn connection(
 struct Client {
     door: Arc<Door>,
     address: IpAddr,
+    place: Place,
     requests: AtomicU64,
     visit: Visit,
 }
 
 impl Client {
+    /// A connection of the reserve makes one request, which is not for MCP.
     async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
-        self.door.serve(request, &self.visit, self.address).await
+        let mut is_reserved = self.place.asked();
+        if is_reserved && self.door.endpoint(request.uri().path()).is_some() {
+            if !self.place.admit() {
+                mcp::discard(request.into_body()).await;
+                return too_many();
+            }
+            is_reserved = false;
+        }
+        let mut response = self.door.serve(request, &self.visit, self.address).await;
+        if is_reserved {
+            response.headers_mut().insert(header::CONNECTION, CLOSE);
+        }
+        response
     }
 }
 
 /// How a connection is to be ended by us.
 enum Leave {
     Now,
+    /// What is written is not read.
+    Reset,
     /// An answer in progress has [`CLOSE_LIMIT`].
     Soon,
-    /// One that is still being sent is sent to its end.
+    /// One that is still being sent is sent to its end, as long as it is read.
     AfterTheAnswer,
 }
 
-/// Waits for `stop`, or until nothing has been asked for too long, or who asked may be told nothing more.
-async fn reason_to_leave(client: &Client, stop: &CancellationToken) -> Leave {
-    let mut changes = client.door.entrance.changes();
-    let (mut seen, mut quiet) = (0, 0);
-    while quiet < MAX_QUIET_LOOKS {
-        let is_due = tokio::select! {
-            () = stop.cancelled() => break,
-            Ok(()) = changes.changed() => false,
-            () = sleep(IDLE_LOOK) => true,
-        };
-        if !client.door.entrance.is_open_to(&client.visit) {
-            return Leave::Soon;
+/// Looks at a connection now and then.
+struct Watch<'a> {
+    client: &'a Client,
+    stop: &'a CancellationToken,
+    traffic: &'a Traffic,
+    changes: watch::Receiver<()>,
+    /// Requests at the last look, and at how many looks in a row there were as many.
+    requests: u64,
+    quiet: u32,
+    /// Bytes that had been written at the last look, if there was no room for more.
+    blocked_at: Option<u64>,
+    /// It ends with its answer.
+    leaving: bool,
+}
+
+impl Watch<'_> {
+    /// Waits for `stop`, until nothing has been asked for too long, an answer is not read, who asked may
+    /// be told nothing more, or the place is needed.
+    async fn reason_to_leave(&mut self) -> Leave {
+        loop {
+            let is_due = tokio::select! {
+                () = self.stop.cancelled(), if !self.leaving => {
+                    self.leaving = true;
+                    return Leave::AfterTheAnswer;
+                }
+                () = self.client.place.evicted() => return Leave::Now,
+                Ok(()) = self.changes.changed() => false,
+                () = sleep(self.client.door.look) => true,
+            };
+            if !self.client.door.entrance.is_open_to(&self.client.visit) {
+                return Leave::Soon;
+            }
+            if is_due && let Some(leave) = self.look() {
+                return leave;
+            }
         }
-        if !is_due {
-            continue;
-        }
-        let now = client.requests.load(Ordering::Relaxed);
-        if now == 0 {
-            // It has not even said what it wants.
-            return Leave::Now;
-        }
-        quiet = if now == seen { quiet + 1 } else { 0 };
-        seen = now;
     }
-    Leave::AfterTheAnswer
+
+    fn look(&mut self) -> Option<Leave> {
+        let requests = self.client.requests.load(Ordering::Relaxed);
+        if requests == 0 {
+            // It has not even said what it wants.
+            return Some(Leave::Now);
+        }
+        let written = self.traffic.written();
+        let was_blocked_at = self.blocked_at.take();
+        if self.traffic.is_blocked() {
+            let least = u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
+            if was_blocked_at.is_some_and(|before| u128::from(written - before) < least) {
+                tracing::debug!(address = %self.client.address, "an answer is not read");
+                return Some(Leave::Reset);
+            }
+            self.blocked_at = Some(written);
+        }
+        self.quiet = if requests == self.requests {
+            self.quiet + 1
+        } else {
+            0
+        };
+        self.requests = requests;
+        if self.quiet >= MAX_QUIET_LOOKS && !self.leaving {
+            self.leaving = true;
+            return Some(Leave::AfterTheAnswer);
+        }
+        None
+    }
 }
 
 impl Door {
@@ -303,6 +381,8 @@ impl Door {
     }
 }
 
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
 /// What an MCP path leads to.
 enum Endpoint {
     Streamable,
@@ -319,6 +399,17 @@ fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     );
+    response
+}
+
+/// Clients have all places for connections.
+fn too_many() -> Response<ResponseBody> {
+    let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
+        try again in a moment";
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, reason);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+    headers.insert(header::CONNECTION, CLOSE);
     response
 }
 

@@ -1,5 +1,6 @@
 //! The front doors: where clients, people and programs come in.
 
+pub mod connections;
 pub mod entrance;
 pub mod guard;
 pub mod http;
@@ -7,6 +8,7 @@ pub mod mcp;
 pub mod plain;
 mod rare;
 pub mod rest;
+mod traffic;
 
 use ::http::HeaderValue;
 

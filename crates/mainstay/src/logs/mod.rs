@@ -6,6 +6,7 @@
 //! writes what has gathered, and rotates the files. What finds its queue full is dropped and counted,
 //! and the log says how much that was: a flood costs neither memory nor other servers' time.
 
+mod allowance;
 mod log_file;
 mod queue;
 mod read;
@@ -26,13 +27,14 @@ use mainstay_core::ids::ServerName;
 
 use crate::api;
 
-use self::{log_file::LogFile, writer::Writer};
 pub use self::{
+    allowance::{Allowance, MESSAGE, pause, rest},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
     throttle::{Throttle, Verdict},
 };
+use self::{log_file::LogFile, writer::Writer};
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

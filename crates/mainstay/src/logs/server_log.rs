@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{
     Followed, Line, Source,
+    allowance::{Allowance, rest},
     log_file::{LogFile, Tail as From},
     queue::Queue,
     tail::{Tail, text},
@@ -49,6 +50,8 @@ pub struct ServerLog {
     bytes: AtomicU64,
     unparsable: AtomicU64,
     oversized: AtomicU64,
+    merged_notifications: AtomicU64,
+    dropped_notifications: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,10 @@ pub struct Diagnostics {
     pub unparsable: u64,
     /// Lines beyond a limit: 1 MiB, or `maxMessageBytes` for a message.
     pub oversized: u64,
+    /// Notifications that said what one that waited said already.
+    pub merged_notifications: u64,
+    /// Notifications that came too fast.
+    pub dropped_notifications: u64,
     pub rotations: u64,
     pub write_errors: u64,
 }
@@ -84,6 +91,8 @@ impl ServerLog {
             bytes: AtomicU64::default(),
             unparsable: AtomicU64::default(),
             oversized: AtomicU64::default(),
+            merged_notifications: AtomicU64::default(),
+            dropped_notifications: AtomicU64::default(),
         }
     }
 
@@ -144,6 +153,17 @@ impl ServerLog {
         self.unparsable.fetch_add(lines, Ordering::Relaxed);
     }
 
+    /// A notification that says what one that waits says already.
+    pub fn merged_notification(&self) {
+        self.merged_notifications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notifications that came too fast.
+    pub fn dropped_notifications(&self, count: u64) {
+        self.dropped_notifications
+            .fetch_add(count, Ordering::Relaxed);
+    }
+
     /// A line beyond a limit.
     pub fn oversized(&self, text: &str) {
         self.oversized.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +189,8 @@ impl ServerLog {
             dropped: counts.map_or(0, |counts| get(&counts.dropped)),
             unparsable: get(&self.unparsable),
             oversized: get(&self.oversized),
+            merged_notifications: get(&self.merged_notifications),
+            dropped_notifications: get(&self.dropped_notifications),
             rotations: counts.map_or(0, |counts| get(&counts.rotations)),
             write_errors: counts.map_or(0, |counts| get(&counts.write_errors)),
         }
@@ -316,15 +338,16 @@ impl LogStream {
     /// Reads a pipe to its end, so that the server never waits for us.
     pub async fn drain(mut self, mut pipe: impl AsyncRead + Unpin) {
         let mut buffer = BytesMut::new();
+        let mut allowance = Allowance::of_reading();
         loop {
             buffer.reserve(READ_SIZE);
             match pipe.read_buf(&mut buffer).await {
                 Ok(0) => break,
-                Ok(_) => {
+                Ok(bytes) => {
                     self.write(&buffer);
                     buffer.clear();
                     // A flood has always more to say; others have their turn.
-                    tokio::task::yield_now().await;
+                    rest(allowance.spend(bytes)).await;
                 }
                 Err(error) => {
                     let (server, pipe) = (&self.log.server, self.source.as_str());

@@ -1,38 +1,187 @@
 //! What a server says outside of calls, on its way to the supervisor's task.
 
-use mainstay_core::ids::ServerName;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use mainstay_core::{catalog::ListKind, ids::ServerName, message::Method};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use crate::transport::{Listener, Notice, Question};
+use crate::{
+    logs::{ServerLog, Throttle, Verdict},
+    transport::{Listener, Notice, Question},
+};
 
 /// Notifications of a server that may wait to be handled.
-pub const MAX_NOTICES: usize = 1024;
+const MAX_NOTICES: usize = 1024;
 
 /// Brings the shared session's notices to the supervisor's task.
 #[derive(Debug)]
 pub struct Inbox {
-    pub server: ServerName,
-    pub unasked: mpsc::Sender<Unasked>,
+    server: ServerName,
+    log: Arc<ServerLog>,
+    unasked: mpsc::Sender<Unasked>,
+    waiting: Arc<Waiting>,
+    full: Mutex<Throttle>,
+}
+
+/// The task's end of the inbox.
+#[derive(Debug)]
+pub struct Unread {
+    unasked: mpsc::Receiver<Unasked>,
+    waiting: Arc<Waiting>,
+}
+
+/// Announcements that wait to be handled: one of each is as good as a thousand.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<HashSet<Announcement>>);
+
+/// A list that changed, or a resource.
+type Announcement = (Method, Option<String>);
+
+impl Waiting {
+    fn set(&self) -> MutexGuard<'_, HashSet<Announcement>> {
+        // Held for one operation, never across an await.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What a server says outside of calls.
+#[derive(Debug)]
 pub enum Unasked {
     Notice(Notice),
     Question(Question),
 }
 
+/// What a notice announces, where saying it twice adds nothing.
+fn announcement(notice: &Notice) -> Option<Announcement> {
+    let method = notice.method;
+    if method == Method::ResourceUpdated {
+        return Some((method, notice.frame.text_param("uri")));
+    }
+    let is_list = ListKind::ALL.iter().any(|kind| kind.changed() == method);
+    is_list.then_some((method, None))
+}
+
+impl Inbox {
+    pub fn new(server: ServerName, log: Arc<ServerLog>) -> (Self, Unread) {
+        let (sender, receiver) = mpsc::channel(MAX_NOTICES);
+        let waiting = Arc::new(Waiting::default());
+        let inbox = Self {
+            server,
+            log,
+            unasked: sender,
+            waiting: Arc::clone(&waiting),
+            full: Mutex::default(),
+        };
+        let unread = Unread {
+            unasked: receiver,
+            waiting,
+        };
+        (inbox, unread)
+    }
+}
+
+impl Unread {
+    /// The next of them. What it announces may be announced again from now on. Cancel-safe.
+    pub async fn recv(&mut self) -> Option<Unasked> {
+        let unasked = self.unasked.recv().await?;
+        if let Unasked::Notice(notice) = &unasked
+            && let Some(announcement) = announcement(notice)
+        {
+            self.waiting.set().remove(&announcement);
+        }
+        Some(unasked)
+    }
+}
+
 impl Listener for Inbox {
     /// A full queue drops the notice: a server must not be held up by its readers.
     fn hear(&self, notice: Notice) {
+        let announcement = announcement(&notice);
+        if let Some(announcement) = &announcement
+            && !self.waiting.set().insert(announcement.clone())
+        {
+            self.log.merged_notification();
+            return;
+        }
         if let Err(TrySendError::Full(Unasked::Notice(notice))) =
             self.unasked.try_send(Unasked::Notice(notice))
         {
-            tracing::warn!(server = %self.server, method = notice.method.name(), "a notification was dropped: too many are waiting");
+            if let Some(announcement) = &announcement {
+                self.waiting.set().remove(announcement);
+            }
+            self.log.dropped_notifications(1);
+            // Held for a few operations, never across an await.
+            let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Verdict::Say(dropped) = full.happened(1, Instant::now()) {
+                tracing::warn!(server = %self.server, method = notice.method.name(), dropped, "notifications were dropped: too many are waiting");
+            }
         }
     }
 
     /// One that finds the queue full is refused: it is dropped.
     fn ask(&self, question: Question) {
         self.unasked.try_send(Unasked::Question(question)).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{logs::Logs, transport::Frame};
+
+    fn notice(method: Method, params: &str) -> Notice {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","method":"{}","params":{params}}}"#,
+            method.name()
+        );
+        let frame = Frame::read(text.into()).expect("a message");
+        Notice { method, frame }
+    }
+
+    #[tokio::test]
+    async fn an_announcement_that_waits_is_as_good_as_a_thousand() {
+        let server = ServerName::new("x").expect("a name");
+        let log = Logs::default().server(&server);
+        let (inbox, mut unread) = Inbox::new(server, Arc::clone(&log));
+        for _ in 0..1000 {
+            inbox.hear(notice(Method::ToolsChanged, "{}"));
+            inbox.hear(notice(Method::PromptsChanged, "{}"));
+            for uri in ["a", "b"] {
+                inbox.hear(notice(
+                    Method::ResourceUpdated,
+                    &format!(r#"{{"uri":"x://{uri}"}}"#),
+                ));
+            }
+        }
+        assert_eq!(log.diagnostics().merged_notifications, 4 * 999);
+        let mut waiting = Vec::new();
+        for _ in 0..4 {
+            let Some(Unasked::Notice(notice)) = unread.recv().await else {
+                panic!("a notice");
+            };
+            waiting.push(notice.method);
+        }
+        let updated = Method::ResourceUpdated;
+        assert_eq!(
+            waiting,
+            [
+                Method::ToolsChanged,
+                Method::PromptsChanged,
+                updated,
+                updated
+            ]
+        );
+        // What is announced from here on is news again.
+        inbox.hear(notice(Method::ToolsChanged, "{}"));
+        assert!(unread.recv().await.is_some());
+        // What cannot be merged is bounded.
+        for _ in 0..MAX_NOTICES + 10 {
+            inbox.hear(notice(Method::LogMessage, "{}"));
+        }
+        assert_eq!(log.diagnostics().dropped_notifications, 10);
     }
 }

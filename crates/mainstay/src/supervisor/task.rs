@@ -22,7 +22,7 @@ use super::{
     attempt::{Ending, Progress, Which},
     declared::{capabilities, initialize, is_forwarded},
     eras::pinned,
-    inbox::{Inbox, MAX_NOTICES, Unasked},
+    inbox::{Inbox, Unasked, Unread},
     kept::Kept,
     listing::{Done, Listings},
     privates::Privates,
@@ -74,7 +74,7 @@ pub struct Task {
     pub(super) probes: Probes,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
-    unasked: Channel<Unasked>,
+    unasked: Unread,
     pub(super) listings: Listings,
     /// What the lists of the published catalog take.
     pub(super) shares: Shares,
@@ -99,11 +99,8 @@ impl Task {
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
-        let unasked = mpsc::channel(MAX_NOTICES);
-        let inbox: Arc<dyn Listener> = Arc::new(Inbox {
-            server: config.name.clone(),
-            unasked: unasked.0.clone(),
-        });
+        let (inbox, unasked) = Inbox::new(config.name.clone(), Arc::clone(&log));
+        let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
         let first_words = shared_initialize(&config, &fleet);
         let shared = Upkeep::new(policy(&config), first_words, Arc::clone(&inbox));
@@ -210,7 +207,7 @@ impl Task {
             }
             (which, epoch, outcome) = self.probes.next() => Happening::Probed(which, epoch, outcome),
             done = self.listings.done() => Happening::Listed(done),
-            Some(unasked) = self.unasked.1.recv() => Happening::Unasked(unasked),
+            Some(unasked) = self.unasked.recv() => Happening::Unasked(unasked),
             () = told(&mut self.sole) => Happening::Declared,
             () = &mut sleep => Happening::Deadline,
         }

@@ -1,11 +1,12 @@
 //! Newline-delimited messages over a byte stream: a bounded reader and a coalescing writer.
 
 use std::{
-    io, mem,
+    io,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -14,8 +15,14 @@ use tokio::{
     sync::Notify,
 };
 
+use crate::logs::rest;
+
 /// Read this much at once; also the most that is kept between lines.
 const READ_SIZE: usize = 64 * 1024;
+
+/// A line that is longer than this gets a buffer of the largest size at once: memory that is not written costs
+/// nothing, and what growing leaves behind does.
+const LARGE: usize = 4 * 1024 * 1024;
 
 /// How much of an oversized line is kept, to say whose answer it was.
 const KEPT_HEAD: usize = 1024;
@@ -24,10 +31,29 @@ const KEPT_HEAD: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Whole(Bytes),
-    /// Longer than allowed; only its beginning was kept.
+    /// Longer than allowed; only its beginning was kept, and what follows of it is skipped.
     TooLong {
         head: Bytes,
+        limit: usize,
     },
+}
+
+/// What comes beside messages.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside<'a> {
+    /// It begins otherwise than a message.
+    Noise(&'a [u8]),
+    /// So many bytes more of a line that was too long.
+    Rest(usize),
+}
+
+impl Beside<'_> {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Noise(piece) => piece.len(),
+            Self::Rest(bytes) => *bytes,
+        }
+    }
 }
 
 /// Splits a byte stream into lines without ever holding more than the limit.
@@ -50,8 +76,8 @@ enum LineKind {
     Message,
     /// It is no message, and has been handed over so far.
     Noise,
-    /// It is longer than allowed, began with this, and is skipped.
-    TooLong(Bytes),
+    /// It is longer than allowed, and is skipped.
+    TooLong,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
@@ -68,42 +94,66 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// The next line; `None` at the end of input, which ends the last line as well.
     pub async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
-            if let Some(line) = self.take_line() {
-                return Ok(Some(line));
-            }
-            if self.fill().await? == 0 {
-                return Ok(self.unfinished().or_else(|| self.last()));
-            }
-        }
-    }
-
-    fn last(&mut self) -> Option<Line> {
-        self.searched = 0;
-        let line = self.buffer.split().freeze();
-        (!line.is_empty()).then_some(Line::Whole(line))
-    }
-
-    /// The next line that begins as a message does. What else comes is handed to `noise` as it comes
-    /// and is never held (Y6): whole lines, or what has come of one. At the end of input, what has no line
-    /// end is no message: whoever wrote it has died.
-    pub async fn message(&mut self, mut noise: impl FnMut(&[u8])) -> io::Result<Option<Line>> {
-        loop {
-            let length = self.noise();
-            if length > 0 {
-                noise(&self.buffer[..length]);
-                self.buffer.advance(length);
-                // A flood has always more to say; others have their turn.
-                tokio::task::yield_now().await;
-            }
-            if matches!(self.line, LineKind::Message | LineKind::TooLong(_))
-                && let Some(line) = self.take_line()
+            self.skip();
+            if !matches!(self.line, LineKind::TooLong)
+                && let Some(line) = self.take_line(|_| usize::MAX)
             {
                 return Ok(Some(line));
             }
             if self.fill().await? == 0 {
-                return Ok(self.unfinished());
+                self.searched = 0;
+                let last = self.buffer.split().freeze();
+                return Ok((!last.is_empty()).then_some(Line::Whole(last)));
             }
         }
+    }
+
+    /// The next line that begins as a message does. What else comes is handed to `beside` as it comes and is
+    /// never held: whole lines, or what has come of one. `beside` says how long to wait before more is read.
+    /// A line that grows large is held up to what `limit` says to its beginning.
+    pub async fn message(
+        &mut self,
+        mut beside: impl FnMut(Beside<'_>) -> Duration,
+        limit: impl Fn(&[u8]) -> usize,
+    ) -> io::Result<Option<Line>> {
+        loop {
+            let skipped = self.skip();
+            if skipped > 0 {
+                rest(beside(Beside::Rest(skipped))).await;
+            }
+            let length = self.noise();
+            if length > 0 {
+                let pause = beside(Beside::Noise(&self.buffer[..length]));
+                self.buffer.advance(length);
+                // A flood has always more to say; others have their turn.
+                rest(pause).await;
+            }
+            if matches!(self.line, LineKind::Message)
+                && let Some(line) = self.take_line(&limit)
+            {
+                return Ok(Some(line));
+            }
+            if self.fill().await? == 0 {
+                // An unfinished line is no message.
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Skips what has come of a line that was too long; returns how much that was.
+    fn skip(&mut self) -> usize {
+        if !matches!(self.line, LineKind::TooLong) {
+            return 0;
+        }
+        let skipped = match memchr::memchr(b'\n', &self.buffer) {
+            Some(end) => {
+                self.line = LineKind::Unknown;
+                end + 1
+            }
+            None => self.buffer.len(),
+        };
+        self.buffer.advance(skipped);
+        skipped
     }
 
     /// How much of the buffer, from its beginning, is noise.
@@ -133,30 +183,32 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// Takes a line from the buffer, if a whole one is there.
-    fn take_line(&mut self) -> Option<Line> {
+    fn take_line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<Line> {
         if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let mut line = self.buffer.split_to(self.searched + at).freeze();
             self.buffer.advance(1);
             self.searched = 0;
-            if let LineKind::TooLong(head) = mem::replace(&mut self.line, LineKind::Unknown) {
-                return Some(Line::TooLong { head });
-            }
+            self.line = LineKind::Unknown;
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
             }
             return Some(Line::Whole(line));
         }
         self.searched = self.buffer.len();
-        if matches!(self.line, LineKind::TooLong(_)) {
-            self.buffer.clear();
-            self.searched = 0;
-        } else if self.buffer.len() > self.max_line {
-            let head = self.buffer.len().min(KEPT_HEAD);
-            self.line = LineKind::TooLong(Bytes::copy_from_slice(&self.buffer[..head]));
-            self.buffer = BytesMut::new();
-            self.searched = 0;
+        let head = &self.buffer[..self.buffer.len().min(KEPT_HEAD)];
+        let limit = if self.buffer.len() > LARGE {
+            limit(head).min(self.max_line)
+        } else {
+            self.max_line
+        };
+        if self.buffer.len() <= limit {
+            return None;
         }
-        None
+        let head = Bytes::copy_from_slice(head);
+        self.line = LineKind::TooLong;
+        self.buffer = BytesMut::new();
+        self.searched = 0;
+        Some(Line::TooLong { head, limit })
     }
 
     /// Reads more; returns how much that was.
@@ -165,27 +217,18 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if length < READ_SIZE {
             self.buffer.reserve(READ_SIZE);
         } else if length == capacity {
-            // In few steps, the last of them up to the limit: what a step leaves behind costs memory
-            // for a while, and what a buffer has in advance does not before it is written.
+            // In few steps, the last of them up to the limit.
             let limit = self.max_line.saturating_add(READ_SIZE);
-            let next = if capacity > limit / 8 {
+            let next = if capacity > LARGE {
                 limit
             } else {
-                4 * capacity
+                limit.min((4 * capacity).min(LARGE + READ_SIZE))
             };
             let mut larger = BytesMut::with_capacity(next);
             larger.extend_from_slice(&self.buffer);
             self.buffer = larger;
         }
         self.input.read_buf(&mut self.buffer).await
-    }
-
-    /// What the end of input leaves.
-    fn unfinished(&mut self) -> Option<Line> {
-        match mem::replace(&mut self.line, LineKind::Unknown) {
-            LineKind::TooLong(head) => Some(Line::TooLong { head }),
-            LineKind::Unknown | LineKind::Message | LineKind::Noise => None,
-        }
     }
 }
 
@@ -202,6 +245,8 @@ pub struct LineWriter {
     begun: AtomicU64,
     not_empty: Notify,
     room: Notify,
+    /// Held by the one sender that waits for room with a message in hand.
+    turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -229,6 +274,25 @@ impl LineWriter {
 
     /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
     pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
+        self.send_with(|| message).await
+    }
+
+    /// The same with a message that is made when its turn has come: many that wait for a reader that does
+    /// not read shall not each take the memory of a message.
+    pub async fn send_with<T: AsRef<str>>(
+        &self,
+        message: impl FnOnce() -> T,
+    ) -> Result<Mark, WriterClosed> {
+        let _turn = self.turn.lock().await;
+        loop {
+            let room = self.room.notified();
+            if self.has_room()? {
+                break;
+            }
+            room.await;
+        }
+        let message = message();
+        let message = message.as_ref();
         debug_assert!(!message.contains('\n'), "messages are framed by line");
         loop {
             let room = self.room.notified();
@@ -237,6 +301,14 @@ impl LineWriter {
             }
             room.await;
         }
+    }
+
+    fn has_room(&self) -> Result<bool, WriterClosed> {
+        let queue = self.queue();
+        if queue.closed {
+            return Err(WriterClosed);
+        }
+        Ok(queue.bytes.len() < MAX_QUEUED)
     }
 
     /// Queues one message, unless the queue is full.
@@ -370,7 +442,7 @@ mod tests {
         input.extend(vec![b'x'; 200_000]);
         input.extend(b"\n{}\n");
         let found = lines(&input, 1000).await;
-        let [Line::TooLong { head }, next] = found.as_slice() else {
+        let [Line::TooLong { head, limit: 1000 }, next] = found.as_slice() else {
             panic!("two lines, not {}", found.len())
         };
         assert!(head.starts_with(br#"{"id":7,"#));
@@ -387,7 +459,15 @@ mod tests {
         let mut reader = LineReader::new(input, max_line);
         let (mut messages, mut noise) = (Vec::new(), Vec::new());
         while let Some(line) = reader
-            .message(|piece| noise.extend_from_slice(piece))
+            .message(
+                |beside| {
+                    if let Beside::Noise(piece) = beside {
+                        noise.extend_from_slice(piece);
+                    }
+                    Duration::ZERO
+                },
+                |_| usize::MAX,
+            )
             .await
             .expect("memory can be read")
         {
@@ -435,7 +515,13 @@ mod tests {
             let mut reader = LineReader::new(input, 500_000);
             let mut noise = 0;
             let line = reader
-                .message(|piece| noise += piece.len())
+                .message(
+                    |beside| {
+                        noise += beside.bytes();
+                        Duration::ZERO
+                    },
+                    |_| usize::MAX,
+                )
                 .await
                 .expect("read");
             assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
@@ -445,6 +531,28 @@ mod tests {
             } else {
                 assert_eq!((line, noise), (None, total));
             }
+        }
+    }
+
+    /// A line without an end is told of when it exceeds its limit, and is not held beyond it: whoever waits
+    /// for it has no use for it, and where nobody does its limit is lower.
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_told_of_before_its_end() {
+        const MAX: usize = 16 * 1024 * 1024;
+        for (awaited, expected) in [(usize::MAX, MAX), (LARGE, LARGE)] {
+            let begin = Bytes::from_static(br#"{"id":7,"#);
+            let flood = std::iter::once(begin)
+                .chain(std::iter::repeat_n(Bytes::from(vec![b' '; READ_SIZE]), 400));
+            let flood = futures_util::stream::iter(flood.map(Ok::<_, io::Error>));
+            let endless = futures_util::StreamExt::chain(flood, futures_util::stream::pending());
+            let mut reader = LineReader::new(tokio_util::io::StreamReader::new(endless), MAX);
+            let line = reader.message(|_| Duration::ZERO, |_| awaited).await;
+            let Ok(Some(Line::TooLong { head, limit })) = line else {
+                panic!("a line that is too long");
+            };
+            assert!(head.starts_with(br#"{"id":7,"#));
+            assert_eq!(limit, expected);
+            assert!(reader.buffer.capacity() <= expected + READ_SIZE);
         }
     }
 
@@ -511,5 +619,29 @@ mod tests {
             sent
         });
         sent.expect("sent once there was room");
+    }
+
+    /// Who waits for a reader that does not read holds no message.
+    #[tokio::test]
+    async fn a_message_is_made_when_there_is_room_for_it() {
+        let writer = LineWriter::default();
+        writer.send(&"x".repeat(MAX_QUEUED)).await.expect("open");
+        let made = AtomicU64::new(0);
+        let message = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            "next"
+        };
+        let waiting = async {
+            let waiting = (0..100).map(|_| writer.send_with(message));
+            let sent = futures_util::future::join_all(waiting).await;
+            writer.close();
+            sent
+        };
+        let mut waiting = std::pin::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), waiting);
+        assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 100);
+        assert_eq!(made.load(Ordering::Relaxed), 100);
     }
 }

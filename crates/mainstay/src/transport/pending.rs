@@ -292,10 +292,32 @@ impl Pending {
     /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
     /// it is.
     pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
-        let id = id_in_head(head)?;
-        let inbox = self.calls().by_id.remove(&id)?;
+        let mut calls = self.calls();
+        let id = match id_in_head(head) {
+            // Of the server's own, which is none of ours.
+            _ if is_request(head) => return None,
+            Some(id) => id,
+            // Of the only call there is.
+            None => {
+                let mut ids = calls.by_id.keys();
+                let only = ids.next().copied();
+                only.filter(|_| ids.next().is_none())?
+            }
+        };
+        let inbox = calls.by_id.remove(&id)?;
+        drop(calls);
         inbox.break_off(Broken::TooLarge(limit));
         Some(id)
+    }
+
+    /// Whether somebody may wait for the message that begins in this way: it is the answer to a call, may
+    /// be one, or may be asked for the sake of one.
+    pub fn may_await(&self, head: &[u8]) -> bool {
+        let calls = self.calls();
+        match id_in_head(head) {
+            Some(id) if !is_request(head) => calls.by_id.contains_key(&id),
+            _ => !calls.by_id.is_empty(),
+        }
     }
 
     /// Ends every call in flight, and refuses new ones.
@@ -374,6 +396,11 @@ impl Drop for Ticket {
     }
 }
 
+/// Whether a message of which only the beginning is known says its method.
+fn is_request(head: &[u8]) -> bool {
+    memchr::memmem::find(head, b"\"method\"").is_some()
+}
+
 /// The id of a response of which only the beginning is known, if it stands before the payload.
 fn id_in_head(head: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head);
@@ -400,5 +427,26 @@ mod tests {
         );
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
+    }
+
+    #[test]
+    fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
+        let pending = Arc::new(Pending::default());
+        let (unnamed, question) = (
+            &br#"{"jsonrpc":"2.0","result":{"#[..],
+            &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],
+        );
+        assert!(!pending.may_await(unnamed) && !pending.may_await(question));
+        let call = pending.register(Some(Asker::new())).expect("open");
+        assert!(pending.may_await(unnamed) && pending.may_await(question));
+        let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+        assert!(pending.may_await(answer(call.id).as_bytes()));
+        assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
+        // Of two calls it could be either's.
+        let other = pending.register(Some(Asker::new())).expect("open");
+        assert_eq!(pending.too_large(unnamed, 10), None);
+        drop(other);
+        assert_eq!(pending.too_large(question, 10), None);
+        assert_eq!(pending.too_large(unnamed, 10), Some(call.id));
     }
 }

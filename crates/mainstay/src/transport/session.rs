@@ -64,9 +64,8 @@ impl Link {
             Self::Piped { pending, writer } => {
                 let ticket = pending.register(asker).map_err(lost)?;
                 let id = ticket.id;
-                let text = render(&id.to_string());
                 let mark = writer
-                    .send(&text)
+                    .send_with(|| render(&id.to_string()))
                     .await
                     .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
                 let way = Way::Piped {

@@ -12,6 +12,8 @@ use mainstay_core::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::logs::{MESSAGE, pause};
+
 use super::{
     Asker, Budget, Exchange, Frame, Interruption, InterruptionKind, MAX_GREETING, Opening, Running,
     Said, Session,
@@ -74,7 +76,11 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
         events,
         link: Arc::clone(&link),
         vitals: Arc::clone(&vitals),
-        unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
+        unasked: Unasked::new(
+            opening.server.clone(),
+            opening.listener.clone(),
+            Arc::clone(&opening.log),
+        ),
     };
     // From here on the stream is read by its own task; before its end is known, nothing is returned.
     let close = opening.stop.close.child_token();
@@ -293,12 +299,15 @@ impl Stream {
             let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                 continue;
             };
-            match Frame::of_server(data) {
+            let length = data.len();
+            let wait = match Frame::of_server(data) {
                 Ok(frame) => self.unasked.sort(frame, &self.link.pending, &link),
                 Err(error) => {
-                    tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
+                    tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
+                    self.unasked.count(length + MESSAGE)
                 }
-            }
+            };
+            pause(wait).await;
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{
     lineage::{self, Lineage, Marks},
-    logs::{ServerLog, Source},
+    logs::{MESSAGE, ServerLog, Source, pause},
 };
 
 use super::{
@@ -31,6 +31,7 @@ use super::{
     detect::{Approach, Unopened},
     environment,
     handshake::{Ungreeted, shake_hands},
+    lines::Beside,
     listening::Listening,
     noise::Noise,
     pending::Pending,
@@ -39,6 +40,9 @@ use super::{
     unasked::Unasked,
     vitals::Vitals,
 };
+
+/// The longest message that no call can be waiting for.
+const MAX_UNASKED: usize = 4 * 1024 * 1024;
 
 /// After stdin was closed, a server has this long to end by itself (design section 12).
 const EOF_GRACE: Duration = Duration::from_secs(1);
@@ -110,7 +114,11 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         writer: Arc::clone(&writer),
     };
     let stop = opening.stop.clone();
-    let unasked = Unasked::new(opening.server.clone(), Arc::clone(&opening.listener));
+    let unasked = Unasked::new(
+        opening.server.clone(),
+        Arc::clone(&opening.listener),
+        Arc::clone(&opening.log),
+    );
     let era = unasked.era();
     let reader = Reader {
         server: opening.server.clone(),
@@ -320,15 +328,25 @@ impl Reader {
     async fn run(mut self, stdout: ChildStdout) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            let noise = |piece: &[u8]| {
+            let beside = |beside: Beside<'_>| {
                 self.vitals.hear();
-                self.noise.hear(piece);
+                if let Beside::Noise(piece) = beside {
+                    self.noise.hear(piece);
+                }
+                self.unasked.count(beside.bytes())
             };
-            let line = lines.message(noise).await;
+            let limit = |head: &[u8]| {
+                if self.pending.may_await(head) {
+                    usize::MAX
+                } else {
+                    MAX_UNASKED
+                }
+            };
+            let line = lines.message(beside, limit).await;
             self.vitals.hear();
             match line {
-                Ok(Some(Line::Whole(line))) => self.line(&line),
-                Ok(Some(Line::TooLong { head })) => self.too_long(&head),
+                Ok(Some(Line::Whole(line))) => pause(self.line(&line)).await,
+                Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
                 Ok(None) => break,
                 Err(error) => {
                     tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
@@ -339,44 +357,55 @@ impl Reader {
         self.noise.end();
     }
 
-    fn line(&mut self, line: &Bytes) {
+    /// Takes a line that begins as a message; returns how long to wait before more is read.
+    fn line(&mut self, line: &Bytes) -> Duration {
         match Frame::of_server(line.clone()) {
             Ok(frame) => self.frame(frame),
             Err(_) if line.starts_with(b"[") => self.batch(line),
-            Err(error) => self.noise.broken(line, &error.to_string()),
+            Err(error) => self.broken(line, &error.to_string()),
         }
     }
 
-    fn frame(&mut self, frame: Frame) {
-        self.unasked.sort(frame, &self.pending, &self.link);
+    fn frame(&mut self, frame: Frame) -> Duration {
+        self.unasked.sort(frame, &self.pending, &self.link)
+    }
+
+    fn broken(&mut self, line: &[u8], why: &str) -> Duration {
+        self.noise.broken(line, why);
+        self.unasked.count(line.len() + MESSAGE)
     }
 
     /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
     /// shall not make us read its arrays as often as they are nested.
-    fn batch(&mut self, line: &Bytes) {
+    fn batch(&mut self, line: &Bytes) -> Duration {
         let items = std::str::from_utf8(line)
             .ok()
             .and_then(|text| message::batch(text).ok());
         match items {
             Some(items) => {
-                for item in items {
+                let pauses = items.into_iter().map(|item| {
                     let item = line.slice_ref(item.as_bytes());
                     match Frame::of_server(item.clone()) {
                         Ok(frame) => self.frame(frame),
-                        Err(error) => self.noise.broken(&item, &error.to_string()),
+                        Err(error) => self.broken(&item, &error.to_string()),
                     }
-                }
+                });
+                pauses.max().unwrap_or_default()
             }
-            None => self.noise.broken(line, "no batch of messages"),
+            None => self.broken(line, "no batch of messages"),
         }
     }
 
-    fn too_long(&self, head: &[u8]) {
-        let limit = self.max_message_bytes;
+    fn too_long(&self, head: &[u8], limit: usize) {
         let id = self.pending.too_large(head, limit);
-        tracing::warn!(server = %self.server, id, limit, "a line exceeds maxMessageBytes");
+        let why = if limit < self.max_message_bytes {
+            "nobody waits for it"
+        } else {
+            "maxMessageBytes"
+        };
+        tracing::warn!(server = %self.server, id, limit, why, "a line is too long");
         self.log.oversized(&format!(
-            "a message on stdout exceeds {limit} bytes (maxMessageBytes)"
+            "a message on stdout exceeds {limit} bytes ({why})"
         ));
     }
 }

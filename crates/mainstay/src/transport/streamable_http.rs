@@ -18,6 +18,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::logs::{MESSAGE, pause};
+
 use super::{
     Asker, Budget, Exchange, Frame, MAX_GREETING, Opening, Running, Said, Session,
     detect::{Unopened, refused_initialize},
@@ -152,7 +154,11 @@ async fn greet_server(
         target,
         greeted: OnceLock::new(),
         next_id: AtomicU64::new(0),
-        unasked: Unasked::new(opening.server.clone(), opening.listener.clone()),
+        unasked: Unasked::new(
+            opening.server.clone(),
+            opening.listener.clone(),
+            Arc::clone(&opening.log),
+        ),
         max_message_bytes: opening.max_message_bytes,
         vitals: Arc::new(Vitals::new(opening.hang_after)),
         outgoing,
@@ -387,7 +393,7 @@ impl HttpLink {
                             .min(LAST_RETRY);
                         last_event = event.id.or(last_event);
                         if let Some(data) = event.data.filter(|data| !data.is_empty()) {
-                            self.heard(data, &nobody);
+                            pause(self.heard(data, &nobody)).await;
                         }
                     }
                 }
@@ -413,14 +419,16 @@ impl HttpLink {
         }
     }
 
-    fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) {
+    /// Returns how long to wait before more is read.
+    fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) -> Duration {
+        let length = data.len();
         match Frame::of_server(data) {
-            Ok(frame) => {
-                self.unasked
-                    .sort(frame, nobody, &Link::Http(Arc::clone(self)));
-            }
+            Ok(frame) => self
+                .unasked
+                .sort(frame, nobody, &Link::Http(Arc::clone(self))),
             Err(error) => {
-                tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
+                tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
+                self.unasked.count(length + MESSAGE)
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use std::{
     fmt::Debug,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use mainstay_core::{
@@ -16,6 +17,7 @@ use super::{
     pending::{Addressee, Pending},
     session::Link,
 };
+use crate::logs::{Allowance, MESSAGE, ServerLog};
 
 /// A notification of a server that belongs to no call.
 #[derive(Clone, Debug)]
@@ -40,15 +42,72 @@ pub struct Unasked {
     listener: Arc<dyn Listener>,
     /// Once it is known; until then the connection counts as legacy.
     era: Arc<OnceLock<Era>>,
+    log: Arc<ServerLog>,
+    left: Mutex<Left>,
+}
+
+/// What the server may still say unasked.
+#[derive(Debug)]
+struct Left {
+    reading: Allowance,
+    log_messages: Allowance,
+    /// Log messages are being dropped, and the clients know it.
+    dropping: bool,
 }
 
 impl Unasked {
-    pub fn new(server: ServerName, listener: Arc<dyn Listener>) -> Self {
+    pub fn new(server: ServerName, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
         Self {
             server,
             listener,
             era: Arc::default(),
+            log,
+            left: Mutex::new(Left {
+                reading: Allowance::of_reading(),
+                log_messages: Allowance::of_log_messages(),
+                dropping: false,
+            }),
         }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        // Held for a few operations, never across an await.
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts bytes that belong to no call; returns how long to wait before more is read.
+    pub fn count(&self, bytes: usize) -> Duration {
+        self.left().reading.spend(bytes)
+    }
+
+    /// Takes a log message that is to be passed on. Beyond the rate it is dropped; the first time the
+    /// message becomes one that says so.
+    fn within_rate(&self, frame: Frame) -> Option<Frame> {
+        let mut left = self.left();
+        if left.log_messages.is_full() {
+            left.dropping = false;
+        }
+        if left.log_messages.take() {
+            return Some(frame);
+        }
+        let is_first = !std::mem::replace(&mut left.dropping, true);
+        drop(left);
+        self.log.dropped_notifications(1);
+        if !is_first {
+            return None;
+        }
+        let reason = format!(
+            "server {} sends too many log messages: some are dropped",
+            self.server
+        );
+        tracing::warn!(server = %self.server, "it sends too many log messages: some are dropped");
+        self.log.note(&reason);
+        let params = format!(
+            r#"{{"level":"warning","logger":"mainstay","data":{}}}"#,
+            message::quote(&reason)
+        );
+        let text = message::request(None, Method::LogMessage.name(), Some(&params));
+        Frame::read(text.into()).ok()
     }
 
     /// Where the connection's era is to be set.
@@ -61,13 +120,23 @@ impl Unasked {
     }
 
     /// Takes any message: answers and questions reach their calls, notices their readers. What must be
-    /// said back goes by `link`.
-    pub fn sort(&self, frame: Frame, pending: &Pending, link: &Link) {
+    /// said back goes by `link`. Returns how long to wait before more is read: answers to calls cost nothing.
+    pub fn sort(&self, frame: Frame, pending: &Pending, link: &Link) -> Duration {
+        let length = frame.text().len();
+        if self.is_answer(frame, pending, link) {
+            Duration::ZERO
+        } else {
+            self.count(length + MESSAGE)
+        }
+    }
+
+    /// Whether a message was the answer to a call; whatever it is, it reaches its readers.
+    fn is_answer(&self, frame: Frame, pending: &Pending, link: &Link) -> bool {
         match frame.envelope().kind {
             Kind::Response { id, .. } => {
                 let id = frame.get(id).to_owned();
                 match pending.answer(&id, frame) {
-                    Addressee::Call => {}
+                    Addressee::Call => return true,
                     // K7
                     Addressee::GaveUp => {
                         tracing::debug!(server = %self.server, id, "an answer came too late");
@@ -90,8 +159,10 @@ impl Unasked {
             Kind::Notification {
                 method: Method::LogMessage,
             } => {
-                if let Some(frame) = pending.to_only_call(frame) {
-                    self.notice(Method::LogMessage, frame);
+                if let Some(frame) = self.within_rate(frame)
+                    && let Some(frame) = pending.to_only_call(frame)
+                {
+                    self.hear(Method::LogMessage, frame);
                 }
             }
             Kind::Notification { method } => {
@@ -101,7 +172,7 @@ impl Unasked {
                             tracing::debug!(server = %self.server, id, "a notification of no subscription");
                         }
                     }
-                    None => self.notice(method, frame),
+                    None => self.hear(method, frame),
                 }
             }
             Kind::Request { .. } if self.is_modern() => {
@@ -117,10 +188,16 @@ impl Unasked {
                 }
             }
         }
+        false
     }
 
-    pub fn notice(&self, method: Method, frame: Frame) {
+    fn hear(&self, method: Method, frame: Frame) {
         self.listener.hear(Notice { method, frame });
+    }
+
+    /// A notification that came on the stream of a call and is not about it.
+    pub fn notice(&self, method: Method, frame: Frame) {
+        self.hear(method, frame);
     }
 
     /// A question that belongs to no call.

@@ -33,6 +33,7 @@ macro_rules! over_every_transport {
 
 mod backend;
 mod client;
+mod floods;
 mod gateway;
 mod modern;
 mod pipe;
@@ -45,6 +46,7 @@ mod bound;
 mod calls;
 mod cancellation;
 mod changes;
+mod connections;
 mod control;
 mod doors;
 mod handshake;

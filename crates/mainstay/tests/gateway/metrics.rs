@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// One scrape.
-struct Scrape {
+pub struct Scrape {
     /// Values by name and labels, as they are spelled.
     samples: BTreeMap<String, f64>,
     /// Types by family.
@@ -60,7 +60,7 @@ impl Format {
 }
 
 impl Scrape {
-    async fn of(gateway: &Gateway) -> Self {
+    pub async fn of(gateway: &Gateway) -> Self {
         Self::written(gateway, Format::OpenMetrics).await
     }
 
@@ -132,7 +132,7 @@ impl Scrape {
     }
 
     /// Of the server `x`.
-    fn of_server(&self, name: &str) -> f64 {
+    pub fn of_server(&self, name: &str) -> f64 {
         self.value(&format!(r#"{name}{{server="x"}}"#))
     }
 

@@ -30,8 +30,13 @@ const FREE: usize = 64 * 1024;
 /// is of use, and a bound on how long a client can hold what it has sent.
 const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 
-/// How long a body may stand still at first: a machine may be busy, a network may lose packets.
+/// When the average begins to count.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// What is still read of a body that was refused, so that its client reads why: a client that finds the
+/// connection closed while it writes may not.
+const DISCARD_LIMIT: Duration = Duration::from_secs(5);
+const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// What bodies may take.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +47,8 @@ pub struct Limits {
     pub of_all: usize,
     /// Time of one (`http.bodyTimeoutMs`).
     pub time: Duration,
+    /// How long one may stand still.
+    pub pause: Duration,
 }
 
 /// The bodies that are being read or answered.
@@ -113,7 +120,21 @@ impl Bodies {
         mut body: Incoming,
         visitor: &Visitor,
     ) -> Result<Bytes, Refusal> {
-        let Limits { of_body, time, .. } = self.limits;
+        let read = self.read_within(&mut body, visitor).await;
+        if let Err(refusal) = &read
+            && refusal.is_about_room()
+        {
+            discard(body).await;
+        }
+        read
+    }
+
+    async fn read_within(
+        self: &Arc<Self>,
+        body: &mut Incoming,
+        visitor: &Visitor,
+    ) -> Result<Bytes, Refusal> {
+        let of_body = self.limits.of_body;
         if body.size_hint().lower() > of_body as u64 {
             return Err(too_large(of_body));
         }
@@ -121,10 +142,10 @@ impl Bodies {
         let mut share = None;
         let mut pace = None::<Pace>;
         loop {
-            let next = match ready(&mut body).await {
+            let next = match ready(body).await {
                 Some(next) => next,
                 None => {
-                    let pace = *pace.get_or_insert_with(|| Pace::begin(time));
+                    let pace = *pace.get_or_insert_with(|| Pace::begin(&self.limits));
                     let next = timeout_at(pace.until(read.len()), body.frame()).await;
                     next.map_err(|_| too_slow())?
                 }
@@ -143,11 +164,17 @@ impl Bodies {
                 return Ok(data);
             }
             if length > FREE && length > share.as_ref().map_or(0, |share: &Share| share.bytes) {
-                // As much as the buffer will have: it grows twofold.
+                // Room is taken as the body comes, twofold each time. Its memory is asked for at once where
+                // the length is known: what is not written costs nothing, and what growing leaves behind does.
                 let bytes = length.next_power_of_two().min(of_body);
                 let share = share.get_or_insert_with(|| Share::none(self, visitor.peer()));
                 share.grow(bytes).map_err(|Full| no_room())?;
-                read.reserve(bytes - read.len());
+                let rest = body.size_hint().exact().unwrap_or_default();
+                let whole = usize::try_from(rest)
+                    .unwrap_or(usize::MAX)
+                    .saturating_add(length);
+                let wanted = if rest > 0 { whole.min(of_body) } else { bytes };
+                read.reserve(wanted.max(length) - read.len());
             }
             read.extend_from_slice(&data);
         }
@@ -177,24 +204,39 @@ async fn ready(body: &mut Incoming) -> Option<Next> {
 
 /// How long a body may take.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+pub struct Pace {
     since: Instant,
     end: Instant,
+    pause: Duration,
 }
 
 impl Pace {
-    fn begin(time: Duration) -> Self {
+    pub fn begin(limits: &Limits) -> Self {
         let since = Instant::now();
         Self {
             since,
-            end: since + time,
+            end: since + limits.time,
+            pause: limits.pause,
         }
     }
 
-    /// When the next piece must have come, after so many bytes.
-    fn until(self, bytes: usize) -> Instant {
+    /// When the next piece must have come, if so many bytes have come by now.
+    pub fn until(self, bytes: usize) -> Instant {
         let earned = Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_SECOND);
-        self.end.min(self.since + GRACE + earned)
+        let average = self.since + GRACE + earned;
+        self.end.min(average).min(Instant::now() + self.pause)
+    }
+}
+
+/// Reads what comes of a body within a short time, and keeps none of it.
+pub async fn discard(mut body: Incoming) {
+    let end = Instant::now() + DISCARD_LIMIT;
+    loop {
+        let pause = Instant::now() + DISCARD_PAUSE;
+        match timeout_at(end.min(pause), body.frame()).await {
+            Ok(Some(Ok(_))) => {}
+            Ok(Some(Err(_)) | None) | Err(_) => return,
+        }
     }
 }
 
@@ -243,7 +285,7 @@ fn too_large(limit: usize) -> Refusal {
 fn too_slow() -> Refusal {
     let reason = format!(
         "the body came too slowly: at least {MIN_BYTES_PER_SECOND} bytes a second are expected, \
-         and its end within http.bodyTimeoutMs"
+         without long pauses, and its end within http.bodyTimeoutMs"
     );
     Refusal::new(StatusCode::REQUEST_TIMEOUT, &reason)
 }
@@ -264,6 +306,7 @@ mod tests {
             of_body,
             of_all,
             time: Duration::from_mins(5),
+            pause: Duration::from_mins(5),
         }))
     }
 
@@ -300,10 +343,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_must_keep_a_pace() {
-        let pace = Pace::begin(Duration::from_mins(1));
-        let after = |bytes| pace.until(bytes) - pace.since;
-        assert_eq!(after(0), GRACE);
-        assert_eq!(after(80 * 1024), GRACE * 2);
-        assert_eq!(after(1 << 30), Duration::from_mins(1));
+        let minute = Duration::from_mins(1);
+        let pace = |pause| {
+            Pace::begin(&Limits {
+                of_body: 100,
+                of_all: 100,
+                time: minute,
+                pause,
+            })
+        };
+        let (steady, halting) = (pace(minute), pace(GRACE));
+        let after = |pace: Pace, bytes| pace.until(bytes) - pace.since;
+        assert_eq!(after(steady, 0), GRACE);
+        assert_eq!(after(steady, 80 * 1024), GRACE * 2);
+        assert_eq!(after(steady, 1 << 30), minute);
+        // However much has come, it may not stand still for long.
+        assert_eq!(after(halting, 1 << 30), GRACE);
+        tokio::time::advance(GRACE).await;
+        assert_eq!(after(halting, 1 << 30), GRACE * 2);
     }
 }

@@ -80,6 +80,14 @@ impl Refusal {
         Self::saying(status, body)
     }
 
+    /// Whether it would be served at another time, or if it were smaller.
+    pub fn is_about_room(&self) -> bool {
+        matches!(
+            self.status,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::PAYLOAD_TOO_LARGE
+        )
+    }
+
     /// With this JSON-RPC error.
     pub fn saying(status: StatusCode, body: String) -> Self {
         Self {
@@ -128,11 +136,11 @@ impl Closed<Refusal> {
         let Refusal {
             status,
             body,
-            kind,
             allow,
+            ..
         } = self.into_inner();
         let mut response = json(status, body);
-        if kind == FailureKind::ShuttingDown {
+        if status == StatusCode::SERVICE_UNAVAILABLE {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }

@@ -31,7 +31,7 @@ mod transparent;
 mod view;
 
 pub use self::{
-    bodies::Limits as BodyLimits,
+    bodies::{Limits as BodyLimits, Pace, discard},
     hub::{Hub, Limits, SessionLimits, Visitor},
     seal::Seal,
     session::Scope,

@@ -2,12 +2,15 @@
 //! door, for routes without a body, too.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
+use tokio::time::timeout_at;
+
 use super::{Door, refusal::Refusal};
+use crate::front::mcp::Pace;
 
 /// A request's body.
 pub struct Body<T>(pub T);
@@ -37,17 +40,32 @@ impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
 }
 
 async fn read(request: Request, door: &Door) -> Result<Bytes, Refusal> {
-    let body = Limited::new(request.into_body(), door.max_body);
-    let whole = tokio::time::timeout(door.body_timeout, body.collect());
-    match whole.await.map_err(|_| too_slow())? {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge(door.max_body)),
-        Err(error) => Err(Refusal::Malformed(format!("the body ended early: {error}"))),
+    let mut body = Limited::new(request.into_body(), door.max_body);
+    let pace = Pace::begin(door.hub.bodies.limits());
+    let mut whole = BytesMut::new();
+    loop {
+        let next = timeout_at(pace.until(whole.len()), body.frame()).await;
+        match next.map_err(|_| too_slow())? {
+            None => return Ok(whole.freeze()),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    whole.extend_from_slice(&data);
+                }
+            }
+            Some(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::TooLarge(door.max_body));
+            }
+            Some(Err(error)) => {
+                return Err(Refusal::Malformed(format!("the body ended early: {error}")));
+            }
+        }
     }
 }
 
 fn too_slow() -> Refusal {
-    Refusal::Malformed("the body did not come within http.bodyTimeoutMs".to_owned())
+    Refusal::Malformed(
+        "the body came too slowly, or did not end within http.bodyTimeoutMs".to_owned(),
+    )
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Body<T>, Refusal> {

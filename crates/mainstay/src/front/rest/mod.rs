@@ -26,7 +26,7 @@ mod switches;
 mod tokens;
 mod via;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -63,8 +63,6 @@ pub struct Door {
     pub tokens: Tokens,
     /// The longest body of a request, in bytes.
     pub max_body: usize,
-    /// How long a body may take.
-    pub body_timeout: Duration,
     /// Cancelled when the door closes: streams end, and what is not answered yet is refused.
     pub stop: CancellationToken,
 }

@@ -4,7 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -12,7 +12,7 @@ use foldhash::{HashMap, HashMapExt as _};
 use mainstay_core::principal::Principal;
 use tokio::time::Instant;
 
-use crate::front::mcp::session::ClientSession;
+use crate::front::{connections::network, mcp::session::ClientSession};
 
 /// Stale entries that a queue may have before it is made anew, beside one for each session.
 const MAX_STALE: usize = 64;
@@ -27,17 +27,11 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// A network that is given out as a whole counts as one address: of IPv6, 64 bits.
+    /// A network that is given out as a whole counts as one address.
     pub fn of(principal: &Principal, address: IpAddr) -> Self {
         match principal {
             Principal::Client(_) | Principal::Operator => Self::Bearer(principal.clone()),
-            Principal::Anonymous => Self::Address(match address.to_canonical() {
-                IpAddr::V4(address) => address.into(),
-                IpAddr::V6(address) => {
-                    let network = address.to_bits() & !u128::from(u64::MAX);
-                    Ipv6Addr::from_bits(network).into()
-                }
-            }),
+            Principal::Anonymous => Self::Address(network(address)),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Families<'_> {
             Kind::Gauge,
             states,
         )?;
-        let counters: [(_, _, Number); 2] = [
+        let counters: [(_, _, Number); 4] = [
             (
                 "mainstay_server_reconnects",
                 "Shared sessions after the first",
@@ -238,6 +238,16 @@ impl Families<'_> {
                 "mainstay_server_retries",
                 "Attempts to connect after the first",
                 Seen::retried,
+            ),
+            (
+                "mainstay_server_merged_notifications",
+                "Notifications that said what one that waited said already",
+                |seen| seen.server.log.diagnostics().merged_notifications,
+            ),
+            (
+                "mainstay_server_dropped_notifications",
+                "Notifications that came too fast",
+                |seen| seen.server.log.diagnostics().dropped_notifications,
             ),
         ];
         for (name, help, of) in counters {

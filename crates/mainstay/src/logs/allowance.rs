@@ -1,0 +1,136 @@
+//! How much a server may say unasked. What is beyond is read more slowly: the server waits for room in its
+//! pipe or connection, and others keep the processor.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Bytes a second, once [`BURST`] is used up: a start that says much is no flood.
+const RATE: u64 = 16 * 1024 * 1024;
+const BURST: u64 = 4 * 1024 * 1024;
+
+/// What a message counts beside its bytes: it is parsed, and passed on.
+pub const MESSAGE: usize = 2 * 1024;
+
+/// Shorter pauses are saved up: timers are not finer than this.
+const LEAST_PAUSE: Duration = Duration::from_millis(5);
+
+/// No pause is longer: an answer may follow.
+const MOST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Log messages a second that are passed on, and how many at once.
+const LOG_RATE: u64 = 200;
+const LOG_BURST: u64 = 1000;
+
+/// A bucket of what is left; it fills at a rate, and may be overdrawn.
+#[derive(Debug)]
+pub struct Allowance {
+    rate: u64,
+    burst: u64,
+    /// When it is full again.
+    full_at: Instant,
+}
+
+impl Allowance {
+    fn new(rate: u64, burst: u64) -> Self {
+        Self {
+            rate,
+            burst,
+            full_at: Instant::now(),
+        }
+    }
+
+    /// Of reading, in bytes.
+    pub fn of_reading() -> Self {
+        Self::new(RATE, BURST)
+    }
+
+    /// Of log messages that are passed on.
+    pub fn of_log_messages() -> Self {
+        Self::new(LOG_RATE, LOG_BURST)
+    }
+
+    fn time(&self, cost: u64) -> Duration {
+        Duration::from_nanos(cost.saturating_mul(1_000_000_000) / self.rate)
+    }
+
+    /// Takes as much in any case; returns how long to wait before more is taken.
+    pub fn spend(&mut self, cost: usize) -> Duration {
+        let now = Instant::now();
+        self.full_at = self.full_at.max(now) + self.time(cost as u64);
+        let debt = (self.full_at - now).saturating_sub(self.time(self.burst));
+        if debt < LEAST_PAUSE {
+            Duration::ZERO
+        } else {
+            debt.min(MOST_PAUSE)
+        }
+    }
+
+    /// Takes one, if one is left.
+    pub fn take(&mut self) -> bool {
+        let now = Instant::now();
+        let full_at = self.full_at.max(now) + self.time(1);
+        let has_one = full_at - now <= self.time(self.burst);
+        if has_one {
+            self.full_at = full_at;
+        }
+        has_one
+    }
+
+    /// Whether nothing of it is used.
+    pub fn is_full(&self) -> bool {
+        self.full_at <= Instant::now()
+    }
+}
+
+/// Waits as long as an allowance says.
+pub async fn pause(pause: Duration) {
+    if pause.is_zero() {
+        // Once in a while others have their turn.
+        tokio::task::consume_budget().await;
+    } else {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Waits as long as an allowance says, and gives others their turn in any case.
+pub async fn rest(pause: Duration) {
+    if pause.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_free_and_then_the_rate_holds() {
+        let mut reading = Allowance::of_reading();
+        assert_eq!(reading.spend(BURST as usize), Duration::ZERO);
+        let mut waited = Duration::ZERO;
+        for _ in 0..160 {
+            let pause = reading.spend(RATE as usize / 10);
+            waited += pause;
+            tokio::time::advance(pause).await;
+        }
+        assert!(
+            waited.abs_diff(Duration::from_secs(16)) <= LEAST_PAUSE,
+            "{waited:?}"
+        );
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(reading.is_full());
+        assert_eq!(reading.spend(1), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_log_messages_are_passed_on() {
+        let mut messages = Allowance::of_log_messages();
+        let mut passed = || (0..10_000).filter(|_| messages.take()).count() as u64;
+        assert_eq!(passed(), LOG_BURST);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(passed(), LOG_RATE);
+    }
+}

@@ -1,0 +1,183 @@
+//! What clients' connections may take: places, and time in which nothing comes or nothing is read.
+
+use std::{net::SocketAddr, time::Duration};
+
+use http::{Method, StatusCode};
+use mainstay::setting::{Pauses, Setting};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+};
+
+use crate::{
+    backend::Backend,
+    client::{Http, LATEST, Stream},
+    gateway::{GLANCE, Gateway, config, soon, until},
+    rest::TOKEN,
+};
+
+/// A gateway whose clients may not stand still for long.
+async fn impatient(backend: &Backend, http: Value) -> Gateway {
+    let pauses = Pauses {
+        body: Duration::from_millis(300),
+        look: Duration::from_millis(300),
+    };
+    let setting = Setting {
+        pauses,
+        ..Setting::default()
+    };
+    Gateway::set(&config(&[("x", backend)], json!({"http": http})), setting).await
+}
+
+/// All clients of a Mainstay that was restarted come back at once: none of them waits for its connection to
+/// be tried again.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn hundreds_of_connections_may_wait_to_be_accepted() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("readable");
+    let most: usize = most.trim().parse().expect("a number");
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = mainstay::daemon::bind(address).await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let mut waiting = Vec::new();
+    for number in 0..most.min(500) {
+        let what = format!("connection {number}");
+        let connected = soon(&what, TcpStream::connect(address)).await;
+        waiting.push(connected.expect("connected"));
+    }
+}
+
+/// The head of an answer to a request from this address.
+async fn ask(gateway: &Gateway, from: [u8; 4], request: &str) -> (TcpStream, String) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("a loopback address");
+    let mut stream = socket.connect(gateway.address).await.expect("it listens");
+    let request = format!("{request} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let byte = soon("the head of an answer", stream.read_u8()).await;
+        head.push(byte.expect("an answer"));
+    }
+    let head = String::from_utf8(head).expect("ASCII");
+    (stream, head.to_ascii_lowercase())
+}
+
+/// Opens the stream of a session as soon as there is a place.
+async fn listen(client: &Http) -> Stream {
+    let listening = async {
+        loop {
+            let headers = client.headers("text/event-stream");
+            let stream = client.send(Method::GET, headers, "").await;
+            if stream.status == StatusCode::OK {
+                return stream;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    soon("a stream", listening).await
+}
+
+async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
+    let (_stream, head) = ask(gateway, from, "GET /mcp").await;
+    let refused = head.starts_with("http/1.1 503");
+    if refused {
+        assert!(head.contains("\r\nretry-after: 1\r\n"), "{head}");
+        assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
+    }
+    refused
+}
+
+/// However many connections clients have, the operator has more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_cannot_shut_the_operator_out() {
+    const HERE: [u8; 4] = [127, 0, 0, 1];
+    let backend = Backend::http().await;
+    let http = json!({"maxConnections": 6, "maxConnectionsPerAddress": 4});
+    let gateway = Gateway::with(&[("x", &backend)], json!({"http": http})).await;
+    let client = gateway.client().await;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        streams.push(listen(&client).await);
+    }
+    assert!(is_refused(&gateway, HERE).await);
+    // One address cannot take all places, and another finds one.
+    let elsewhere = [127, 0, 0, 2];
+    assert!(cfg!(not(target_os = "linux")) || !is_refused(&gateway, elsewhere).await);
+    // Connections that say nothing do not fill the reserve either.
+    let mut silent = Vec::new();
+    for _ in 0..600 {
+        silent.push(TcpStream::connect(gateway.address).await.expect("accepted"));
+    }
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let (_stream, head) = ask(&gateway, HERE, &format!("GET {path}")).await;
+        assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
+        assert!(head.contains("\r\nconnection: close\r\n"), "{path}: {head}");
+    }
+    assert_eq!(gateway.rest().names().await, ["x"]);
+    assert!(is_refused(&gateway, HERE).await);
+    drop((silent, streams));
+    let room = async {
+        while is_refused(&gateway, HERE).await {
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    soon("room", room).await;
+    gateway.client().await;
+}
+
+/// However much of a body has come, it may not stand still.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_stands_still_is_not_waited_for() {
+    let backend = Backend::http().await;
+    let gateway = impatient(&backend, json!({})).await;
+    for (path, status) in [
+        ("/mcp", "408"),
+        ("/servers/x/mcp", "408"),
+        ("/api/reload", "400"),
+    ] {
+        let mut stream = TcpStream::connect(gateway.address).await.expect("accepted");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             authorization: Bearer {TOKEN}\r\ncontent-length: 2000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("written");
+        let half = vec![b' '; 1_000_000];
+        stream.write_all(&half).await.expect("written");
+        let mut answer = Vec::new();
+        // Its connection ends, too.
+        soon(path, stream.read_to_end(&mut answer)).await.ok();
+        let answer = String::from_utf8_lossy(&answer);
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{path}: {answer}");
+    }
+}
+
+/// What nobody reads is not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_nobody_reads_is_dropped() {
+    let backend = Backend::http().await;
+    let gateway = impatient(&backend, json!({})).await;
+    let client = gateway.client().await;
+    let text = "x".repeat(12_000_000);
+    let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
+    let body = client.request_text("tools/call", &params);
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("set");
+    let mut stream = socket.connect(gateway.address).await.expect("it listens");
+    let session = client.session.as_deref().expect("a session");
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nmcp-protocol-version: {LATEST}\r\n\
+         mcp-session-id: {session}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("written");
+    stream.write_all(body.as_bytes()).await.expect("written");
+    until("the end of the connection", || {
+        stream.take_error().expect("an open socket").is_some()
+    })
+    .await;
+    // Others are not touched.
+    client.hears("x__echo").await;
+}
