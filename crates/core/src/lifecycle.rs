@@ -17,7 +17,7 @@ pub use self::{
     status::{State, Status, Words},
 };
 use crate::{
-    health::{Outcome, Tally, Verdict},
+    health::{Fault, Outcome, Tally, Verdict},
     ids::Epoch,
 };
 
@@ -110,6 +110,9 @@ pub enum Report {
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
+    /// So many calls in a row have got something else than an answer since then, and what the last one
+    /// got.
+    Failed(u32, Option<Fault>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
     Doubted,
     Probe(Outcome),
@@ -180,6 +183,7 @@ impl Lifecycle {
             Event::Io(_, Report::Begun) => self.begun(now),
             Event::Io(_, Report::Opened) => self.opened(now),
             Event::Io(_, Report::Heard(at)) => self.heard(at),
+            Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
@@ -310,19 +314,33 @@ impl Lifecycle {
         (self, None)
     }
 
-    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
-        let Phase::Up { since, tally } = &mut self.phase else {
+    fn failed(mut self, calls: u32, fault: Option<Fault>, now: Instant, policy: &Policy) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
             return (self, None);
         };
-        match tally.judge(outcome, now, &policy.health) {
-            Verdict::Keep => (self, None),
-            Verdict::Reconnect => {
-                let reason = tally.health(&policy.health).last_error.unwrap_or_default();
-                let since = *since;
-                let loss = Loss::Unresponsive(reason);
-                self.close(Then::Lose { loss, since }, now, policy)
-            }
+        let verdict = tally.calls_failed(calls, fault, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
+            return (self, None);
+        };
+        let verdict = tally.judge(outcome, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    /// Carries out what the evidence leads to. What may pass by itself does not take a session from
+    /// people who would have to open the next one by hand.
+    fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
+        let (Verdict::Reconnect, Phase::Up { since, tally }) = (verdict, &self.phase) else {
+            return (self, None);
+        };
+        if tally.may_pass() && !policy.opens_unasked() {
+            return (self, None);
         }
+        let (loss, since) = (tally.loss(), *since);
+        self.close(Then::Lose { loss, since }, now, policy)
     }
 
     fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {

@@ -235,6 +235,15 @@ impl Policy {
             && !(crashed && self.restart.mode == RestartMode::Never)
     }
 
+    /// Whether a lost session is opened again without a person: by itself or by a call.
+    pub(super) fn opens_unasked(&self) -> bool {
+        match self.reconnect.mode {
+            ReconnectMode::Auto => true,
+            ReconnectMode::Manual => self.reconnect.on_call,
+            ReconnectMode::Off => false,
+        }
+    }
+
     /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.
     pub(super) fn delay(&self, attempt: u32, epoch: Epoch) -> Duration {
         let Reconnect {

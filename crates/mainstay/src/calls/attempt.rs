@@ -333,6 +333,9 @@ impl Call<'_> {
         if why.state == CallState::NotSent {
             self.account.not_sent();
         }
+        if why.fault().is_some() {
+            self.doubt();
+        }
         self.interrupted(why)
     }
 

@@ -19,6 +19,7 @@ impl Task {
         match command {
             Command::CallWaiting => self.step(Which::Shared, Event::CallWaiting),
             Command::Doubted => {
+                self.read_vitals(Which::Shared);
                 let epoch = self.shared.epoch();
                 self.step(Which::Shared, Event::Io(epoch, LifeReport::Doubted));
             }

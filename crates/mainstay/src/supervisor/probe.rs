@@ -103,16 +103,21 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
     judge(&session.ask(method, None).await)
 }
 
-/// What an answer says: an error of JSON-RPC proves life, −32601 too, and so does a refusal that is
-/// the server's own (H13).
+/// What an answer says. A message of JSON-RPC proves life, an error such as −32601 too, and whatever
+/// the HTTP status is; anything else speaks against the server.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     match answer {
         Ok(_) => None,
         Err(Interruption {
-            kind: InterruptionKind::Refused { status, .. },
+            kind: InterruptionKind::Refused {
+                is_message: true, ..
+            },
             ..
-        }) if *status < 500 => None,
-        Err(interruption) => Some(Outcome::Failed(interruption.to_string())),
+        }) => None,
+        Err(interruption) => Some(match interruption.fault() {
+            Some(fault) => Outcome::Broken(fault),
+            None => Outcome::Failed(interruption.to_string()),
+        }),
     }
 }
 

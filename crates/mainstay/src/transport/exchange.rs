@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use mainstay_core::{ids::ServerName, message};
+use mainstay_core::{
+    health::{Fault, FaultKind},
+    ids::ServerName,
+    message,
+};
 
 use super::{
     Budget, Frame, Said,
@@ -41,7 +45,12 @@ pub enum InterruptionKind {
     #[error("the server ended the session")]
     SessionExpired,
     #[error("the server answered HTTP {status}{}", detail(body))]
-    Refused { status: u16, body: String },
+    Refused {
+        status: u16,
+        body: String,
+        /// Whether the body is a message of JSON-RPC all the same, such as an error without an id.
+        is_message: bool,
+    },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
     #[error("the server's answer exceeds {0} bytes")]
@@ -77,6 +86,31 @@ impl Interruption {
             state: CallState::Sent,
             kind,
         }
+    }
+}
+
+impl Interruption {
+    /// What it says against the server's health. `None` where the server has spoken as the protocol has
+    /// it, or where it says nothing.
+    pub fn fault(&self) -> Option<Fault> {
+        let kind = match &self.kind {
+            InterruptionKind::Lost | InterruptionKind::Unreachable(_) => FaultKind::Cut,
+            InterruptionKind::Refused {
+                is_message: true, ..
+            }
+            | InterruptionKind::SessionExpired
+            | InterruptionKind::TooLarge(_)
+            | InterruptionKind::Asked
+            | InterruptionKind::InvalidTool(_) => return None,
+            InterruptionKind::Refused { status, .. } => match status {
+                401 | 403 => FaultKind::Unauthorized,
+                429 => FaultKind::Throttled,
+                _ => FaultKind::Foreign,
+            },
+            InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
+        };
+        let reason = self.kind.to_string();
+        Some(Fault { kind, reason })
     }
 }
 
@@ -147,6 +181,14 @@ impl Exchange {
 
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
+        let said = self.read().await;
+        if let (Err(interruption), Some(in_flight)) = (&said, &self.in_flight) {
+            in_flight.interrupted(interruption);
+        }
+        said
+    }
+
+    async fn read(&mut self) -> Result<Said, Interruption> {
         match &mut self.way {
             Way::Piped {
                 ticket,

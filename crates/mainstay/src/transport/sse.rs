@@ -240,7 +240,12 @@ async fn accepted(answered: Result<Response, Error>) -> Result<(), Interruption>
     if (200..300).contains(&status) {
         return Ok(());
     }
-    let kind = InterruptionKind::Refused { status, body };
+    let is_message = Frame::read(body.clone().into()).is_ok();
+    let kind = InterruptionKind::Refused {
+        status,
+        body,
+        is_message,
+    };
     Err(match status {
         404 => Interruption::not_sent(InterruptionKind::SessionExpired),
         401 | 429 => Interruption::not_sent(kind),
@@ -276,9 +281,7 @@ impl Stream {
     async fn read(&mut self) -> Loss {
         let link = Link::Sse(Arc::clone(&self.link));
         loop {
-            let event = self.events.next().await;
-            self.vitals.hear();
-            let event = match event {
+            let event = match self.events.next().await {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
                     let id = self.link.pending.too_large(&head, limit);
@@ -294,7 +297,10 @@ impl Stream {
                 continue;
             };
             match Frame::of_server(data) {
-                Ok(frame) => self.unasked.sort(frame, &self.link.pending, &link),
+                Ok(frame) => {
+                    self.vitals.hear();
+                    self.unasked.sort(frame, &self.link.pending, &link);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "an event that is no JSON-RPC message was skipped")
                 }

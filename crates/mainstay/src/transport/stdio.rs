@@ -320,13 +320,8 @@ impl Reader {
     async fn run(mut self, stdout: ChildStdout) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            let noise = |piece: &[u8]| {
-                self.vitals.hear();
-                self.noise.hear(piece);
-            };
-            let line = lines.message(noise).await;
-            self.vitals.hear();
-            match line {
+            let noise = |piece: &[u8]| self.noise.hear(piece);
+            match lines.message(noise).await {
                 Ok(Some(Line::Whole(line))) => self.line(&line),
                 Ok(Some(Line::TooLong { head })) => self.too_long(&head),
                 Ok(None) => break,
@@ -348,6 +343,7 @@ impl Reader {
     }
 
     fn frame(&mut self, frame: Frame) {
+        self.vitals.hear();
         self.unasked.sort(frame, &self.pending, &self.link);
     }
 

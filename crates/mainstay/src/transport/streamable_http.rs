@@ -372,7 +372,6 @@ impl HttpLink {
                             event = events.next() => event,
                             () = self.forgotten.notified() => break,
                         };
-                        self.vitals.hear();
                         let event = match event {
                             Some(Ok(event)) => event,
                             Some(Err(error @ StreamBroken::TooLarge { .. })) => {
@@ -416,6 +415,7 @@ impl HttpLink {
     fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) {
         match Frame::of_server(data) {
             Ok(frame) => {
+                self.vitals.hear();
                 self.unasked
                     .sort(frame, nobody, &Link::Http(Arc::clone(self)));
             }

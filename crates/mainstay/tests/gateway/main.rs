@@ -47,6 +47,7 @@ mod cancellation;
 mod changes;
 mod control;
 mod doors;
+mod evidence;
 mod handshake;
 mod hangs;
 mod isolated_servers;
