@@ -406,7 +406,8 @@ async fn a_program_that_comes_later_is_started() {
         assert!(says(&shown["lastError"], "cannot start: "), "{shown}");
         std::fs::remove_file(&program).ok();
         std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
-        rest.until_status("x", "connected").await;
+        rest.until("x", "listed", |server| server["toolsReady"] == true)
+            .await;
         gateway.client().await.hears("x__echo").await;
     }
 }
@@ -416,13 +417,24 @@ async fn a_program_that_comes_later_is_started() {
 async fn a_call_starts_a_program_that_has_come() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("server");
+    let link = || std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
+    link();
     let mut backend = Backend::stdio().await.option("reconnect", never());
     backend.entry["command"] = program.to_str().expect("UTF-8").into();
     let gateway = Gateway::of(&[("x", &backend)]).await;
-    let waits = |server: &Value| number(&server["nextRetryMs"]) > 0;
-    gateway.rest().until("x", "waiting", waits).await;
-    std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
-    gateway.client().await.hears("x__echo").await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    std::fs::remove_file(&program).expect("it was there");
+    client.call("x__crash", json!({})).await;
+    let missing = |server: &Value| says(&server["lastError"], "command not found");
+    let tried = async {
+        while !missing(&gateway.rest().server("x").await) {
+            client.call("x__echo", json!({})).await;
+        }
+    };
+    soon("an attempt that finds nothing", tried).await;
+    link();
+    client.hears("x__echo").await;
 }
 
 /// An error that answers the handshake is one of the moment, too.
@@ -438,7 +450,8 @@ async fn a_handshake_that_fails_is_tried_again() {
     backend
         .fake()
         .edit(|script| script.initialize_error = false);
-    rest.until_status("x", "connected").await;
+    rest.until("x", "listed", |server| server["toolsReady"] == true)
+        .await;
     gateway.client().await.hears("x__echo").await;
 }
 
