@@ -1,11 +1,13 @@
 //! Is a connected server well? Evidence in, verdict out (design section 6).
 //!
-//! Ordinary traffic is the first evidence. Only a server that has been silent for an interval is
-//! asked, on its live session, and never while it may be at work on a call.
+//! Ordinary traffic is the first evidence: a message of the protocol shows that the server is well, and
+//! a call that got anything else in its place shows that it is not. Only a server that has been silent
+//! for an interval, or failed a call, is asked, on its live session, and never while it may be at work
+//! on a call.
 
 use std::time::{Duration, Instant};
 
-use crate::lifecycle::jittered;
+use crate::lifecycle::{Loss, jittered};
 
 /// When to ask, how, and what a bad answer leads to (Y2).
 #[derive(Clone, Debug, PartialEq)]
@@ -20,9 +22,19 @@ pub struct Policy {
     /// Failures in a row after which a server is degraded.
     pub threshold: u32,
     pub action: Action,
-    /// Without a byte for this long, and all other evidence gone, a server hangs.
+    /// Without a message for this long, and all other evidence gone, a server hangs.
     pub hang_after: Duration,
+    /// Calls in a row without an answer, and with nothing else heard, after which calls are refused
+    /// until the server is heard; `None` refuses none.
+    pub unanswered_calls: Option<u32>,
 }
+
+/// CPU time of a server's processes, as a fraction of the time that they are watched, from which on
+/// they count as busy; an idle runtime's own housekeeping stays below.
+pub const BUSY_SHARE: f64 = 0.05;
+
+/// Between two probes of a server whose calls are refused: only probes find out that it is back.
+const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for Policy {
     /// Row `default` of section Y of the requirements.
@@ -35,7 +47,17 @@ impl Default for Policy {
             threshold: 3,
             action: Action::Verify,
             hang_after: Duration::from_secs(120),
+            unanswered_calls: Some(2),
         }
+    }
+}
+
+impl Policy {
+    /// Whether calls to a server are refused that has left so many in a row without an answer, said
+    /// nothing since then, and spent this CPU time in this time.
+    pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
+        let is_busy = spent > watched.mul_f64(BUSY_SHARE);
+        self.unanswered_calls.is_some_and(|limit| calls >= limit) && !is_busy
     }
 }
 
@@ -52,7 +74,8 @@ pub enum Method {
 /// What the threshold leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// `degraded`; a new connection only on hard evidence: an error of the connection, or a hang.
+    /// `degraded`, and asked once more; a new connection only on hard evidence: errors of the
+    /// connection, an answer that is none of the protocol to that last question, or a hang.
     Verify,
     /// A new connection.
     Reconnect,
@@ -69,10 +92,32 @@ pub enum Outcome {
     Answered(Duration),
     /// The server said that it is not well, or the probe could not be sent.
     Failed(String),
+    /// What came in place of an answer.
+    Broken(Fault),
     /// No answer in time, and what speaks for the server all the same.
     Unanswered(Option<Excuse>),
     /// Not asked: it is at work on a call.
     Busy,
+}
+
+/// What came in place of an answer of the protocol, to a probe or to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: FaultKind,
+    /// In words.
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The connection was cut. That is evidence for a new one whatever the action is.
+    Cut,
+    /// An error status, or a body that is no message.
+    Foreign,
+    /// HTTP 401 or 403.
+    Unauthorized,
+    /// HTTP 429: a new connection would only add to it.
+    Throttled,
 }
 
 /// Why a server that does not answer may be well.
@@ -90,8 +135,16 @@ pub struct Tally {
     /// When it was last heard.
     heard: Instant,
     /// Probes in a row that failed.
-    failures: u32,
+    probes: u32,
+    /// Calls in a row that got something else than an answer.
+    calls: u32,
+    /// Calls in a row without an answer, if that many that calls are refused.
+    stalled: Option<u32>,
+    /// When the first of these probes and calls was known.
+    failing_since: Option<Instant>,
     last_error: Option<String>,
+    /// What the latest failure was, where it was not silence.
+    last_fault: Option<FaultKind>,
     last_ping: Option<Duration>,
     ask: Ask,
 }
@@ -129,8 +182,12 @@ impl Tally {
     pub fn new(now: Instant) -> Self {
         Self {
             heard: now,
-            failures: 0,
+            probes: 0,
+            calls: 0,
+            stalled: None,
+            failing_since: None,
             last_error: None,
+            last_fault: None,
             last_ping: None,
             ask: Ask::After(now),
         }
@@ -148,14 +205,15 @@ impl Tally {
         }
     }
 
-    /// Anything that came from the server after what was known is a success.
+    /// A message that came from the server after what was known is a success.
     pub fn heard(&mut self, at: Instant) {
         if at <= self.heard {
             return;
         }
         self.heard = at;
-        self.failures = 0;
-        self.last_error = None;
+        self.calls = 0;
+        self.stalled = None;
+        self.succeed();
         match self.ask {
             Ask::After(_) => self.ask = Ask::After(at),
             // What was heard before is what is in doubt.
@@ -179,25 +237,82 @@ impl Tally {
         self.ask = Ask::Asked;
     }
 
+    /// So many calls in a row have failed by now, the last one in this way. A probe is due at once when
+    /// there is a new one. Calls alone lead to a verdict only if they have failed for as long as a probe
+    /// may take: a moment in which many failed at once is no evidence.
+    pub fn calls_failed(
+        &mut self,
+        calls: u32,
+        fault: Option<Fault>,
+        now: Instant,
+        policy: &Policy,
+    ) -> Verdict {
+        let before = std::mem::replace(&mut self.calls, calls);
+        let Some(fault) = fault.filter(|_| calls > 0) else {
+            if self.probes == 0 {
+                self.succeed();
+            }
+            return Verdict::Keep;
+        };
+        let since = *self.failing_since.get_or_insert(now);
+        if calls != before {
+            self.last_error = Some(fault.reason);
+            self.last_fault = Some(fault.kind);
+            self.doubt(now);
+        }
+        if now.duration_since(since) < policy.timeout {
+            return Verdict::Keep;
+        }
+        let was_degraded = self.exceeds(policy, 1);
+        self.broken(fault.kind, was_degraded, now, policy)
+    }
+
+    /// So many calls in a row were not answered, and calls are refused until the server is heard. It is
+    /// asked at once.
+    pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
+        let before = std::mem::replace(&mut self.stalled, calls);
+        match calls {
+            Some(calls) if before != Some(calls) => {
+                self.last_error = Some(format!("{calls} calls in a row were not answered"));
+                self.last_fault = None;
+                self.doubt(now);
+            }
+            None if before.is_some() && self.failures() == 0 => self.succeed(),
+            Some(_) | None => {}
+        }
+    }
+
     /// Takes a probe's outcome into account, and judges.
     pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Verdict {
-        self.ask = Ask::After(now);
+        self.ask = match (self.stalled, policy.interval) {
+            (None, _) => Ask::After(now),
+            (Some(_), Some(interval)) => Ask::Now(now + interval.min(STALLED_PAUSE)),
+            (Some(_), None) => Ask::Now(now + STALLED_PAUSE),
+        };
+        let was_degraded = self.exceeds(policy, 0);
         let trouble = match outcome {
             Outcome::Busy => return Verdict::Keep,
             Outcome::Answered(took) => {
                 self.heard = self.heard.max(now);
-                self.failures = 0;
-                self.last_error = None;
+                // Calls that failed are forgiven by a message alone, not by a health URL.
+                if self.calls == 0 {
+                    self.succeed();
+                }
+                self.probes = 0;
                 self.last_ping = Some(took);
                 return Verdict::Keep;
             }
             Outcome::Failed(reason) => {
-                self.last_error = Some(reason);
+                self.fail(reason, None, now);
                 Trouble::SaidNo
+            }
+            Outcome::Broken(fault) => {
+                self.fail(fault.reason, Some(fault.kind), now);
+                return self.broken(fault.kind, was_degraded, now, policy);
             }
             Outcome::Unanswered(excuse) => {
                 let seconds = policy.timeout.as_secs_f64();
-                self.last_error = Some(format!("ping timed out after {seconds}s"));
+                self.fail(format!("ping timed out after {seconds}s"), None, now);
                 let silence = now.duration_since(self.heard);
                 match excuse {
                     Some(_) => Trouble::Excused,
@@ -206,28 +321,97 @@ impl Tally {
                 }
             }
         };
-        self.failures += 1;
         match (policy.action, trouble) {
             (Action::Event | Action::Log, _) | (_, Trouble::Excused) => Verdict::Keep,
             (Action::Verify | Action::Reconnect, Trouble::Hangs) => Verdict::Reconnect,
             (Action::Verify, Trouble::SaidNo | Trouble::Slow) => Verdict::Keep,
             // One late answer is no evidence, whatever the threshold.
             (Action::Reconnect, Trouble::Slow) if policy.threshold <= 1 => Verdict::Keep,
-            (Action::Reconnect, Trouble::SaidNo | Trouble::Slow) => {
-                if self.failures >= policy.threshold {
-                    Verdict::Reconnect
-                } else {
-                    Verdict::Keep
+            (Action::Reconnect, Trouble::SaidNo | Trouble::Slow) => self.at_threshold(policy),
+        }
+    }
+
+    /// What follows from something that came in place of an answer.
+    fn broken(
+        &mut self,
+        kind: FaultKind,
+        was_degraded: bool,
+        now: Instant,
+        policy: &Policy,
+    ) -> Verdict {
+        match (policy.action, kind) {
+            (_, FaultKind::Cut) => self.at_threshold(policy),
+            (Action::Event | Action::Log, _) | (Action::Verify, FaultKind::Throttled) => {
+                Verdict::Keep
+            }
+            (Action::Verify, FaultKind::Foreign) if !was_degraded => {
+                if self.exceeds(policy, 0) {
+                    self.doubt(now);
                 }
+                Verdict::Keep
+            }
+            (
+                Action::Verify | Action::Reconnect,
+                FaultKind::Foreign | FaultKind::Unauthorized | FaultKind::Throttled,
+            ) => self.at_threshold(policy),
+        }
+    }
+
+    fn at_threshold(&self, policy: &Policy) -> Verdict {
+        if self.exceeds(policy, 0) {
+            Verdict::Reconnect
+        } else {
+            Verdict::Keep
+        }
+    }
+
+    /// Whether there are so many failures beyond those that make a server degraded. With a threshold of
+    /// one, a single failed call is not enough: the probe that follows it decides.
+    fn exceeds(&self, policy: &Policy, beyond: u32) -> bool {
+        let total = self.failures();
+        self.probes >= policy.threshold.max(1) + beyond || total >= policy.threshold.max(2) + beyond
+    }
+
+    fn failures(&self) -> u32 {
+        self.probes.saturating_add(self.calls)
+    }
+
+    fn fail(&mut self, reason: String, kind: Option<FaultKind>, now: Instant) {
+        self.probes = self.probes.saturating_add(1);
+        self.failing_since.get_or_insert(now);
+        self.last_error = Some(reason);
+        self.last_fault = kind;
+    }
+
+    fn succeed(&mut self) {
+        self.probes = 0;
+        self.failing_since = None;
+        self.last_error = None;
+        self.last_fault = None;
+    }
+
+    /// How a session is lost that this evidence ends.
+    pub fn loss(&self) -> Loss {
+        let reason = self.last_error.clone().unwrap_or_default();
+        match self.last_fault {
+            None => Loss::Unresponsive(reason),
+            Some(FaultKind::Unauthorized) => Loss::Unauthorized(reason),
+            Some(FaultKind::Cut | FaultKind::Foreign | FaultKind::Throttled) => {
+                Loss::Disconnected(reason)
             }
         }
     }
 
+    /// Whether it is a fault that the session may outlive.
+    pub fn may_pass(&self) -> bool {
+        self.last_fault.is_some()
+    }
+
     pub fn health(&self, policy: &Policy) -> Health {
         Health {
-            degraded: self.failures >= policy.threshold.max(1),
+            degraded: self.stalled.is_some() || self.exceeds(policy, 0),
             heard: self.heard,
-            failures: self.failures,
+            failures: self.failures().saturating_add(self.stalled.unwrap_or(0)),
             last_error: self.last_error.clone(),
             last_ping: self.last_ping,
         }

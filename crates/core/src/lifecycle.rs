@@ -17,7 +17,7 @@ pub use self::{
     status::{State, Status, Words},
 };
 use crate::{
-    health::{Outcome, Tally, Verdict},
+    health::{Fault, Outcome, Tally, Verdict},
     ids::Epoch,
 };
 
@@ -110,6 +110,11 @@ pub enum Report {
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
+    /// So many calls in a row have got something else than an answer since then, and what the last one
+    /// got.
+    Failed(u32, Option<Fault>),
+    /// So many calls in a row were not answered, if calls are refused therefore.
+    Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
     Doubted,
     Probe(Outcome),
@@ -140,6 +145,8 @@ pub struct Lifecycle {
     expired: bool,
     /// When the last attempt began, or was queued for its turn.
     tried: Option<Instant>,
+    /// How the last attempt ended, if the server refused us. It shows until an attempt ends otherwise.
+    unauthorized: Option<Loss>,
     phase: Phase,
 }
 
@@ -152,6 +159,7 @@ impl Default for Lifecycle {
             greeted: false,
             expired: false,
             tried: None,
+            unauthorized: None,
             phase: Phase::Down(Why::Stopped),
         }
     }
@@ -180,6 +188,8 @@ impl Lifecycle {
             Event::Io(_, Report::Begun) => self.begun(now),
             Event::Io(_, Report::Opened) => self.opened(now),
             Event::Io(_, Report::Heard(at)) => self.heard(at),
+            Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
+            Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
@@ -230,6 +240,7 @@ impl Lifecycle {
             losses: 0,
             crashes: 0,
             expired: false,
+            unauthorized: None,
             ..self
         }
     }
@@ -293,6 +304,7 @@ impl Lifecycle {
                 let tally = Tally::new(now);
                 let this = Self {
                     greeted: true,
+                    unauthorized: None,
                     ..self
                 };
                 this.to(Phase::Up { since: now, tally })
@@ -310,19 +322,40 @@ impl Lifecycle {
         (self, None)
     }
 
-    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
-        let Phase::Up { since, tally } = &mut self.phase else {
+    fn stalled(mut self, calls: Option<u32>, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.stall(calls, now);
+        }
+        (self, None)
+    }
+
+    fn failed(mut self, calls: u32, fault: Option<Fault>, now: Instant, policy: &Policy) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
             return (self, None);
         };
-        match tally.judge(outcome, now, &policy.health) {
-            Verdict::Keep => (self, None),
-            Verdict::Reconnect => {
-                let reason = tally.health(&policy.health).last_error.unwrap_or_default();
-                let since = *since;
-                let loss = Loss::Unresponsive(reason);
-                self.close(Then::Lose { loss, since }, now, policy)
-            }
+        let verdict = tally.calls_failed(calls, fault, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
+            return (self, None);
+        };
+        let verdict = tally.judge(outcome, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    /// Carries out what the evidence leads to. What may pass by itself does not take a session from
+    /// people who would have to open the next one by hand.
+    fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
+        let (Verdict::Reconnect, Phase::Up { since, tally }) = (verdict, &self.phase) else {
+            return (self, None);
+        };
+        if tally.may_pass() && !policy.opens_unasked() {
+            return (self, None);
         }
+        let (loss, since) = (tally.loss(), *since);
+        self.close(Then::Lose { loss, since }, now, policy)
     }
 
     fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
@@ -389,14 +422,41 @@ impl Lifecycle {
             *counter = counter.saturating_add(1);
         }
         let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        let delay = policy.delay(self.attempt(), self.epoch).max(wanted);
-        let spaced = self.tried.map_or(now, |tried| tried + ATTEMPT_SPACING);
+        self.unauthorized = loss.is_unauthorized().then(|| loss.clone());
+        let delay = match self.unauthorized {
+            Some(_) => policy.unauthorized_delay(self.epoch),
+            None => policy.delay(self.attempt(), self.epoch).max(wanted),
+        };
+        let spaced = self.spaced(&loss, policy).unwrap_or(now);
         self.to(Phase::Waiting {
             until: now + delay,
             earliest: spaced.max(now + wanted),
             by_call: false,
             loss,
         })
+    }
+
+    /// When a call may bring about an attempt after this loss.
+    fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
+        let spacing = if loss.is_unauthorized() {
+            policy.reconnect.unauthorized_spacing
+        } else {
+            ATTEMPT_SPACING
+        };
+        Some(self.tried? + spacing)
+    }
+
+    /// Before this no call brings about anything: the server has just refused us.
+    fn calls_from(&self, policy: &Policy) -> Option<Instant> {
+        match &self.phase {
+            Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
+            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
+            Phase::Waiting { .. }
+            | Phase::Down(_)
+            | Phase::Connecting { .. }
+            | Phase::Up { .. }
+            | Phase::Closing { .. } => None,
+        }
     }
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
@@ -448,7 +508,8 @@ impl Lifecycle {
     }
 
     fn call_waiting(mut self, now: Instant, policy: &Policy) -> Step {
-        if !self.opens_on_call(policy) {
+        let refused = self.calls_from(policy).is_some_and(|from| now < from);
+        if refused || !self.opens_on_call(policy) {
             return (self, None);
         }
         match &mut self.phase {
@@ -540,14 +601,22 @@ impl Lifecycle {
             Phase::Down(why) => match why {
                 Why::Stopped => (State::Disconnected, None),
                 Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
-                Why::Lost(loss) if loss.retried() => (State::Disconnected, Some(loss.clone())),
+                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+                    (State::Disconnected, Some(loss.clone()))
+                }
                 Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
                 Why::Failed(loss) => (State::Failed, Some(loss.clone())),
             },
+            Phase::Connecting { .. } if self.unauthorized.is_some() => {
+                (State::Error, self.unauthorized.clone())
+            }
             Phase::Connecting { .. } if self.attempt() == 0 => (State::Connecting, None),
             Phase::Connecting { .. } => (State::Reconnecting, None),
             Phase::Up { .. } => (State::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
+            Phase::Waiting { loss, .. } if loss.is_unauthorized() => {
+                (State::Error, Some(loss.clone()))
+            }
             Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
         };
         let health = match &self.phase {
@@ -567,6 +636,7 @@ impl Lifecycle {
                 _ => None,
             },
             on_call: self.opens_on_call(policy),
+            calls_from: self.calls_from(policy),
             if_lost: match policy.reconnect.mode {
                 ReconnectMode::Auto => State::Reconnecting,
                 ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,

@@ -155,6 +155,17 @@ fn refuse(service: &Service, script: &Script, received: &Received) -> Option<Rep
         return Some(scripted(health));
     }
     let mut reply = scripted(script.status?);
+    if let Some(body) = &script.status_body {
+        let kind = match body.as_bytes().first() {
+            Some(b'{') => "application/json",
+            Some(b'<') => "text/html",
+            _ => "text/plain",
+        };
+        reply
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        *reply.body_mut() = full(body.clone());
+    }
     if let Some(seconds) = &script.retry_after {
         let seconds = HeaderValue::from_str(seconds).expect("a script's header is one");
         reply.headers_mut().insert(RETRY_AFTER, seconds);

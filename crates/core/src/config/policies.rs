@@ -116,6 +116,7 @@ fn reconnect(policy: &mut Reconnect, fields: &mut Fields<'_>, report: &mut Repor
         node.number(1.0..=1000.0, "from 1 to 1000", report)
     });
     group.knob(&mut policy.jitter, "jitter", jitter);
+    group.knob(&mut policy.unauthorized_delay, "unauthorizedDelayMs", delay);
     let failures = [
         ("retry", InitialFailure::Retry),
         ("error", InitialFailure::Error),
@@ -207,6 +208,7 @@ fn health(policy: &mut health::Policy, fields: &mut Fields<'_>, report: &mut Rep
         group.set(&mut policy.interval, own, alias);
     }
     group.knob_or_alias(&mut policy.hang_after, "hangAfterMs", Node::milliseconds);
+    group.knob(&mut policy.unanswered_calls, "unansweredCalls", attempts);
     group.knob(&mut policy.jitter, "jitter", jitter);
     group.knob(&mut policy.timeout, "timeoutMs", Node::milliseconds);
     let methods = [
@@ -222,7 +224,7 @@ fn health(policy: &mut health::Policy, fields: &mut Fields<'_>, report: &mut Rep
     stated
 }
 
-/// Attempts in a row, if there is a limit.
+/// Attempts or calls in a row, if there is a limit.
 type Limit = Option<u32>;
 
 /// Zero is no limit.

@@ -70,6 +70,181 @@ fn y2_what_the_threshold_leads_to() {
     }
 }
 
+fn fault(kind: FaultKind) -> Fault {
+    Fault {
+        kind,
+        reason: "HTTP 503".to_owned(),
+    }
+}
+
+/// What comes in place of an answer leads to a new connection: at the threshold where the connection
+/// itself was cut, and where the policy says so; with `verify`, once the server was degraded and then
+/// asked once more.
+#[test]
+fn what_is_no_answer_of_the_protocol_leads_to_a_new_connection() {
+    let check = |action, kind, expected: [Verdict; 4]| {
+        let outcome = Outcome::Broken(fault(kind));
+        let found = verdicts(&policy(action, 3), &outcome, 4);
+        assert_eq!(found, expected, "{action:?} {kind:?}");
+    };
+    let at_threshold = [KEEP, KEEP, RECONNECT, RECONNECT];
+    for action in [
+        Action::Verify,
+        Action::Reconnect,
+        Action::Event,
+        Action::Log,
+    ] {
+        check(action, FaultKind::Cut, at_threshold);
+    }
+    for kind in [FaultKind::Foreign, FaultKind::Unauthorized] {
+        check(Action::Reconnect, kind, at_threshold);
+        check(Action::Event, kind, [KEEP; 4]);
+        check(Action::Log, kind, [KEEP; 4]);
+    }
+    check(
+        Action::Verify,
+        FaultKind::Foreign,
+        [KEEP, KEEP, KEEP, RECONNECT],
+    );
+    check(Action::Verify, FaultKind::Unauthorized, at_threshold);
+    check(Action::Verify, FaultKind::Throttled, [KEEP; 4]);
+}
+
+/// `verify` asks a server that has become degraded once more, at once.
+#[test]
+fn verify_asks_once_more_at_once() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    for second in 1..=3 {
+        let now = start + SECOND * second;
+        let due = if second < 3 { now + SECOND * 30 } else { now };
+        tally.judge(Outcome::Broken(fault(FaultKind::Foreign)), now, &policy);
+        assert_eq!(tally.due(&policy, 0), Some(due), "{second}");
+    }
+    assert!(tally.health(&policy).degraded);
+    assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
+}
+
+/// Calls count like probes, and make one due at once; a message forgives them all.
+#[test]
+fn calls_that_fail_in_a_row_degrade_a_server() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    let fail = |tally: &mut Tally, calls, second| {
+        let fault = (calls > 0).then(|| fault(FaultKind::Foreign));
+        tally.calls_failed(calls, fault, start + SECOND * second, &policy)
+    };
+    for calls in 1..=3 {
+        assert_eq!(fail(&mut tally, calls, calls), KEEP);
+        let health = tally.health(&policy);
+        assert_eq!((health.degraded, health.failures), (calls == 3, calls));
+        assert_eq!(health.last_error.as_deref(), Some("HTTP 503"));
+    }
+    assert_eq!(tally.due(&policy, 0), Some(start + SECOND));
+    tally.heard(start + SECOND * 4);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (false, 0));
+    assert_eq!(health.last_error, None);
+    // One among many good ones.
+    for second in 5..60 {
+        assert_eq!(fail(&mut tally, second % 2, second), KEEP);
+        tally.heard(start + SECOND * second);
+        assert!(!tally.health(&policy).degraded);
+    }
+}
+
+/// Calls alone are evidence for a new connection only if they have failed for as long as a probe may
+/// take, however many failed in one moment.
+#[test]
+fn calls_that_fail_in_one_moment_are_no_evidence() {
+    for (action, kind) in [
+        (Action::Verify, FaultKind::Foreign),
+        (Action::Verify, FaultKind::Cut),
+        (Action::Reconnect, FaultKind::Foreign),
+    ] {
+        let (policy, start) = (policy(action, 3), Instant::now());
+        let mut tally = Tally::new(start);
+        let mut fail = |calls, second| {
+            let fault = Some(fault(kind));
+            tally.calls_failed(calls, fault, start + SECOND * second, &policy)
+        };
+        assert_eq!(fail(100, 0), KEEP);
+        assert_eq!(fail(200, 9), KEEP);
+        assert_eq!(fail(200, 10), RECONNECT, "{action:?} {kind:?}");
+    }
+}
+
+/// With a threshold of one, the probe after a failed call decides.
+#[test]
+fn one_failed_call_is_never_enough() {
+    let (policy, start) = (policy(Action::Reconnect, 1), Instant::now());
+    for (outcome, expected) in [
+        (Outcome::Answered(SECOND), KEEP),
+        (Outcome::Broken(fault(FaultKind::Cut)), RECONNECT),
+    ] {
+        let mut tally = Tally::new(start);
+        let verdict = tally.calls_failed(1, Some(fault(FaultKind::Cut)), start + SECOND, &policy);
+        assert_eq!(verdict, KEEP);
+        assert!(!tally.health(&policy).degraded);
+        assert_eq!(tally.due(&policy, 0), Some(start + SECOND));
+        assert_eq!(tally.judge(outcome, start + SECOND * 2, &policy), expected);
+    }
+}
+
+/// A health URL that answers does not forgive calls that fail.
+#[test]
+fn a_health_url_forgives_no_calls() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.calls_failed(3, Some(fault(FaultKind::Foreign)), start, &policy);
+    tally.judge(Outcome::Answered(SECOND), start + SECOND, &policy);
+    assert!(tally.health(&policy).degraded);
+}
+
+/// Calls are refused after so many in a row, unless the server is at work.
+#[test]
+fn calls_in_a_row_without_an_answer_stall_a_server() {
+    let policy = policy(Action::Verify, 3);
+    let stalls = |calls, spent| policy.stalls(calls, Duration::from_millis(spent), SECOND);
+    assert_eq!(
+        [0, 1, 2, 3].map(|calls| stalls(calls, 50)),
+        [false, false, true, true]
+    );
+    assert!(!stalls(2, 51));
+    let never = Policy {
+        unanswered_calls: None,
+        ..policy.clone()
+    };
+    assert!(!never.stalls(99, Duration::ZERO, SECOND));
+}
+
+/// A server whose calls are refused is degraded, and asked again and again until it is heard.
+#[test]
+fn a_stalled_server_is_asked_until_it_is_heard() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.stall(Some(2), start + SECOND * 60);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (true, 2));
+    assert_eq!(
+        health.last_error.as_deref(),
+        Some("2 calls in a row were not answered")
+    );
+    assert_eq!(tally.due(&policy, 0), Some(start + SECOND * 60));
+    for second in [70, 81, 92] {
+        tally.probing();
+        let now = start + SECOND * second;
+        assert_eq!(tally.judge(LATE, now, &policy), KEEP);
+        assert_eq!(tally.due(&policy, 0), Some(now + SECOND));
+        assert!(tally.health(&policy).degraded);
+    }
+    tally.heard(start + SECOND * 93);
+    tally.stall(None, start + SECOND * 93);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (false, 0));
+    assert_eq!(health.last_error, None);
+}
+
 /// H2: only failures in a row count.
 #[test]
 fn h2_a_success_between_begins_the_count_anew() {

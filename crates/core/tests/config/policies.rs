@@ -46,7 +46,7 @@ fn y_every_preset_has_its_word() {
 fn y_every_knob_of_reconnect() {
     let found = policy(
         r#""reconnect": {"mode": "manual", "maxAttempts": 7, "initialDelayMs": 500, "maxDelayMs": 1000,
-            "multiplier": 1.5, "jitter": 0.2, "initialFailure": "error", "onCall": false, "forgiveAfterMs": 0}"#,
+            "multiplier": 1.5, "jitter": 0.2, "unauthorizedDelayMs": 60000, "initialFailure": "error", "onCall": false, "forgiveAfterMs": 0}"#,
     );
     let mut expected = Policy::default();
     expected.reconnect.mode = ReconnectMode::Manual;
@@ -55,6 +55,7 @@ fn y_every_knob_of_reconnect() {
     expected.reconnect.max_delay = MS(1000);
     expected.reconnect.multiplier = 1.5;
     expected.reconnect.jitter = 0.2;
+    expected.reconnect.unauthorized_delay = MS(60_000);
     expected.reconnect.initial_failure = InitialFailure::Error;
     expected.reconnect.on_call = false;
     expected.reconnect.forgive_after = Duration::ZERO;
@@ -71,7 +72,7 @@ fn y_every_knob_of_reconnect() {
 fn y_every_knob_of_health() {
     let found = policy(
         r#""health": {"intervalMs": 5000, "jitter": 0, "timeoutMs": 1000, "method": "tools_list",
-            "threshold": 2, "action": "event", "hangAfterMs": 60000}"#,
+            "threshold": 2, "action": "event", "hangAfterMs": 60000, "unansweredCalls": 5}"#,
     );
     let mut expected = Policy::default();
     expected.health.interval = Some(MS(5000));
@@ -81,6 +82,7 @@ fn y_every_knob_of_health() {
     expected.health.threshold = 2;
     expected.health.action = Action::Event;
     expected.health.hang_after = MS(60_000);
+    expected.health.unanswered_calls = Some(5);
     assert_eq!(found, expected);
     for (word, action) in [
         ("verify", Action::Verify),
@@ -90,6 +92,8 @@ fn y_every_knob_of_health() {
         let found = policy(&format!(r#""health": {{"action": "{word}"}}"#));
         assert_eq!(found.health.action, action);
     }
+    let none = policy(r#""health": {"unansweredCalls": 0}"#);
+    assert_eq!(none.health.unanswered_calls, None);
 }
 
 #[test]
@@ -402,7 +406,7 @@ fn y_the_guide_shows_the_presets() {
         Some((key, cells.collect::<Vec<_>>()))
     });
     let rows: Vec<_> = rows.filter(|(_, cells)| cells.len() == 6).collect();
-    assert_eq!(rows.len(), 19);
+    assert_eq!(rows.len(), 21);
     for (key, cells) in rows {
         for (preset, cell) in Preset::ALL.into_iter().zip(cells) {
             // What does not count, and what a number means.

@@ -161,7 +161,12 @@ impl Memory {
 
 /// Whether a call was refused because of what it named or how: its name may be made up.
 fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
-    status == Status::Refused && kind != Some(FailureKind::ServerNotConnected.code())
+    let of_listed = [
+        FailureKind::ServerNotConnected,
+        FailureKind::ServerNotAnswering,
+    ];
+    let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
+    status == Status::Refused && !kind.is_some_and(is_listed)
 }
 
 fn counter(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

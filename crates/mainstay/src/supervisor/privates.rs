@@ -304,7 +304,8 @@ impl Task {
 fn policy(server: &Policy) -> Policy {
     Policy {
         reconnect: Reconnect {
-            mode: ReconnectMode::Off,
+            mode: ReconnectMode::Manual,
+            on_call: true,
             ..server.reconnect.clone()
         },
         ..server.clone()

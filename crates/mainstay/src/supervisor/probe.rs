@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    health::{Excuse, Method as ProbeMethod, Outcome, Policy},
+    health::{BUSY_SHARE, Excuse, Method as ProbeMethod, Outcome, Policy},
     ids::{Epoch, ServerName},
     message::Method,
 };
@@ -15,10 +15,6 @@ use tokio::{
 
 use super::attempt::Which;
 use crate::transport::{self, Frame, HealthUrl, Interruption, InterruptionKind, Session};
-
-/// CPU time of a server's processes during a probe, as a fraction of the probe's time, from which on
-/// they count as busy; an idle runtime's own housekeeping stays below.
-const BUSY_SHARE: f64 = 0.05;
 
 /// The probes of one server that are out.
 #[derive(Default)]
@@ -103,16 +99,21 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
     judge(&session.ask(method, None).await)
 }
 
-/// What an answer says: an error of JSON-RPC proves life, −32601 too, and so does a refusal that is
-/// the server's own (H13).
+/// What an answer says. A message of JSON-RPC proves life, an error such as −32601 too, and whatever
+/// the HTTP status is; anything else speaks against the server.
 fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     match answer {
         Ok(_) => None,
         Err(Interruption {
-            kind: InterruptionKind::Refused { status, .. },
+            kind: InterruptionKind::Refused {
+                is_message: true, ..
+            },
             ..
-        }) if *status < 500 => None,
-        Err(interruption) => Some(Outcome::Failed(interruption.to_string())),
+        }) => None,
+        Err(interruption) => Some(match interruption.fault() {
+            Some(fault) => Outcome::Broken(fault),
+            None => Outcome::Failed(interruption.to_string()),
+        }),
     }
 }
 

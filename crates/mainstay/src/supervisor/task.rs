@@ -6,7 +6,7 @@ use mainstay_core::{
     config::{ServerConfig, ServerRequests},
     era::{Era, Eras, questions},
     event::{EventKind, Observer},
-    health::{Action, Outcome},
+    health::{Action, Fault, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
     message::Method,
@@ -227,9 +227,11 @@ impl Task {
             Happening::Probed(which, epoch, outcome) => {
                 let outcome = match outcome {
                     Outcome::Failed(why) => Outcome::Failed(self.log.shown(&why).into_owned()),
+                    Outcome::Broken(fault) => Outcome::Broken(self.shown(&fault)),
                     other => other,
                 };
                 tracing::debug!(server = %self.config.name, ?outcome, "probed");
+                self.read_vitals(which);
                 self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
             }
             Happening::Listed(Some(done)) => self.listed(done).await,
@@ -316,15 +318,34 @@ impl Task {
 
     /// Brings a session's lifecycle up to date with the clock and with the traffic.
     fn look(&mut self, which: Which) {
+        self.read_vitals(which);
+        self.step(which, Event::Tick);
+    }
+
+    /// Tells a session's lifecycle what its traffic shows.
+    pub(super) fn read_vitals(&mut self, which: Which) {
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
-        if let Some(session) = &upkeep.session {
-            let heard = session.vitals.heard().into_std();
-            let event = Event::Io(upkeep.epoch(), LifeReport::Heard(heard));
-            self.step(which, event);
+        let Some(session) = upkeep.session.clone() else {
+            return;
+        };
+        let epoch = upkeep.epoch();
+        let heard = session.vitals.heard().into_std();
+        self.step(which, Event::Io(epoch, LifeReport::Heard(heard)));
+        let (calls, fault) = session.vitals.failed();
+        let fault = fault.map(|fault| self.shown(&fault));
+        self.step(which, Event::Io(epoch, LifeReport::Failed(calls, fault)));
+        let stalled = session.vitals.stalled();
+        self.step(which, Event::Io(epoch, LifeReport::Stalled(stalled)));
+    }
+
+    /// It may quote the server, which may quote our request's headers.
+    fn shown(&self, fault: &Fault) -> Fault {
+        Fault {
+            kind: fault.kind,
+            reason: self.log.shown(&fault.reason).into_owned(),
         }
-        self.step(which, Event::Tick);
     }
 
     /// One step of a session's lifecycle, and its effect.

@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use mainstay_core::{ids::ServerName, message};
+use mainstay_core::{
+    health::{Fault, FaultKind, Policy},
+    ids::ServerName,
+    message,
+};
 
 use super::{
     Budget, Frame, Said,
+    cpu::cpu_time,
     http_exchange::HttpExchange,
     lines::{LineWriter, Mark},
     modern_exchange::ModernExchange,
@@ -41,7 +46,12 @@ pub enum InterruptionKind {
     #[error("the server ended the session")]
     SessionExpired,
     #[error("the server answered HTTP {status}{}", detail(body))]
-    Refused { status: u16, body: String },
+    Refused {
+        status: u16,
+        body: String,
+        /// Whether the body is a message of JSON-RPC all the same, such as an error without an id.
+        is_message: bool,
+    },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
     Unreadable(String),
     #[error("the server's answer exceeds {0} bytes")]
@@ -77,6 +87,31 @@ impl Interruption {
             state: CallState::Sent,
             kind,
         }
+    }
+}
+
+impl Interruption {
+    /// What it says against the server's health. `None` where the server has spoken as the protocol has
+    /// it, or where it says nothing.
+    pub fn fault(&self) -> Option<Fault> {
+        let kind = match &self.kind {
+            InterruptionKind::Lost | InterruptionKind::Unreachable(_) => FaultKind::Cut,
+            InterruptionKind::Refused {
+                is_message: true, ..
+            }
+            | InterruptionKind::SessionExpired
+            | InterruptionKind::TooLarge(_)
+            | InterruptionKind::Asked
+            | InterruptionKind::InvalidTool(_) => return None,
+            InterruptionKind::Refused { status, .. } => match status {
+                401 | 403 => FaultKind::Unauthorized,
+                429 => FaultKind::Throttled,
+                _ => FaultKind::Foreign,
+            },
+            InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
+        };
+        let reason = self.kind.to_string();
+        Some(Fault { kind, reason })
     }
 }
 
@@ -147,6 +182,14 @@ impl Exchange {
 
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
+        let said = self.read().await;
+        if let (Err(interruption), Some(in_flight)) = (&said, &self.in_flight) {
+            in_flight.interrupted(interruption);
+        }
+        said
+    }
+
+    async fn read(&mut self) -> Result<Said, Interruption> {
         match &mut self.way {
             Way::Piped {
                 ticket,
@@ -167,6 +210,14 @@ impl Exchange {
             Way::Http(exchange) => exchange.next().await,
             Way::Modern(exchange) => exchange.next().await,
             Way::Posted(posted) => posted.next().await,
+        }
+    }
+
+    /// The request has run out of time; see [`InFlight::timed_out`].
+    pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
+        if let Some(in_flight) = &self.in_flight {
+            let cpu = pid.map(|pid| move || cpu_time(pid));
+            in_flight.timed_out(policy, cpu).await;
         }
     }
 

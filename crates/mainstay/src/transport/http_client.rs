@@ -280,7 +280,7 @@ pub fn answer(status: u16, body: &Bytes, id: u64) -> Result<Frame, Interruption>
         Ok(frame) if frame.answers(id) => Ok(frame),
         Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
         Err(error) if is_success(status) => Err(unreadable(error.to_string())),
-        _ => Err(refused(status, body)),
+        other => Err(refused(status, body, other.is_ok())),
     }
 }
 
@@ -288,13 +288,14 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// What an HTTP error means that says nothing in JSON-RPC. 401 and 429 are given before anything runs;
-/// of the others nobody knows (invariant 6).
-pub fn refused(status: u16, body: &[u8]) -> Interruption {
+/// What an HTTP error means that answers no request in JSON-RPC. 401 and 429 are given before anything
+/// runs; of the others nobody knows (invariant 6).
+pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {
         status,
         body: text.trim().chars().take(SHOWN_REFUSAL).collect(),
+        is_message,
     };
     match status {
         401 | 429 => Interruption::not_sent(kind),

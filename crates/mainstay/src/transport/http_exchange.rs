@@ -128,10 +128,7 @@ impl HttpExchange {
         loop {
             match &mut self.state {
                 State::Head(response) => match response.await {
-                    Ok(response) => {
-                        self.link.vitals.hear();
-                        self.head(response);
-                    }
+                    Ok(response) => self.head(response),
                     Err(error) => {
                         self.state = State::Done;
                         let interruption = http_client::interruption(&error);
@@ -153,42 +150,38 @@ impl HttpExchange {
                     });
                     return self.body(status, &whole?).map(Said::Message);
                 }
-                State::Events(events) => {
-                    let event = events.next().await;
-                    self.link.vitals.hear();
-                    match event {
-                        None if self.part() => {
-                            return Ok(Said::Parted {
-                                retry: self.place.retry,
-                            });
-                        }
-                        None => {
+                State::Events(events) => match events.next().await {
+                    None if self.part() => {
+                        return Ok(Said::Parted {
+                            retry: self.place.retry,
+                        });
+                    }
+                    None => {
+                        self.state = State::Done;
+                        return Err(Interruption::sent(InterruptionKind::Unanswered));
+                    }
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                        self.state = State::Done;
+                        return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
+                    }
+                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                        self.state = State::Done;
+                        return Err(http_client::interruption(&error));
+                    }
+                    Some(Err(StreamBroken::Broken(error))) => {
+                        tracing::debug!(%error, "an event stream broke off");
+                        if !self.part() {
                             self.state = State::Done;
-                            return Err(Interruption::sent(InterruptionKind::Unanswered));
-                        }
-                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                            self.state = State::Done;
-                            return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
-                        }
-                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                            self.state = State::Done;
-                            return Err(http_client::interruption(&error));
-                        }
-                        Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "an event stream broke off");
-                            if !self.part() {
-                                self.state = State::Done;
-                                return Err(Interruption::sent(InterruptionKind::Lost));
-                            }
-                        }
-                        Some(Ok(event)) => {
-                            self.place.pass(&event);
-                            if let Some(said) = event.data.and_then(|data| self.event(data)) {
-                                return Ok(said);
-                            }
+                            return Err(Interruption::sent(InterruptionKind::Lost));
                         }
                     }
-                }
+                    Some(Ok(event)) => {
+                        self.place.pass(&event);
+                        if let Some(said) = event.data.and_then(|data| self.event(data)) {
+                            return Ok(said);
+                        }
+                    }
+                },
                 State::Parted(pause) => {
                     pause.await;
                     let last_event = self.place.last_event.as_deref().unwrap_or_default();
@@ -226,7 +219,6 @@ impl HttpExchange {
         self.state = State::Done;
         match response {
             Ok(response) if response.head.is_success() && response.head.is_event_stream => {
-                self.link.vitals.hear();
                 self.head(response);
                 Ok(())
             }
@@ -269,7 +261,9 @@ impl HttpExchange {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
         }
-        http_client::answer(status, body, self.id)
+        let answer = http_client::answer(status, body, self.id);
+        self.link.vitals.weigh(&answer);
+        answer
     }
 
     /// One event of the stream; only what belongs to this call is given on.
@@ -289,6 +283,7 @@ impl HttpExchange {
                 return None;
             }
         };
+        self.link.vitals.hear();
         match frame.envelope().kind {
             Kind::Response { .. } if frame.answers(self.id) => {
                 if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {

@@ -193,7 +193,6 @@ impl ModernExchange {
             let said = match &mut self.state {
                 State::Head(response) => match response.await {
                     Ok(response) => {
-                        self.link.vitals.hear();
                         self.head(response);
                         continue;
                     }
@@ -211,45 +210,37 @@ impl ModernExchange {
                     });
                     whole.and_then(|whole| self.body(status, &whole))
                 }
-                State::Events(events) => {
-                    let event = events.next().await;
-                    self.link.vitals.hear();
-                    match event {
-                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                        }
-                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                            Err(http_client::interruption(&error))
-                        }
-                        Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "an event stream broke off");
-                            Err(Interruption::sent(InterruptionKind::Lost))
-                        }
-                        Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
-                            None => continue,
-                            Some(said) => said,
-                        },
+                State::Events(events) => match events.next().await {
+                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
                     }
-                }
-                State::Values(values) => {
-                    let value = values.next().await;
-                    self.link.vitals.hear();
-                    match value {
-                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                        }
-                        Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "a stream of JSON values broke off");
-                            Err(Interruption::sent(InterruptionKind::Lost))
-                        }
-                        Some(Ok(value)) => match self.event(value) {
-                            None => continue,
-                            Some(said) => said,
-                        },
+                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                        Err(http_client::interruption(&error))
                     }
-                }
+                    Some(Err(StreamBroken::Broken(error))) => {
+                        tracing::debug!(%error, "an event stream broke off");
+                        Err(Interruption::sent(InterruptionKind::Lost))
+                    }
+                    Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
+                        None => continue,
+                        Some(said) => said,
+                    },
+                },
+                State::Values(values) => match values.next().await {
+                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                    }
+                    Some(Err(StreamBroken::Broken(error))) => {
+                        tracing::debug!(%error, "a stream of JSON values broke off");
+                        Err(Interruption::sent(InterruptionKind::Lost))
+                    }
+                    Some(Ok(value)) => match self.event(value) {
+                        None => continue,
+                        Some(said) => said,
+                    },
+                },
                 State::Refreshing(refreshing, _) => {
                     refreshing.await;
                     self.repeat()?;
@@ -297,6 +288,7 @@ impl ModernExchange {
     /// An answer in one piece: the response itself, or an HTTP error.
     fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
         let answer = http_client::answer(status, body, self.id);
+        self.link.vitals.weigh(&answer);
         if answer.is_err() && !http_client::is_success(status) {
             self.not_modern();
         }
@@ -325,6 +317,7 @@ impl ModernExchange {
                 return None;
             }
         };
+        self.link.vitals.hear();
         match frame.envelope().kind {
             Kind::Response { .. } if frame.answers(self.id) => {
                 if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {

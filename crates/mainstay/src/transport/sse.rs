@@ -58,7 +58,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
-        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let (mut events, target) = subscribe(target, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
@@ -94,6 +94,16 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let session_link = Link::Sse(Arc::clone(&link));
     let greeted = match handshake(&link, &opening.initialize).await {
         Ok(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+        Err(Interruption {
+            kind:
+                InterruptionKind::Refused {
+                    status: status @ (401 | 403),
+                    ..
+                },
+            ..
+        }) => Err(Loss::Unauthorized(format!(
+            "the server answered HTTP {status}"
+        ))),
         Err(interruption) => Err(Loss::ConnectFailed(interruption.to_string())),
     };
     match greeted {
@@ -246,7 +256,12 @@ async fn accepted(answered: Result<Response, Error>) -> Result<(), Interruption>
     if (200..300).contains(&status) {
         return Ok(());
     }
-    let kind = InterruptionKind::Refused { status, body };
+    let is_message = Frame::read(body.clone().into()).is_ok();
+    let kind = InterruptionKind::Refused {
+        status,
+        body,
+        is_message,
+    };
     Err(match status {
         404 => Interruption::not_sent(InterruptionKind::SessionExpired),
         401 | 429 => Interruption::not_sent(kind),
@@ -282,9 +297,7 @@ impl Stream {
     async fn read(&mut self) -> Loss {
         let link = Link::Sse(Arc::clone(&self.link));
         loop {
-            let event = self.events.next().await;
-            self.vitals.hear();
-            let event = match event {
+            let event = match self.events.next().await {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
                     let id = self.link.pending.too_large(&head, limit);
@@ -301,7 +314,10 @@ impl Stream {
             };
             let length = data.len();
             let wait = match Frame::of_server(data) {
-                Ok(frame) => self.unasked.sort(frame, &self.link.pending, &link),
+                Ok(frame) => {
+                    self.vitals.hear();
+                    self.unasked.sort(frame, &self.link.pending, &link)
+                }
                 Err(error) => {
                     tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
                     self.unasked.count(length + MESSAGE)

@@ -221,7 +221,8 @@ async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Re
     process::spawn(command).await
 }
 
-/// C6
+/// Why a process was not started (C6). A program or a folder that is missing may come: programs are
+/// replaced while servers run. An argument that no process can be given is wrong for good.
 fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
     let reason = match error.kind() {
         io::ErrorKind::NotFound => match &launch.cwd {
@@ -230,6 +231,9 @@ fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
             }
             _ => format!("command not found: {}", launch.command),
         },
+        io::ErrorKind::InvalidInput => {
+            return Loss::Misconfigured(format!("{}: {error}", launch.command));
+        }
         _ => format!("{}: {error}", launch.command),
     };
     Loss::CannotSpawn(reason)
@@ -329,7 +333,6 @@ impl Reader {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
             let beside = |beside: Beside<'_>| {
-                self.vitals.hear();
                 if let Beside::Noise(piece) = beside {
                     self.noise.hear(piece);
                 }
@@ -342,9 +345,7 @@ impl Reader {
                     MAX_UNASKED
                 }
             };
-            let line = lines.message(beside, limit).await;
-            self.vitals.hear();
-            match line {
+            match lines.message(beside, limit).await {
                 Ok(Some(Line::Whole(line))) => pause(self.line(&line)).await,
                 Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
                 Ok(None) => break,
@@ -367,6 +368,7 @@ impl Reader {
     }
 
     fn frame(&mut self, frame: Frame) -> Duration {
+        self.vitals.hear();
         self.unasked.sort(frame, &self.pending, &self.link)
     }
 

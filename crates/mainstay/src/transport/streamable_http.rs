@@ -138,7 +138,7 @@ async fn greet_server(
     launch: &HttpLaunch,
 ) -> Result<(Session, Running), Refused> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
-        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
         opening.initialize
@@ -378,7 +378,6 @@ impl HttpLink {
                             event = events.next() => event,
                             () = self.forgotten.notified() => break,
                         };
-                        self.vitals.hear();
                         let event = match event {
                             Some(Ok(event)) => event,
                             Some(Err(error @ StreamBroken::TooLarge { .. })) => {
@@ -423,9 +422,11 @@ impl HttpLink {
     fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) -> Duration {
         let length = data.len();
         match Frame::of_server(data) {
-            Ok(frame) => self
-                .unasked
-                .sort(frame, nobody, &Link::Http(Arc::clone(self))),
+            Ok(frame) => {
+                self.vitals.hear();
+                let link = Link::Http(Arc::clone(self));
+                self.unasked.sort(frame, nobody, &link)
+            }
             Err(error) => {
                 tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
                 self.unasked.count(length + MESSAGE)

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::health::Excuse;
+use crate::health::{Excuse, Fault, FaultKind};
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -29,10 +29,24 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
+fn fault() -> impl Strategy<Value = Fault> {
+    let kinds = [
+        FaultKind::Cut,
+        FaultKind::Foreign,
+        FaultKind::Unauthorized,
+        FaultKind::Throttled,
+    ];
+    prop::sample::select(kinds.to_vec()).prop_map(|kind| Fault {
+        kind,
+        reason: "HTTP 500".to_owned(),
+    })
+}
+
 fn report() -> impl Strategy<Value = Report> {
     let outcome = prop_oneof![
         1 => Just(Outcome::Answered(Duration::from_millis(1))),
         1 => Just(Outcome::Failed("HTTP 500".to_owned())),
+        2 => fault().prop_map(Outcome::Broken),
         3 => Just(Outcome::Unanswered(None)),
         1 => Just(Outcome::Unanswered(Some(Excuse::Cpu))),
         1 => Just(Outcome::Busy),
@@ -43,6 +57,7 @@ fn report() -> impl Strategy<Value = Report> {
         // The time is filled in when it happens.
         1 => Just(Report::Heard(*EPOCH)),
         1 => Just(Report::Doubted),
+        1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::Failed(calls, Some(fault))),
         2 => outcome.prop_map(Report::Probe),
         4 => loss().prop_map(Report::Ended),
     ]
@@ -153,6 +168,7 @@ impl World {
                         live.doubt(now);
                         Report::Doubted
                     }
+                    Report::Failed(..) if live.opened => report,
                     Report::Probe(outcome) if live.asked => {
                         live.asked = false;
                         Report::Probe(outcome)
@@ -209,6 +225,17 @@ impl World {
                 (&before, None),
                 "a late report did something"
             );
+        }
+        // What failed may have to be asked about at once.
+        let is_fault = matches!(
+            &event,
+            Event::Io(_, Report::Failed(..) | Report::Probe(Outcome::Broken(_)))
+        );
+        if let Some(live) = &mut self.live
+            && is_fault
+            && self.course.due() == Some(0)
+        {
+            live.doubt(self.course.now);
         }
         self.perform(effect, &event, before.epoch)?;
         self.check_deadline()

@@ -1,0 +1,187 @@
+//! Green means evidence: what shows that a server is well, what shows that it is not, and what follows.
+//! Only a message of the protocol is a sign of life; an error status, a page, a connection that is cut
+//! are none.
+
+use std::time::Duration;
+
+use fake_server::gate::Mode;
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, soon},
+    rest::{asked, promptly},
+};
+
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// What a proxy shows where its server should answer.
+const PAGE: &str = "<!doctype html><title>Maintenance</title>";
+
+/// An error that a server gives without having read an id.
+const ERROR: &str =
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not like this"}}"#;
+
+fn says(server: &Value, words: &str) -> bool {
+    let reason = server["lastError"].as_str();
+    reason.is_some_and(|reason| reason.contains(words))
+}
+
+/// A server that is asked only after a call that failed.
+async fn unasked(flags: &[&str], action: &str) -> Backend {
+    let mut health = asked(Duration::from_secs(10), action);
+    health["intervalMs"] = json!(0);
+    Backend::start(Kind::Http, flags)
+        .await
+        .option("health", health)
+        .option("reconnect", promptly())
+}
+
+/// A server that answers everything with an error status, or with a page, is not connected, whatever
+/// it answered before; it is again once it speaks.
+#[tokio::test]
+async fn a_server_that_answers_with_errors_alone_is_reconnected() {
+    for (kind, status, body) in [
+        (Kind::Http, 500, None),
+        (Kind::Http, 502, Some(PAGE)),
+        (Kind::Http, 503, None),
+        (Kind::Http, 200, Some(PAGE)),
+        (Kind::Sse, 500, None),
+    ] {
+        let backend = Backend::start(kind, &[]).await;
+        let backend = backend
+            .option("health", asked(OFTEN, "verify"))
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        client.hears("x__echo").await;
+        backend.fake().edit(|script| {
+            script.status = Some(status);
+            script.status_body = body.map(str::to_owned);
+        });
+        let shown = rest.until_status("x", "reconnecting").await;
+        assert!(shown["lastError"].is_string(), "{status}: {shown}");
+        backend.fake().edit(|script| script.status = None);
+        rest.until_status("x", "connected").await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// The policies that only report do only that, and say what there is.
+#[tokio::test]
+async fn where_trouble_is_only_reported_errors_are_reported() {
+    let backend = Backend::http()
+        .await
+        .option("health", asked(OFTEN, "event"));
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    rest.until_status("x", "connected").await;
+    backend.fake().edit(|script| script.status = Some(503));
+    let degraded = |server: &Value| server["healthStatus"] == "degraded";
+    let shown = rest.until("x", "degraded", degraded).await;
+    assert!(says(&shown, "HTTP 503"), "{shown}");
+    assert_eq!(backend.count("initialize"), 1);
+    backend.fake().edit(|script| script.status = None);
+    rest.until("x", "well again", |server| !degraded(server))
+        .await;
+}
+
+/// A server that lets nobody in any more says so.
+#[tokio::test]
+async fn a_server_that_refuses_everybody_is_unauthorized() {
+    for (kind, status) in [(Kind::Http, 401), (Kind::Http, 403), (Kind::Sse, 401)] {
+        let backend = Backend::start(kind, &[]).await;
+        let backend = backend.option("health", asked(OFTEN, "verify"));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        rest.until_status("x", "connected").await;
+        backend.fake().edit(|script| script.status = Some(status));
+        let shown = rest.until_status("x", "error").await;
+        assert!(says(&shown, "unauthorized: "), "{status}: {shown}");
+    }
+}
+
+/// A server that takes connections and resets them has lost its connection, also where trouble is only
+/// reported.
+#[tokio::test]
+async fn a_server_that_resets_every_connection_is_reconnected() {
+    for action in ["verify", "reconnect", "event"] {
+        // Without a stream, which would tell at once.
+        let (backend, gate) = Backend::gated(Kind::Http, &["--no-get"]).await;
+        let backend = backend
+            .option("health", asked(OFTEN, action))
+            .option("reconnect", promptly());
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        client.hears("x__echo").await;
+        gate.set(Mode::Reset).await.expect("the gate stands");
+        rest.until_status("x", "reconnecting").await;
+        gate.set(Mode::Forward).await.expect("the gate stands");
+        rest.until_status("x", "connected").await;
+        client.hears("x__echo").await;
+    }
+}
+
+/// Calls that fail are evidence where nobody asks.
+#[tokio::test]
+async fn calls_that_fail_are_evidence() {
+    let backend = unasked(&[], "verify").await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    client.hears("x__echo").await;
+    backend.fake().edit(|script| script.status = Some(500));
+    let failing = async {
+        while rest.server("x").await["status"] == "connected" {
+            client.call("x__echo", json!({})).await;
+        }
+    };
+    soon("the calls to be heeded", failing).await;
+    backend.fake().edit(|script| script.status = None);
+    rest.until_status("x", "connected").await;
+    client.hears("x__echo").await;
+}
+
+/// One call that fails among many that do not changes nothing.
+#[tokio::test]
+async fn a_failed_call_among_good_ones_degrades_no_server() {
+    for threshold in [1, 3] {
+        let mut backend = unasked(&[], "reconnect").await;
+        backend.entry["health"]["threshold"] = json!(threshold);
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let (client, rest) = (gateway.client().await, gateway.rest());
+        for _ in 0..8 {
+            backend.fake().edit(|script| {
+                script.status = Some(500);
+                script.status_times = Some(1);
+            });
+            let result = client.call("x__echo", json!({})).await;
+            assert_eq!(result["isError"], true, "{result}");
+            client.hears("x__echo").await;
+            let shown = rest.server("x").await;
+            assert_eq!(shown["healthStatus"], "healthy", "{threshold}: {shown}");
+        }
+        assert_eq!(backend.count("initialize"), 1);
+    }
+}
+
+/// An error of JSON-RPC is an answer, whatever its HTTP status.
+#[tokio::test]
+async fn an_error_of_the_protocol_is_a_sign_of_life() {
+    let backend = Backend::http().await;
+    let backend = backend.option("health", asked(OFTEN, "reconnect"));
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    backend.fake().edit(|script| {
+        script.status = Some(400);
+        script.status_body = Some(ERROR.to_owned());
+    });
+    for _ in 0..5 {
+        let error = client.error("tools/call", json!({"name": "x__echo"})).await;
+        assert_eq!(error["code"], -32600, "{error}");
+    }
+    backend.until_count("ping", 5).await;
+    let shown = gateway.rest().server("x").await;
+    assert_eq!(shown["healthStatus"], "healthy", "{shown}");
+    assert_eq!(backend.count("initialize"), 1);
+}
