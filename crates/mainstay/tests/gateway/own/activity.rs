@@ -217,6 +217,44 @@ async fn questions_of_another_token_are_nobodys_here() {
     assert!(answer.contains("by tool"), "{answer}");
 }
 
+/// A client without a token, where none is required, sees and answers no question of a client with one.
+#[tokio::test]
+async fn questions_of_a_token_are_hidden_from_clients_without_one() {
+    let backend = Backend::start(Kind::Http, &[])
+        .await
+        .option("serverRequests", "queue");
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let settings = json!({"ownTools": ["activity"], "http": {"requireToken": false}});
+    let all = config(&[("x", &backend)], settings);
+    let gateway = Gateway::guarded(&all, Setting::default(), tokens.clone(), |it| it).await;
+    let mut ada = gateway.stranger("/mcp");
+    let token = tokens.add("ada", None).expect("added").0;
+    ada.token = Some(token.expose().to_owned());
+    ada.initialize(LATEST).await;
+    let (one, other) = (gateway.client().await, gateway.client().await);
+    let ask = json!({"method": SAMPLING, "params": {}});
+    let reply = |request: &Value, content| json!({"request_id": request["request_id"], "content": content, "model": "m"});
+    let (answer, ()) = tokio::join!(ada.say("x__ask", ask.clone()), async {
+        let request = asked(&ada, "get_sampling_requests").await;
+        let seen = says(&one, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"], json!([]), "another's");
+        let heard = says(&one, "await_activity", json!({"timeout_ms": 100})).await;
+        assert_eq!(heard["pending_client"]["sampling"], 0, "{heard}");
+        let said = fails(&one, "respond_to_sampling", reply(&request, "forged")).await;
+        assert_eq!(said["error"], "request_not_found", "{said}");
+        says(&ada, "respond_to_sampling", reply(&request, "hers")).await;
+    });
+    assert!(answer.contains("hers"), "{answer}");
+    // Clients without a token answer each other's.
+    let (answer, ()) = tokio::join!(one.say("x__ask", ask), async {
+        let request = asked(&other, "get_sampling_requests").await;
+        let seen = says(&ada, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"], json!([]), "another's");
+        says(&other, "respond_to_sampling", reply(&request, "by tool")).await;
+    });
+    assert!(answer.contains("by tool"), "{answer}");
+}
+
 /// Z2: what servers offer, for clients that know tools only.
 #[tokio::test]
 async fn lists_are_read_page_by_page() {

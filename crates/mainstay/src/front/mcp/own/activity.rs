@@ -206,10 +206,7 @@ fn gather(
 /// another bearer of a token, and that wait.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting = context.hub.registry.queue().list();
-    let is_own = |queued: &Queued| {
-        let principal = queued.principal.as_ref().map(ToString::to_string);
-        context.is_own(principal.as_deref())
-    };
+    let is_own = |queued: &Queued| context.is_own(queued.principal.as_ref());
     waiting.into_iter().filter(move |queued| {
         queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
     })
