@@ -7,7 +7,7 @@ use cid::{CidGeneric, Version, multihash::Multihash};
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::ids::ServerName;
+use crate::{ids::ServerName, redact::Redactor};
 
 /// What every record of a call says of its source (L1).
 pub const SOURCE: &str = "mcp_client";
@@ -134,6 +134,21 @@ impl Origin {
 pub struct ClientInfo {
     pub name: String,
     pub version: String,
+}
+
+impl ClientInfo {
+    /// The same without secrets; `None` if there are none.
+    pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
+        let name = redactor.redact(&self.name, None);
+        let version = redactor.redact(&self.version, None);
+        if let (Cow::Borrowed(_), Cow::Borrowed(_)) = (&name, &version) {
+            return None;
+        }
+        Some(Self {
+            name: name.into_owned(),
+            version: version.into_owned(),
+        })
+    }
 }
 
 /// What was called.

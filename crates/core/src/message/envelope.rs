@@ -198,9 +198,9 @@ const PARAMS: [&str; 12] = [
 /// Whether a name that is none of these would be one to a reader to whom the case does not count, nor a NUL
 /// at the end, nor which of two letters with one capital it is.
 fn is_lookalike(name: &str, known: &[&str]) -> bool {
-    let name = name.trim_end_matches('\0');
-    let is_like = |known: &&str| name.chars().map(folded).eq(known.chars().map(folded));
-    known.iter().any(is_like)
+    let read = name.trim_end_matches('\0');
+    let is_like = |known: &str| read.chars().map(folded).eq(known.chars().map(folded));
+    known.iter().any(|known| *known != name && is_like(known))
 }
 
 fn folded(letter: char) -> char {
@@ -342,10 +342,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                             continue;
                         }
                         key => {
-                            let is_answer = ANSWERS.contains(&key);
-                            params.answers |= is_answer;
+                            params.answers |= ANSWERS.contains(&key);
                             params.task |= key == "task";
-                            params.lookalike |= !is_answer && is_lookalike(key, &PARAMS);
+                            params.lookalike |= is_lookalike(key, &PARAMS);
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
@@ -380,9 +379,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
                         let is_reserved = OF_REQUESTS.contains(&&*key);
                         meta.stateless |= is_reserved;
                         meta.has_more |= !is_reserved;
-                        meta.lookalike |= !is_reserved
-                            && (is_lookalike(&key, &["progressToken"])
-                                || is_lookalike(&key, &OF_REQUESTS));
+                        meta.lookalike |= is_lookalike(&key, &["progressToken"])
+                            || is_lookalike(&key, &OF_REQUESTS);
                         map.next_value::<IgnoredAny>()?;
                     }
                 }

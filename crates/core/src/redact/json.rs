@@ -1,9 +1,14 @@
 //! Redaction of JSON, in one pass and without recursion: values under secret names go, strings are
-//! redacted, and everything else keeps its bytes.
+//! redacted, and everything else keeps its bytes. A name may be that of a member, stand beside its value
+//! as in `{"name": …, "value": …}` and `[name, value]`, or be an option in a list of arguments.
 
 use std::borrow::Cow;
 
-use super::{HIDDEN, Rules};
+use super::{
+    HIDDEN, Rules,
+    edits::Edits,
+    names::{Naming, is_number, is_word, may_be_name},
+};
 use crate::message;
 
 /// JSON inside strings inside strings, as results of tools have it. Each such level doubles the escapes of
@@ -13,17 +18,97 @@ const MAX_NESTED: usize = 32;
 /// What comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// A value; its bytes go if it is hidden.
-    Value {
-        hidden: bool,
-    },
+    /// A value, under a name that says this.
+    Value(Naming),
     /// A member's name, or the end of its object.
     Key,
-    Colon {
-        hidden: bool,
-    },
+    Colon(Naming),
     /// A comma, or the end of what is open.
     Comma,
+}
+
+/// An object or an array that is open.
+struct Open {
+    start: usize,
+    /// Whether a string was seen in it that is no number.
+    has_strings: bool,
+    kind: Kind,
+}
+
+enum Kind {
+    Object(Object),
+    Array(Array),
+}
+
+/// Where a value stands, and whether a string is in it that is no number.
+#[derive(Clone, Copy)]
+struct Seen {
+    at: usize,
+    end: usize,
+    has_strings: bool,
+}
+
+/// What is known of an object that may be a name and its value.
+struct Object {
+    /// What the latest member is.
+    member: Member,
+    /// What the name says of the value.
+    naming: Naming,
+    value: Option<Seen>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Name,
+    Value,
+    Other,
+}
+
+impl Member {
+    fn of(key: &str) -> Self {
+        let is = |word: &&str| key.eq_ignore_ascii_case(word);
+        if ["name", "key", "header"].iter().any(&is) {
+            Self::Name
+        } else if ["value", "values"].iter().any(is) {
+            Self::Value
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// What is known of an array that may be a name and its value, or a list of arguments.
+struct Array {
+    elements: usize,
+    /// What the first element says of the second one, where both are strings.
+    naming: Naming,
+    second: Option<Seen>,
+    /// What the latest element says of the next one, where both are strings and it is an option.
+    option: Naming,
+}
+
+impl Open {
+    fn at(start: usize, is_object: bool) -> Self {
+        let kind = if is_object {
+            Kind::Object(Object {
+                member: Member::Other,
+                naming: Naming::Open,
+                value: None,
+            })
+        } else {
+            Kind::Array(Array {
+                elements: 0,
+                naming: Naming::Open,
+                second: None,
+                option: Naming::Open,
+            })
+        };
+        Self {
+            start,
+            has_strings: false,
+            kind,
+        }
+    }
 }
 
 impl Rules<'_> {
@@ -42,130 +127,229 @@ impl Rules<'_> {
     }
 
     fn json(&self, text: &str, nested: usize) -> Result<Option<String>, NotJson> {
-        let bytes = text.as_bytes();
-        let mut edits = Edits::of(text);
-        // Whether each of what is open is an object.
-        let mut open = Vec::new();
-        let (mut at, mut next) = (0, Next::Value { hidden: false });
+        let mut reader = Reader {
+            rules: self,
+            text,
+            edits: Edits::of(text),
+            open: Vec::new(),
+            without_strings: 0,
+        };
+        reader.read(nested)?;
+        Ok(reader.edits.finish())
+    }
+}
+
+struct Reader<'r> {
+    rules: &'r Rules<'r>,
+    text: &'r str,
+    edits: Edits<'r>,
+    open: Vec<Open>,
+    /// Up to here values were searched for strings, without success.
+    without_strings: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, nested: usize) -> Result<(), NotJson> {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut next) = (0, Next::Value(Naming::Open));
         while let Some(&byte) = bytes.get(at) {
             if byte.is_ascii_whitespace() {
                 at += 1;
                 continue;
             }
-            let end = match (next, byte) {
-                (Next::Value { hidden: true }, _) => {
-                    let end = value_end(bytes, at)?;
-                    edits.replace(at, end, &message::quote(HIDDEN));
-                    next = Next::Comma;
-                    end
+            (at, next) = match (next, byte) {
+                (Next::Value(naming), _) if byte != b']' => self.value(at, byte, naming, nested)?,
+                (Next::Value(_) | Next::Comma, b']')
+                    if matches!(self.kind(), Some(Kind::Array(_))) =>
+                {
+                    self.close(at + 1);
+                    (at + 1, Next::Comma)
                 }
-                (Next::Value { .. }, b'{' | b'[') => {
-                    let is_object = byte == b'{';
-                    open.push(is_object);
-                    next = if is_object {
-                        Next::Key
-                    } else {
-                        Next::Value { hidden: false }
-                    };
-                    at + 1
-                }
-                (Next::Value { .. } | Next::Comma, b']') if open.last() == Some(&false) => {
-                    open.pop();
-                    next = Next::Comma;
-                    at + 1
-                }
-                (Next::Key | Next::Comma, b'}') if open.last() == Some(&true) => {
-                    open.pop();
-                    next = Next::Comma;
-                    at + 1
-                }
-                (Next::Value { .. }, _) => {
-                    let end = value_end(bytes, at)?;
-                    let changed = if byte == b'"' {
-                        let string = decoded(&text[at..end]);
-                        self.text(&string, nested + 1)
-                    } else {
-                        let hidden = self.secrets.map(|secrets| secrets.hide(&text[at..end]));
-                        hidden.and_then(|hidden| match hidden {
-                            Cow::Borrowed(_) => None,
-                            Cow::Owned(changed) => Some(changed),
-                        })
-                    };
-                    if let Some(changed) = changed {
-                        edits.replace(at, end, &message::quote(&changed));
-                    }
-                    next = Next::Comma;
-                    end
+                (Next::Key | Next::Comma, b'}') if matches!(self.kind(), Some(Kind::Object(_))) => {
+                    self.close(at + 1);
+                    (at + 1, Next::Comma)
                 }
                 (Next::Key, b'"') => {
                     let end = value_end(bytes, at)?;
-                    let key = decoded(&text[at..end]);
-                    let hidden = self.hides(&key);
-                    if let Some(secrets) = self.secrets
-                        && let Cow::Owned(changed) = secrets.hide(&key)
-                    {
-                        edits.replace(at, end, &message::quote(&changed));
-                    }
-                    next = Next::Colon { hidden };
-                    end
+                    (end, Next::Colon(self.key(at, end)))
                 }
-                (Next::Colon { hidden }, b':') => {
-                    next = Next::Value { hidden };
-                    at + 1
-                }
-                (Next::Comma, b',') => {
-                    next = match open.last() {
-                        Some(true) => Next::Key,
-                        Some(false) => Next::Value { hidden: false },
-                        None => return Err(NotJson),
-                    };
-                    at + 1
-                }
+                (Next::Colon(naming), b':') => (at + 1, Next::Value(naming)),
+                (Next::Comma, b',') => match self.kind() {
+                    Some(Kind::Object(_)) => (at + 1, Next::Key),
+                    Some(Kind::Array(_)) => (at + 1, Next::Value(Naming::Open)),
+                    None => return Err(NotJson),
+                },
                 _ => return Err(NotJson),
             };
-            at = end;
         }
-        if !open.is_empty() || next != Next::Comma {
+        if !self.open.is_empty() || next != Next::Comma {
             return Err(NotJson);
         }
-        Ok(edits.finish())
+        Ok(())
+    }
+
+    fn kind(&mut self) -> Option<&mut Kind> {
+        self.open.last_mut().map(|open| &mut open.kind)
+    }
+
+    /// The name of a member: what it says of the value.
+    fn key(&mut self, at: usize, end: usize) -> Naming {
+        let key = decoded(&self.text[at..end]);
+        if let Some(secrets) = self.rules.secrets
+            && let Cow::Owned(changed) = secrets.hide(&key)
+        {
+            self.edits.replace(at, end, message::quote(&changed).into());
+        }
+        let naming = self.rules.naming(&key);
+        let Some(Kind::Object(object)) = self.kind() else {
+            return naming;
+        };
+        object.member = Member::of(&key);
+        match object.member {
+            Member::Value => naming.max(object.naming),
+            Member::Name | Member::Other => naming,
+        }
+    }
+
+    /// A value or the beginning of one: where to go on, and with what.
+    fn value(
+        &mut self,
+        at: usize,
+        byte: u8,
+        naming: Naming,
+        nested: usize,
+    ) -> Result<(usize, Next), NotJson> {
+        let bytes = self.text.as_bytes();
+        let is_container = matches!(byte, b'{' | b'[');
+        if is_container {
+            let is_hidden = match naming {
+                Naming::Open => false,
+                Naming::Secret => true,
+                Naming::Secrets => at >= self.without_strings,
+            };
+            if is_hidden {
+                let end = value_end(bytes, at)?;
+                let has_strings = has_strings(bytes, at, end)?;
+                if has_strings || naming == Naming::Secret {
+                    self.hide(at, end);
+                    self.ended(at, end, None, has_strings);
+                    return Ok((end, Next::Comma));
+                }
+                self.without_strings = end;
+            }
+            self.open.push(Open::at(at, byte == b'{'));
+            let next = if byte == b'{' {
+                Next::Key
+            } else {
+                Next::Value(Naming::Open)
+            };
+            return Ok((at + 1, next));
+        }
+        let end = value_end(bytes, at)?;
+        if byte == b'"' {
+            let string = decoded(&self.text[at..end]);
+            if naming.hides(&string) {
+                self.hide(at, end);
+            } else if let Some(changed) = self.rules.text(&string, nested + 1) {
+                self.edits.replace(at, end, message::quote(&changed).into());
+            }
+            self.ended(at, end, Some(&string), !is_number(&string));
+        } else {
+            if naming == Naming::Secret {
+                self.hide(at, end);
+            } else if let Some(secrets) = self.rules.secrets
+                && let Cow::Owned(changed) = secrets.hide(&self.text[at..end])
+            {
+                self.edits.replace(at, end, message::quote(&changed).into());
+            }
+            self.ended(at, end, None, false);
+        }
+        Ok((end, Next::Comma))
+    }
+
+    fn hide(&mut self, at: usize, end: usize) {
+        self.edits.replace(at, end, message::quote(HIDDEN).into());
+    }
+
+    /// Notes a value where it belongs to a pair or to a list of arguments.
+    fn ended(&mut self, at: usize, end: usize, string: Option<&str>, has_strings: bool) {
+        let rules = self.rules;
+        let Some(open) = self.open.last_mut() else {
+            return;
+        };
+        open.has_strings |= has_strings;
+        let seen = Seen {
+            at,
+            end,
+            has_strings,
+        };
+        let hidden = match &mut open.kind {
+            Kind::Object(object) => match object.member {
+                Member::Name => {
+                    let name = string.filter(|name| may_be_name(name));
+                    let naming = name.map_or(Naming::Open, |name| rules.naming(name));
+                    object.naming = object.naming.max(naming);
+                    // The value may have come first.
+                    object.value.filter(|value| value.is_hidden_by(naming))
+                }
+                Member::Value => {
+                    object.value = Some(seen);
+                    None
+                }
+                Member::Other => None,
+            },
+            Kind::Array(array) => {
+                let word = string.filter(|word| is_word(word));
+                let named = |word: Option<&str>| {
+                    let name = word.map(|word| word.trim_start_matches('-'));
+                    name.map_or(Naming::Open, |name| rules.naming(name))
+                };
+                let option = word.filter(|word| word.starts_with('-'));
+                let before = std::mem::replace(&mut array.option, named(option));
+                array.elements += 1;
+                match array.elements {
+                    1 if option.is_none() => array.naming = named(word),
+                    2 => array.second = string.map(|_| seen),
+                    _ => {}
+                }
+                // Behind an option without a value another one may follow.
+                let is_value = string.is_some_and(|value| !value.starts_with("--"));
+                Some(seen).filter(|seen| is_value && seen.is_hidden_by(before))
+            }
+        };
+        if let Some(Seen { at, end, .. }) = hidden {
+            self.hide(at, end);
+        }
+    }
+
+    fn close(&mut self, end: usize) {
+        let Some(open) = self.open.pop() else {
+            return;
+        };
+        if let Kind::Array(array) = open.kind
+            && array.elements == 2
+            && let Some(second) = array.second
+            && second.is_hidden_by(array.naming)
+        {
+            self.hide(second.at, second.end);
+        }
+        self.ended(open.start, end, None, open.has_strings);
+    }
+}
+
+impl Seen {
+    /// Whether a name that stands beside this value hides it.
+    fn is_hidden_by(&self, naming: Naming) -> bool {
+        match naming {
+            Naming::Open => false,
+            Naming::Secrets => self.has_strings,
+            Naming::Secret => true,
+        }
     }
 }
 
 #[derive(Debug)]
 struct NotJson;
-
-/// A text with parts of it replaced, in order.
-struct Edits<'t> {
-    text: &'t str,
-    changed: String,
-    copied: usize,
-}
-
-impl<'t> Edits<'t> {
-    fn of(text: &'t str) -> Self {
-        Self {
-            text,
-            changed: String::new(),
-            copied: 0,
-        }
-    }
-
-    fn replace(&mut self, from: usize, until: usize, with: &str) {
-        self.changed.push_str(&self.text[self.copied..from]);
-        self.changed.push_str(with);
-        self.copied = until;
-    }
-
-    /// `None` if nothing was replaced.
-    fn finish(mut self) -> Option<String> {
-        if self.copied == 0 {
-            return None;
-        }
-        self.changed.push_str(&self.text[self.copied..]);
-        Some(self.changed)
-    }
-}
 
 /// What a string literal says.
 fn decoded(literal: &str) -> Cow<'_, str> {
@@ -228,4 +412,20 @@ fn string_end(bytes: &[u8], from: usize) -> Result<usize, NotJson> {
         // Whatever is escaped ends no string.
         at += 2;
     }
+}
+
+/// Whether there is a string in a value that is no number, names of members aside.
+fn has_strings(bytes: &[u8], from: usize, until: usize) -> Result<bool, NotJson> {
+    let mut at = from;
+    while let Some(quote) = memchr::memchr(b'"', &bytes[at..until]) {
+        let begin = at + quote;
+        at = string_end(bytes, begin)?;
+        let rest = bytes[at..until].iter();
+        let next = rest.copied().find(|byte| !byte.is_ascii_whitespace());
+        let inner = std::str::from_utf8(&bytes[begin + 1..at - 1]);
+        if next != Some(b':') && !inner.is_ok_and(is_number) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

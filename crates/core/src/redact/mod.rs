@@ -3,47 +3,34 @@
 //! A secret is found by the name that it stands under, by what it looks like, or because it is one of the
 //! configuration's own ([`Secrets`]). What is no secret keeps its bytes.
 
+mod edits;
 mod json;
+mod names;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
+use self::names::{Naming, words};
 pub use self::secrets::Secrets;
 use crate::config;
 
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// The ends of names whose values are secret, in either case.
-macro_rules! words {
-    () => {
-        r"(?:token|secret|passw(?:or)?d|passphrase|pwd|(?:api|access|secret|private)[_-]?key|credentials?|cookie)"
-    };
-}
-
-/// What leads to a secret, and the secret: `Authorization: Basic x`, `Bearer x`, `"access_token":"x"`,
-/// `api-key=x`. Only ASCII counts, so that no table of Unicode is needed.
-static NAMED: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(concat!(
-        r#"(?i-u)((?:authorization["']?[ \t]*[:=][ \t]*["']?(?:(?:basic|bearer|digest|token)[ \t]+)?"#,
-        r#"|\bbearer[ \t]+|"#,
-        words!(),
-        r#"["']?[ \t]*[:=][ \t]*["']?(?:bearer[ \t]+)?))"#,
-        r#"[!#-&(-+\--:<-|~]+"#,
-    ))
-});
-
 /// Secrets of a known form: keys and tokens of well-known services, our own tokens, JSON Web Tokens and
 /// private keys.
 static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
-        r"(?-u)\b(?:AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
+        r"(?-u)\b(?:A[KS]IA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|gh[oprsu]_[0-9A-Za-z]{20,}",
         r"|github_pat_[0-9A-Za-z_]{20,}|glpat-[0-9A-Za-z_-]{16,}|sk-[0-9A-Za-z_-]{20,}",
         r"|sk_(?:live|test)_[0-9A-Za-z]{16,}|xox[abprs]-[0-9A-Za-z-]{10,}|mst_[0-9a-f]{32,}",
+        r"|npm_[0-9A-Za-z]{20,}|hf_[0-9A-Za-z]{20,}|pypi-(?:AgE[0-9A-Za-z_-]{12,}|[0-9A-Za-z_-]{32,})",
+        r"|whsec_[0-9A-Za-z+/=_-]{16,}|SG\.[0-9A-Za-z_-]{16,}\.[0-9A-Za-z_-]{16,}",
         r"|eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]*)",
         r"|-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[0-9A-Za-z+/=\s\\:,]*(?:-----END [A-Z ]{0,32}PRIVATE KEY-----)?",
     ))
@@ -53,20 +40,18 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// A name that says that its value is secret.
-static SECRET_NAME: LazyLock<Regex> =
-    LazyLock::new(|| pattern(concat!(r"(?i-u)(?:authorization|", words!(), ")$")));
-
-/// Tokens that open nothing: they say where a list goes on.
-static OPEN_NAME: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
+/// The path of a Slack webhook: whoever knows it may post.
+static HOOK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
+});
 
 /// Whether a text may hold what the patterns above find: most do not.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(concat!(
-        r"(?i-u)authorization|bearer|",
+        r"(?i-u)bearer|",
         words!(),
-        r"|akia|aiza|gh[oprsu]_|github_pat_|glpat-|sk[-_]|xox[abprs]-|mst_|eyj|private key|://[!#-&(-.0-?A-~]{1,385}@|\\u",
+        r"|hooks\.slack|://[!#-&(-.0-?A-~]{1,385}@|\\u|(?-i:A[KS]IA|AIza|gh[oprsu]_|github_pat_|glpat-|sk[-_]",
+        r"|xox[abprs]-|mst_|eyJ|PRIVATE KEY|npm_|hf_|pypi-|whsec_|SG\.)",
     ))
 });
 
@@ -76,14 +61,17 @@ fn pattern(text: &str) -> Regex {
 
 /// The text without the secrets that can be recognised by their names or forms.
 pub fn redact(text: &str) -> Cow<'_, str> {
+    if !HINT.is_match(text) {
+        return Cow::Borrowed(text);
+    }
     let steps: [(&Regex, &str); 3] = [
-        (&NAMED, "${1}[redacted]"),
         (&KNOWN, HIDDEN),
+        (&HOOK, "${1}[redacted]"),
         (&USER_INFO, "${1}[redacted]@"),
     ];
     steps
         .into_iter()
-        .fold(Cow::Borrowed(text), |text, (pattern, hidden)| {
+        .fold(text::named(text), |text, (pattern, hidden)| {
             replaced(text, |text| pattern.replace_all(text, hidden))
         })
 }
@@ -102,11 +90,6 @@ fn replaced(text: Cow<'_, str>, replace: impl Fn(&str) -> Cow<'_, str>) -> Cow<'
         Cow::Borrowed(_) => text,
         Cow::Owned(changed) => Cow::Owned(changed),
     }
-}
-
-/// Whether members, variables or parameters of this name have secret values.
-fn is_secret_name(name: &str) -> bool {
-    SECRET_NAME.is_match(name) && !OPEN_NAME.is_match(name)
 }
 
 /// What is taken out of what is recorded (`journal.redact`).
@@ -177,9 +160,16 @@ impl Rules<'_> {
             || *defaults && HINT.is_match(text)
     }
 
-    fn hides(&self, key: &str) -> bool {
+    /// What the name of a member, a header or a variable says of its value.
+    fn naming(&self, name: &str) -> Naming {
         let Redactor { defaults, keys, .. } = self.redactor;
-        *defaults && is_secret_name(key) || !keys.is_empty() && keys.contains(&key.to_lowercase())
+        if !keys.is_empty() && keys.contains(&name.to_lowercase()) {
+            Naming::Secret
+        } else if *defaults {
+            Naming::of(name)
+        } else {
+            Naming::Open
+        }
     }
 
     /// A text that is no JSON. `None` if nothing changes.

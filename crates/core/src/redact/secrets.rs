@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, fmt::Write as _, sync::OnceLo
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
 
-use super::{HIDDEN, is_secret_name};
+use super::{HIDDEN, Naming};
 use crate::config::{HttpLaunch, Launch, ServerConfig, StdioLaunch};
 
 /// Shorter values would be found where they mean something else: under a name that says that they are
@@ -119,7 +119,8 @@ impl Found {
         self.url(&launch.url);
         for (name, value) in &launch.headers {
             let value = value.expose();
-            let is_named = is_secret_name(name) || name.ends_with("key") || name.contains("auth");
+            let is_named =
+                Naming::of(name).hides(value) || name.ends_with("key") || name.contains("auth");
             match value.split_once(' ') {
                 Some((scheme, credentials)) if is_named => {
                     self.secret(credentials.trim());
@@ -151,7 +152,9 @@ impl Found {
         for argument in &launch.args {
             match argument.split_once('=') {
                 Some((option, value)) => self.named(option, value),
-                None if before.starts_with('-') => self.value(is_secret_name(before), argument),
+                None if before.starts_with('-') => {
+                    self.value(Naming::of(before).hides(argument), argument)
+                }
                 None => {}
             }
             self.url(argument);
@@ -161,7 +164,8 @@ impl Found {
 
     fn named(&mut self, name: &str, value: &str) {
         let word = name.to_ascii_lowercase();
-        let is_named = is_secret_name(name) || word.ends_with("key") || word.contains("auth");
+        let is_named =
+            Naming::of(name).hides(value) || word.ends_with("key") || word.contains("auth");
         self.value(is_named, value);
         self.url(value);
     }
@@ -177,7 +181,8 @@ impl Found {
             self.secret(user.split_once(':').map_or(user, |(_, password)| password));
         }
         for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            self.value(is_secret_name(name) || name.ends_with("key"), value);
+            let is_named = Naming::of(name).hides(value) || name.ends_with("key");
+            self.value(is_named, value);
         }
     }
 

@@ -92,6 +92,111 @@ fn secrets_in_plain_texts_go_and_the_rest_stays() {
         ("X-Api-Key: k1\nnext", "X-Api-Key: [redacted]\nnext"),
         ("GITHUB_TOKEN='ghp_1'", "GITHUB_TOKEN='[redacted]'"),
         ("password = geheim", "password = [redacted]"),
+        // Headers of several words, to the end of the line or of the string.
+        (
+            "Authorization: ApiKey s3cr3t\nnext",
+            "Authorization: ApiKey [redacted]\nnext",
+        ),
+        (
+            "Proxy-Authorization: Custom s3cr3t more",
+            "Proxy-Authorization: [redacted]",
+        ),
+        (
+            r#"Authorization: Digest username="me", response="s3cr3t""#,
+            "Authorization: Digest [redacted]",
+        ),
+        (
+            "Cookie: a=b; session=s3cr3t\r\nHost: h",
+            "Cookie: [redacted]\r\nHost: h",
+        ),
+        (
+            "curl -H 'Cookie: a=b; session=s3cr3t' https://h/x",
+            "curl -H 'Cookie: [redacted]' https://h/x",
+        ),
+        (
+            r#"with {"headers":["Authorization: Digest a=\"s3cr3t\", b", 1]}, too"#,
+            r#"with {"headers":["Authorization: Digest [redacted]", 1]}, too"#,
+        ),
+        ("/x?cookie=s3cr3t HTTP/1.1", "/x?cookie=[redacted] HTTP/1.1"),
+        // Values in quotes, and in brackets.
+        (
+            r#"password: "two words", ok"#,
+            r#"password: "[redacted]", ok"#,
+        ),
+        ("password := 'it \"is\"' ok", "password := '[redacted]' ok"),
+        (r#"password: "a \"b\" c" d"#, r#"password: "[redacted]" d"#),
+        ("password: \"cut off\nnext", "password: \"[redacted]\nnext"),
+        ("password: pässwörd ok", "password: [redacted] ok"),
+        (
+            r#"{"token": {"value": "a}b"}, "n": 1} ..."#,
+            r#"{"token": [redacted], "n": 1} ..."#,
+        ),
+        ("token: [ab, cd\nnext", "token: [redacted]\nnext"),
+        // JSON in JSON in text.
+        (
+            r#"sent {"body":"{\"password\": \"two words\", \"n\": 1}"}!"#,
+            r#"sent {"body":"{\"password\": \"[redacted]\", \"n\": 1}"}!"#,
+        ),
+        (
+            r#"sent "{\"a\":\"{\\\"token\\\":\\\"a \\\\\\\"b\\\",\\\"n\\\":1}\"}"."#,
+            r#"sent "{\"a\":\"{\\\"token\\\":\\\"[redacted]\\\",\\\"n\\\":1}\"}"."#,
+        ),
+        // Pairs, and options.
+        (
+            r#"got [{"name": "Authorization", "value": "Basic s3cr3t"}]."#,
+            r#"got [{"name": "Authorization", "value": "[redacted]"}]."#,
+        ),
+        (
+            "got [('X-Api-Key', 's3 cr3t'), ('a', 'b')]",
+            "got [('X-Api-Key', '[redacted]'), ('a', 'b')]",
+        ),
+        (
+            r#"got ["token", "password", "name"]"#,
+            r#"got ["token", "password", "name"]"#,
+        ),
+        (
+            r#"run ["x", "--api-key", "s3cr3t", "y"]!"#,
+            r#"run ["x", "--api-key", "[redacted]", "y"]!"#,
+        ),
+        (
+            "x --password s3cr3t --db-password=\"s3 cr3t\" y",
+            "x --password [redacted] --db-password=\"[redacted]\" y",
+        ),
+        ("x --token --verbose", "x --token --verbose"),
+        // XML.
+        (
+            r#"<a><password>s3 cr3t</password><o:Token type="x">s3cr3t</o:Token></a>"#,
+            r#"<a><password>[redacted]</password><o:Token type="x">[redacted]</o:Token></a>"#,
+        ),
+        (
+            "<password/> and <token> x",
+            "<password/> and <token>[redacted]",
+        ),
+        (
+            "https://b/x?X-Amz-Credential=s3cr3t&X-Amz-Date=1",
+            "https://b/x?X-Amz-Credential=[redacted]",
+        ),
+        (
+            "https://b/x?X-Amz-Signature=s3cr3t",
+            "https://b/x?X-Amz-Signature=[redacted]",
+        ),
+        (
+            "https://hooks.slack.com/services/T0/B0/s3cr3t here",
+            "https://hooks.slack.com/services/[redacted] here",
+        ),
+        // Plurals: numbers are no secrets.
+        (
+            "passwords: 'a b', apiKeys=x; tokens: [\"a\", \"b\"]",
+            "passwords: '[redacted]', apiKeys=[redacted]; tokens: [redacted]",
+        ),
+        (
+            "tokens: 1,200; Tokens = 1.2k, tokens={\"in\": 5}, passwords: none",
+            "tokens: 1,200; Tokens = 1.2k, tokens={\"in\": 5}, passwords: none",
+        ),
+        (
+            "max_tokens: unlimited, maxTokens=5 totalTokens=7",
+            "max_tokens: unlimited, maxTokens=5 totalTokens=7",
+        ),
         // Nothing to hide.
         (
             "max_tokens: 5, token count 7",
@@ -142,6 +247,40 @@ fn secrets_are_recognised_by_name_and_form() {
             r#"["postgres://me:hush@db/x"]"#,
             r#"["postgres://me:[redacted]@db/x"]"#,
         ),
+        // A name and its value side by side, in either order, and at any depth.
+        (
+            r#"[{"name":"Authorization","value":"Basic x"},{"Value":["x"],"Name":"DB_PASSWORD","n":1}]"#,
+            r#"[{"name":"Authorization","value":"[redacted]"},{"Value":"[redacted]","Name":"DB_PASSWORD","n":1}]"#,
+        ),
+        (
+            r#"{"header":"X-Api-Key","a":{"name":"b","value":"c"},"value":"x"}"#,
+            r#"{"header":"X-Api-Key","a":{"name":"b","value":"c"},"value":"[redacted]"}"#,
+        ),
+        (
+            r#"{"value":{"password":"x"},"key":"token"}"#,
+            r#"{"value":"[redacted]","key":"token"}"#,
+        ),
+        (
+            r#"{"h":[["X-Api-Key","x"],["Accept","y"],["token","password","z"],["a password","y"]]}"#,
+            r#"{"h":[["X-Api-Key","[redacted]"],["Accept","y"],["token","password","z"],["a password","y"]]}"#,
+        ),
+        (
+            r#"["x","--api-key","y","-password","z","--token","--verbose","--secret=y"]"#,
+            r#"["x","--api-key","[redacted]","-password","[redacted]","--token","--verbose","--secret=[redacted]"]"#,
+        ),
+        // Plurals. Numbers are no secrets.
+        (
+            r#"{"tokens":["x"],"passwords":{"a":"y"},"secrets":"z","apiKeys":[["k"]]}"#,
+            r#"{"tokens":"[redacted]","passwords":"[redacted]","secrets":"[redacted]","apiKeys":"[redacted]"}"#,
+        ),
+        (
+            r#"{"tokens":[1,{"tokens":2,"x":["3"]}],"usage":{"inputTokens":"many","total_tokens":5}}"#,
+            r#"{"tokens":[1,{"tokens":2,"x":["3"]}],"usage":{"inputTokens":"many","total_tokens":5}}"#,
+        ),
+        (
+            r#"[{"name":"tokens","value":5},{"name":"tokens","value":"x"},{"value":"x","name":"maxTokens"}]"#,
+            r#"[{"name":"tokens","value":5},{"name":"tokens","value":"[redacted]"},{"value":"x","name":"maxTokens"}]"#,
+        ),
         // What only sounds like it.
         (
             r#"{"max_tokens":5,"nextPageToken":"x","tokenizer":"y","secretary":"z","keys":["k"]}"#,
@@ -155,6 +294,12 @@ fn secrets_are_recognised_by_name_and_form() {
         jwt,
         "ghp_0123456789abcdefghijABCDEFGHIJ",
         "AKIAIOSFODNN7EXAMPLE",
+        "ASIAIOSFODNN7EXAMPLE",
+        "npm_0123456789abcdefghijABCDEFGHIJ012345",
+        "hf_abcdefghijABCDEFGHIJabcdefghijABCD",
+        "pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "SG.ngeVfQFYQlKU0ufo8x5d1A.TwL2iGABf9DHoTf9-09fvkMFg",
         "xoxb-1234567890-abcdef",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ] {
@@ -331,58 +476,178 @@ fn secrets_are_hidden_in_json() {
     }
 }
 
+/// A list of arguments, a pair of any kind, or anything else.
 fn json_value() -> impl Strategy<Value = Value> {
-    let name = prop_oneof![
-        Just("password".to_owned()),
-        Just("token".to_owned()),
-        "[a-z\"\\\\]{0,4}"
-    ];
+    let name = || {
+        prop_oneof![
+            Just("password".to_owned()),
+            Just("tokens".to_owned()),
+            Just("max_tokens".to_owned()),
+            Just("name".to_owned()),
+            Just("value".to_owned()),
+            "[a-z\"\\\\]{0,4}"
+        ]
+    };
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
-        ".{0,12}".prop_map(Value::from),
-        Just(Value::from(r#"{"token":"x"}"#)),
+        "[^:=@<,]{0,12}".prop_map(Value::from),
+        name().prop_map(Value::from),
+        Just(Value::from("--password")),
+        Just(Value::from("4096")),
+        Just(Value::from(r#"{"password":"x"}"#)),
     ];
     leaf.prop_recursive(5, 40, 5, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::vec((name.clone(), inner), 0..5)
+            prop::collection::vec((name(), inner.clone()), 0..5)
                 .prop_map(|members| Value::Object(members.into_iter().collect())),
+            (name(), inner.clone(), any::<bool>()).prop_map(|(name, value, is_first)| {
+                let members = [("name", Value::from(name)), ("value", value)];
+                let members = members.map(|(key, value)| (key.to_owned(), value));
+                let mut members = Vec::from(members);
+                if !is_first {
+                    members.reverse();
+                }
+                Value::Object(members.into_iter().collect())
+            }),
         ]
     })
 }
 
+/// Whether a value under this name is hidden, by the rules as the documentation has them.
+fn is_hidden(name: &str, value: &Value) -> bool {
+    fn has_strings(value: &Value) -> bool {
+        match value {
+            Value::String(text) => !names::is_number(text),
+            Value::Array(elements) => elements.iter().any(has_strings),
+            Value::Object(members) => members.values().any(has_strings),
+            _ => false,
+        }
+    }
+    match name.trim_start_matches('-') {
+        "password" => true,
+        "tokens" => has_strings(value),
+        _ => false,
+    }
+}
+
 /// The same by a reader that builds the value.
 fn expected(value: &Value) -> Value {
+    let or_hidden = |is_hidden: bool, value: &Value| {
+        if is_hidden {
+            HIDDEN.into()
+        } else {
+            expected(value)
+        }
+    };
     match value {
-        Value::Object(members) => Value::Object(
-            members
-                .iter()
-                .map(|(key, value)| {
-                    let hidden = matches!(&**key, "password" | "token");
-                    let value = if hidden {
-                        HIDDEN.into()
-                    } else {
-                        expected(value)
-                    };
-                    (key.clone(), value)
-                })
-                .collect(),
-        ),
-        Value::Array(elements) => elements.iter().map(expected).collect(),
-        Value::String(text) if text == r#"{"token":"x"}"# => r#"{"token":"[redacted]"}"#.into(),
+        Value::Object(members) => {
+            let beside = members.get("name").and_then(Value::as_str);
+            let pairs = members.iter().map(|(key, value)| {
+                let is_value = key == "value" && beside.is_some_and(|name| is_hidden(name, value));
+                let value = or_hidden(is_value || is_hidden(key, value), value);
+                (key.clone(), value)
+            });
+            Value::Object(pairs.collect())
+        }
+        Value::Array(elements) => {
+            let texts: Vec<Option<&str>> = elements.iter().map(Value::as_str).collect();
+            let hides = |at: usize| match *texts {
+                [Some(name), Some(_)] if at == 1 && !name.starts_with('-') => {
+                    is_hidden(name, &elements[at])
+                }
+                _ => {
+                    let before = at.checked_sub(1).and_then(|before| texts[before]);
+                    before.is_some_and(|option| option.starts_with('-'))
+                        && texts[at].is_some_and(|text| !text.starts_with("--"))
+                        && is_hidden(before.unwrap_or_default(), &elements[at])
+                }
+            };
+            let elements = elements.iter().enumerate();
+            elements
+                .map(|(at, element)| or_hidden(hides(at), element))
+                .collect()
+        }
+        Value::String(text) if text == r#"{"password":"x"}"# => {
+            r#"{"password":"[redacted]"}"#.into()
+        }
         _ => value.clone(),
     }
+}
+
+/// A name, and its value as it is written in some text; what stays of it.
+fn written() -> impl Strategy<Value = String> {
+    let name = prop_oneof![
+        Just("Authorization"),
+        Just("cookie"),
+        Just("password"),
+        Just("api_keys"),
+        Just("X-Access-Token")
+    ];
+    let lead = prop::sample::select(vec![
+        "N: \"S x\"",
+        "N='x S'",
+        "{\"a\":1,\"N\" : \"x, S\"} or so",
+        "{\"b\":\"{\\\"N\\\":\\\"x S\\\"}\"} or so",
+        "--N S",
+        "--N \"x S\"",
+        "--N=S",
+        "<N>x S</N>",
+        "<o:N a=\"b\">x S</o:N>",
+        "[[\"N\", \"x S\"]] or so",
+        "[\"--N\", \"x S\", 1] or so",
+        "[{\"name\": \"N\", \"value\": \"x S\"}] or so",
+        "N => S",
+        "N: {\"x\": [\"}\", \"S\"]}",
+        "?N=S",
+    ]);
+    let junk = || "[ -MO-RT-~\n]{0,8}\n";
+    (name, lead, junk(), junk()).prop_map(|(name, lead, before, after)| {
+        format!("{before}{}{after}", lead.replace('N', name))
+    })
 }
 
 proptest! {
     #[test]
     fn redacted_json_is_json_with_other_values(value in json_value(), pretty in any::<bool>()) {
-        let redactor = redactor(false, &["password", "token"], &[]);
+        let redactor = redactor(true, &[], &[]);
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
         let redacted = redactor.redact(&text, None);
         let read: Value = serde_json::from_str(&redacted).expect("JSON");
         prop_assert_eq!(read, expected(&value));
+    }
+
+    /// Whatever stands around it: in plain text, in a string of JSON, and in a string of a string.
+    #[test]
+    fn a_secret_is_found_in_every_way_to_write_it(
+        text in written(),
+        secret in "[a-z][0-9a-z_/+.-]{8,20}",
+        depth in 0_usize..3,
+    ) {
+        let secret = format!("sEcR{secret}");
+        let mut text = text.replace('S', &secret);
+        prop_assert!(!redact(&text).contains(&secret), "{text}: {}", redact(&text));
+        for _ in 0..depth {
+            text = json!({"n": 1, "text": text}).to_string();
+        }
+        let redacted = redactor(true, &[], &[]).redact(&text, None).into_owned();
+        prop_assert!(!redacted.contains(&secret), "{text}: {redacted}");
+    }
+
+    /// Once hidden, nothing more changes, and no text makes it fail.
+    #[test]
+    fn any_text_is_read(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "token", "tokens", "Authorization", "cookie", "bearer ", "--", "-", ":", "=", ",", "\"", "'", "\\",
+            "\\\"", "[", "]", "{", "}", "(", ")", "<", ">", "</", "value", "name", " ", "\n", "ä", "1", "x",
+            "https://", "@",
+        ]), 0..40),
+    ) {
+        let text = words.concat();
+        let once = redact(&text).into_owned();
+        prop_assert!(once.len() <= text.len() + words.len() * HIDDEN.len());
+        let _ = redactor(true, &["name"], &[]).redact(&text, None);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
+    ffi::OsString,
     panic,
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::ParseError as Invalid};
 
 use super::screen::Log;
 pub use super::screen::complain;
@@ -20,9 +21,14 @@ pub fn start(verbose: u8, quiet: bool) {
         2 => "mainstay=debug,info",
         _ => "trace",
     };
-    let filter = EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
-        .parse_lossy(std::env::var("MAINSTAY_LOG").as_deref().unwrap_or(level));
+    let filter = match std::env::var_os("MAINSTAY_LOG").map(filter) {
+        Some(Ok(filter)) => filter,
+        Some(Err(error)) => {
+            complain(&format!("MAINSTAY_LOG is ignored: {error}"));
+            EnvFilter::new(level)
+        }
+        None => EnvFilter::new(level),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Log::new())
@@ -30,6 +36,22 @@ pub fn start(verbose: u8, quiet: bool) {
         .with_target(false)
         .init();
     panic::set_hook(Box::new(tell_panic));
+}
+
+/// Reads the directives of `MAINSTAY_LOG`. The error quotes them.
+fn filter(directives: OsString) -> Result<EnvFilter, ParseError> {
+    let text = directives.into_string().map_err(|_| ParseError::NotText)?;
+    Ok(EnvFilter::builder()
+        .with_default_directive(tracing::level_filters::LevelFilter::WARN.into())
+        .parse(text)?)
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ParseError {
+    #[error("it is not UTF-8")]
+    NotText,
+    #[error(transparent)]
+    Directive(#[from] Invalid),
 }
 
 /// Says what the usual hook says. The message of a panic may quote text from outside.
@@ -40,5 +62,32 @@ fn tell_panic(panic: &panic::PanicHookInfo) {
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         trace.to_string().lines().for_each(complain);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_read_strictly() {
+        for (directives, is_valid) in [
+            ("", true),
+            ("debug", true),
+            ("mainstay::calls=trace,info", true),
+            ("mainstay=loud", false),
+            ("\x1b]0;title\x07=\x1b[31m", false),
+        ] {
+            let read = filter(directives.into());
+            assert_eq!(read.is_ok(), is_valid, "{directives:?}: {read:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn directives_are_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let read = filter(OsString::from_vec(vec![0xff]));
+        assert!(matches!(read, Err(ParseError::NotText)));
     }
 }

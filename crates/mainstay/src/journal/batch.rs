@@ -173,7 +173,9 @@ impl<'s> Batch<'s> {
         let connection = self.connection;
         let shown = shown(self.redactor, target, secrets);
         let target = shown.as_ref().unwrap_or(target);
-        let origin_id = self.memory.origins.id(connection, origin)?;
+        let redactor = self.redactor;
+        let origins = &mut self.memory.origins;
+        let origin_id = origins.id_as(connection, origin, |origin| declared(redactor, origin))?;
         let (target_id, series) = self.memory.target(connection, target, is_listed)?;
         let holders = &mut self.memory.holders;
         let holder = holders.id(connection, (target_id, target), (origin_id, origin))?;
@@ -336,4 +338,13 @@ fn shown(redactor: &Redactor, target: &Target, secrets: Option<&Secrets>) -> Opt
             ..target.clone()
         }),
     }
+}
+
+/// An origin whose client says of itself what is to be hidden.
+fn declared(redactor: &Redactor, origin: &Origin) -> Option<Origin> {
+    let client = origin.client.as_ref()?.redacted(redactor)?;
+    Some(Origin {
+        client: Some(client),
+        ..origin.clone()
+    })
 }

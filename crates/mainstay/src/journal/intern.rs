@@ -39,6 +39,16 @@ impl<T: Interned> Interner<T> {
     }
 
     pub fn id(&mut self, connection: &Connection, value: &T) -> rusqlite::Result<u32> {
+        self.id_as(connection, value, |_| None)
+    }
+
+    /// The number of a value that is written in another form, if `shown` gives one.
+    pub fn id_as(
+        &mut self,
+        connection: &Connection,
+        value: &T,
+        shown: impl FnOnce(&T) -> Option<T>,
+    ) -> rusqlite::Result<u32> {
         if let Some(id) = self.known.get(value) {
             return Ok(*id);
         }
@@ -46,7 +56,8 @@ impl<T: Interned> Interner<T> {
             self.known.clear();
         }
         let id = self.next;
-        value.insert(connection, id)?;
+        let shown = shown(value);
+        shown.as_ref().unwrap_or(value).insert(connection, id)?;
         self.next += 1;
         self.known.insert(value.clone(), id);
         Ok(id)

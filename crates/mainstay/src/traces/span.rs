@@ -144,6 +144,10 @@ impl Ended {
         if let Cow::Owned(name) = redactor.redact(&self.subject.name, secrets) {
             self.subject.name = name.into();
         }
+        let client = self.subject.origin.client.as_ref();
+        if let Some(client) = client.and_then(|client| client.redacted(redactor)) {
+            Arc::make_mut(&mut self.subject.origin).client = Some(client);
+        }
         let Some(trouble) = &mut self.trouble else {
             return;
         };

@@ -128,6 +128,27 @@ async fn records_hide_what_is_known_to_be_secret() {
     }
 }
 
+/// The same in other forms: as a pair of name and value, behind an option, and in headers of several words.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_hide_secrets_in_every_form() {
+    let backend = Backend::start(Kind::Stdio, &[]).await;
+    let kept = Kept::of(&backend.entry, Redact::default()).await;
+    let client = kept.gateway.client().await;
+    let said = "Authorization: ApiKey hush-1\nCookie: a=b; c=hush-2\npassword: \"a hush-3\" <pwd>hush-4</pwd>";
+    let arguments = json!({
+        "text": said,
+        "headers": [{"name": "Authorization", "value": "Basic hush-5"}, ["X-Api-Key", "hush-6"]],
+        "argv": ["run", "--password", "hush-7"],
+        "tokens": ["hush-8"],
+        "max_tokens": 4096,
+    });
+    client.call("x__echo", arguments).await;
+    let all = kept.everything().await;
+    assert!(!all.contains("hush"), "{all}");
+    assert!(all.contains("4096"), "{all}");
+    kept.gateway.stop().await;
+}
+
 fn quoting() -> String {
     format!("not for {}", FORMS.join(" or "))
 }

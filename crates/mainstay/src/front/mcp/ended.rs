@@ -3,9 +3,9 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io::{self, Write as _},
-    path::PathBuf,
+    fs::File,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -22,6 +22,9 @@ const MAX_LINES: usize = 2 * MAX_ENDED;
 /// Digits of a time and of a seal.
 const TIME: usize = 11;
 const SEAL: usize = 16;
+
+/// Bytes of the file: its lines, and the last one of a run that was killed while it wrote.
+const MAX_BYTES: usize = (MAX_LINES + 1) * (TIME + SEAL + 1);
 
 /// What tells a session's id from every other: when it was opened (milliseconds since 1970), and its seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +74,23 @@ impl Known {
             seal: 0,
         };
         self.births = self.births.split_off(&oldest);
+    }
+
+    /// Those of a file that is ours; none where there is no file.
+    fn load(path: &Path) -> io::Result<Self> {
+        let mut options = state::private_options();
+        let file = match state::open_private(path, options.create(false).read(true)) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(Self::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut text = String::new();
+        // One byte more tells a file that is too large.
+        file.take(MAX_BYTES as u64 + 1).read_to_string(&mut text)?;
+        if text.len() > MAX_BYTES {
+            return Err(io::Error::other("the file is too large"));
+        }
+        Self::read(&text).ok_or_else(|| io::Error::other("a line is damaged"))
     }
 
     /// The lines of a file; `None` where one of them is none of ours. The last one may be torn.
@@ -127,7 +147,9 @@ impl Lines {
 
     fn renew(&mut self, known: &Known) -> io::Result<()> {
         state::write_private(&self.path, known.text().as_bytes())?;
-        self.file = Some(File::options().append(true).open(&self.path)?);
+        let mut options = state::private_options();
+        let file = state::open_private(&self.path, options.create(false).append(true))?;
+        self.file = Some(file);
         self.count = known.births.len() + 1;
         Ok(())
     }
@@ -143,12 +165,7 @@ impl Ended {
                 file: None,
             }));
         };
-        let read = match fs::read_to_string(&path) {
-            Ok(text) => Known::read(&text).ok_or_else(|| io::Error::other("a line is damaged")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::default()),
-            Err(error) => Err(error),
-        };
-        let mut known = read.unwrap_or_else(|error| {
+        let mut known = Known::load(&path).unwrap_or_else(|error| {
             tracing::warn!(%error, path = %path.display(), "which sessions have ended cannot be read: none is revived");
             Known {
                 floor: now,
@@ -213,6 +230,8 @@ fn complain(error: &io::Error) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const NOW: u64 = 1_795_000_000_000;
@@ -254,7 +273,33 @@ mod tests {
             assert!(ended.has(birth(0)) && !ended.has(birth(1)), "{text:?}");
         }
         fs::write(&path, b"\xff\n").expect("written");
+        assert!(Ended::open(Some(path.clone()), NOW).has(birth(0)));
+        fs::write(&path, "0".repeat(MAX_BYTES + 1)).expect("written");
         assert!(Ended::open(Some(path), NOW).has(birth(0)));
+    }
+
+    /// A pipe is not waited for, and no link is followed. Something else takes their place.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn what_stands_in_the_place_of_the_file_is_replaced() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (path, other) = (folder.path().join("ended"), folder.path().join("other"));
+        let make_pipe = || {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
+                .expect("a pipe");
+        };
+        let make_link = || std::os::unix::fs::symlink(&other, &path).expect("a link");
+        for make in [&make_pipe as &dyn Fn(), &make_link] {
+            fs::write(&other, "0000000000a\n").expect("written");
+            make();
+            let ended = Ended::open(Some(path.clone()), NOW);
+            assert!(ended.has(birth(0)) && !ended.has(birth(1)));
+            ended.add(birth(1), NOW).await;
+            assert_eq!(fs::read_to_string(&other).expect("a file"), "0000000000a\n");
+            assert!(Ended::open(Some(path.clone()), NOW).has(birth(1)));
+            fs::remove_file(&path).expect("removed");
+        }
     }
 
     #[test]

@@ -2,6 +2,37 @@
 
 use super::*;
 
+/// What a client says of itself is redacted as what it sends, each time it comes.
+#[tokio::test]
+async fn a_secret_in_the_name_of_a_client_is_not_kept() {
+    let (room, secret) = (Room::new(), "ghp_0123456789abcdefghijABCDEFGHIJ");
+    let journal = room.open();
+    for _ in 0..2 {
+        let origin = Origin {
+            client: Some(ClientInfo {
+                name: format!("client {secret}"),
+                version: format!("token={secret}"),
+            }),
+            ..Origin::of(Door::McpHttp)
+        };
+        let entry = journal.begin(Begun {
+            origin: Arc::new(origin),
+            ..begun("{}")
+        });
+        entry.finish(answered("{}")).await.expect("nobody waits");
+    }
+    for record in all(&journal).await {
+        let client = record.origin.client.expect("a client");
+        assert_eq!(client.name, "client [redacted]");
+        assert_eq!(client.version, "token=[redacted]");
+    }
+    journal.close().await;
+    for file in ["journal.db", "journal.db-wal"] {
+        let bytes = fs::read(room.path().join(file)).unwrap_or_default();
+        assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none());
+    }
+}
+
 /// L1–L3, L7: every field comes back, and what was sent is found by its identifier.
 #[tokio::test]
 async fn a_record_says_all_that_was_known_of_its_call() {

@@ -11,6 +11,7 @@ use crate::{
     backend::{Backend, Kind},
     client::{Http, LATEST, value},
     gateway::{Gateway, config, soon},
+    reloading::{File, reload},
     rest::TOKEN,
 };
 
@@ -215,6 +216,81 @@ async fn questions_of_another_token_are_nobodys_here() {
         says(&second, "respond_to_sampling", reply).await;
     });
     assert!(answer.contains("by tool"), "{answer}");
+}
+
+/// A client without a token, where none is required, sees and answers no question of a client with one.
+#[tokio::test]
+async fn questions_of_a_token_are_hidden_from_clients_without_one() {
+    let backend = Backend::start(Kind::Http, &[])
+        .await
+        .option("serverRequests", "queue");
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let settings = json!({"ownTools": ["activity"], "http": {"requireToken": false}});
+    let all = config(&[("x", &backend)], settings);
+    let gateway = Gateway::guarded(&all, Setting::default(), tokens.clone(), |it| it).await;
+    let mut ada = gateway.stranger("/mcp");
+    let token = tokens.add("ada", None).expect("added").0;
+    ada.token = Some(token.expose().to_owned());
+    ada.initialize(LATEST).await;
+    let (one, other) = (gateway.client().await, gateway.client().await);
+    let ask = json!({"method": SAMPLING, "params": {}});
+    let reply = |request: &Value, content| json!({"request_id": request["request_id"], "content": content, "model": "m"});
+    let (answer, ()) = tokio::join!(ada.say("x__ask", ask.clone()), async {
+        let request = asked(&ada, "get_sampling_requests").await;
+        let seen = says(&one, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"], json!([]), "another's");
+        let heard = says(&one, "await_activity", json!({"timeout_ms": 100})).await;
+        assert_eq!(heard["pending_client"]["sampling"], 0, "{heard}");
+        let said = fails(&one, "respond_to_sampling", reply(&request, "forged")).await;
+        assert_eq!(said["error"], "request_not_found", "{said}");
+        says(&ada, "respond_to_sampling", reply(&request, "hers")).await;
+    });
+    assert!(answer.contains("hers"), "{answer}");
+    // Clients without a token answer each other's.
+    let (answer, ()) = tokio::join!(one.say("x__ask", ask), async {
+        let request = asked(&other, "get_sampling_requests").await;
+        let seen = says(&ada, "get_sampling_requests", json!({})).await;
+        assert_eq!(seen["requests"], json!([]), "another's");
+        says(&other, "respond_to_sampling", reply(&request, "by tool")).await;
+    });
+    assert!(answer.contains("by tool"), "{answer}");
+}
+
+/// A reload names to a client only the servers that its profile shows.
+#[tokio::test]
+async fn a_reload_names_no_server_that_the_profile_hides() {
+    let (x, y) = (Backend::http().await, Backend::http().await);
+    let small = json!({"servers": ["x"], "ownTools": ["activity"]});
+    let settings = json!({"profiles": {"small": small}, "ownTools": ["activity"]});
+    let file = File::of(&[("x", &x)]);
+    file.write_with(&[("x", &x)], settings.clone());
+    let gateway = file.run().await;
+    let (part, all) = (
+        gateway.client_at("/mcp/small").await,
+        gateway.client().await,
+    );
+    part.hears("x__echo").await;
+    let place = says(&part, "await_activity", json!({"timeout_ms": 100})).await;
+    let place = place["last_event_id"].clone();
+    file.write_with(&[("x", &x), ("hidden", &y)], settings.clone());
+    reload(&gateway).await;
+    file.write_with(&[("hidden", &y)], settings);
+    reload(&gateway).await;
+    let wait = json!({"last_event_id": place, "timeout_ms": 1000});
+    let reloads = |heard: &Value| -> Vec<Value> {
+        let events = heard["events"].as_array().expect("a list").iter();
+        events
+            .filter(|event| event["type"] == "config_reloaded")
+            .map(|event| event["data"].clone())
+            .collect()
+    };
+    let heard = says(&part, "await_activity", wait.clone()).await;
+    assert!(!heard.to_string().contains("hidden"), "{heard}");
+    let gone = json!({"added": [], "removed": ["x"], "changed": []});
+    assert_eq!(reloads(&heard), std::slice::from_ref(&gone), "{heard}");
+    let heard = says(&all, "await_activity", wait).await;
+    let come = json!({"added": ["hidden"], "removed": [], "changed": []});
+    assert_eq!(reloads(&heard), [come, gone], "{heard}");
 }
 
 /// Z2: what servers offer, for clients that know tools only.

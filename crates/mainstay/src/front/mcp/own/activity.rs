@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
     catalog::ListKind::{Prompts, Resources, Templates, Tools},
-    event::EventId,
+    event::{Event, EventId, EventKind},
     failure::{Failure, FailureKind},
     message::Method,
 };
@@ -190,26 +190,45 @@ fn gather(
         && let Some(heard) = happened.now()
     {
         match heard {
-            Heard::Event(event) => {
-                let server = event.server.as_ref();
-                if server.is_none_or(|server| context.has_server(server)) {
-                    events.push(wire(&event));
-                }
-            }
+            Heard::Event(event) => events.extend(shown(context, &event).as_ref().map(wire)),
             Heard::Missed(_) => missed = true,
         }
     }
     missed
 }
 
+/// The part of an event that concerns the profile's servers; `None` if there is none.
+fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
+    if let Some(server) = &event.server {
+        return context.has_server(server).then(|| event.clone());
+    }
+    let mut event = event.clone();
+    if let EventKind::ConfigReloaded {
+        added,
+        removed,
+        changed,
+    } = &mut event.kind
+    {
+        let lists = [added, removed, changed];
+        let all: usize = lists.iter().map(|names| names.len()).sum();
+        let mut left = 0;
+        for names in lists {
+            names.retain(|name| context.has_server(name));
+            left += names.len();
+        }
+        // A reload that changed no server at all, but other settings, is shown as it is.
+        if left == 0 && all > 0 {
+            return None;
+        }
+    }
+    Some(event)
+}
+
 /// Requests of this method that the profile's servers have made, because of calls that are not those of
 /// another bearer of a token, and that wait.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
     let waiting = context.hub.registry.queue().list();
-    let is_own = |queued: &Queued| {
-        let principal = queued.principal.as_ref().map(ToString::to_string);
-        context.is_own(principal.as_deref())
-    };
+    let is_own = |queued: &Queued| context.is_own(queued.principal.as_ref());
     waiting.into_iter().filter(move |queued| {
         queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
     })

@@ -170,7 +170,7 @@ impl<'a> Context<'a> {
     /// may be that of what the client does not see, but the client used it.
     pub fn made_refused(&self, record: &Record) -> bool {
         let is_own = match &self.client.principal {
-            Principal::Client(_) => self.is_own(record.origin.principal.as_deref()),
+            own @ Principal::Client(_) => record.origin.principal == Some(own.to_string()),
             Principal::Anonymous | Principal::Operator => {
                 let session = &self.client.origin.session;
                 session.is_some() && *session == record.origin.session
@@ -179,12 +179,14 @@ impl<'a> Context<'a> {
         is_own && record.status == Status::Refused
     }
 
-    /// Whether a question to this principal is the client's to see and answer. A client with a token sees
-    /// its own alone; the operator, and a client that needs no token, sees everybody's.
-    pub fn is_own(&self, principal: Option<&str>) -> bool {
-        match &self.client.principal {
-            Principal::Anonymous | Principal::Operator => true,
-            own @ Principal::Client(_) => principal == Some(&*own.to_string()),
+    /// Whether a question to this principal is the client's to see and answer. The operator sees all
+    /// questions. A client with a token sees only its own. A client without a token sees those that belong
+    /// to no client's token: all of them, where there are no tokens.
+    pub fn is_own(&self, principal: Option<&Principal>) -> bool {
+        match (&self.client.principal, principal) {
+            (Principal::Operator, _) => true,
+            (Principal::Anonymous, asked) => !matches!(asked, Some(Principal::Client(_))),
+            (own @ Principal::Client(_), asked) => asked == Some(own),
         }
     }
 

@@ -1,0 +1,106 @@
+//! Names whose values are secret: of members, variables, headers and options.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::pattern;
+
+/// The ends of such names, in either case. Of two that begin alike, the longer one comes first.
+macro_rules! words {
+    () => {
+        concat!(
+            r"(?:(?:api|access|secret|private)[_-]?keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|pwds?",
+            r"|credentials?|cookies?|authorization|x-(?:amz|goog)-signature)"
+        )
+    };
+}
+pub(super) use words;
+
+/// Longer texts are no names.
+const MAX_NAME: usize = 128;
+
+static SECRET: LazyLock<Regex> = LazyLock::new(|| pattern(concat!(r"(?i-u)", words!(), "$")));
+
+/// Tokens that open nothing: they say where a list goes on.
+static PAGE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i-u)(?:page|next|continuation|progress|sync|change)[_-]?token$"));
+
+/// Tokens of a language model, and how many there are.
+static COUNT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r"(?i-u)(?:max|min|total|input|output|prompt|completion|reasoning|thinking|audio|text|image|cached?",
+        r"|read|write|creation|used|usage|remaining|context|num|number[_-]?of|n|new|budget|limit|generated",
+        r"|request|response|estimated|stop|special|added)[_-]?tokens$",
+    ))
+});
+
+/// What a name says of its value, the strictest last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Naming {
+    Open,
+    /// A plural: its value may be a count. Numbers are no secrets.
+    Secrets,
+    Secret,
+}
+
+impl Naming {
+    pub fn of(name: &str) -> Self {
+        // The last letters of the words above.
+        let may_be = matches!(
+            name.as_bytes().last().map(u8::to_ascii_lowercase),
+            Some(b'n' | b't' | b'd' | b'e' | b'y' | b'l' | b's')
+        );
+        if !may_be || !SECRET.is_match(name) {
+            return Self::Open;
+        }
+        let is_plural = name.ends_with(['s', 'S']);
+        if is_plural && is_count(name) || !is_plural && PAGE.is_match(name) {
+            Self::Open
+        } else if is_plural && !name.to_ascii_lowercase().ends_with("credentials") {
+            Self::Secrets
+        } else {
+            Self::Secret
+        }
+    }
+
+    pub fn hides(self, value: &str) -> bool {
+        match self {
+            Self::Open => false,
+            Self::Secret => true,
+            Self::Secrets => !is_number(value),
+        }
+    }
+}
+
+/// Whether a name is that of a number of tokens.
+pub(super) fn is_count(name: &str) -> bool {
+    COUNT.is_match(name)
+}
+
+/// Whether a value is a number, with a unit perhaps, or says that there is none.
+pub(super) fn is_number(value: &str) -> bool {
+    if matches!(value, "" | "null" | "none" | "None" | "true" | "false") {
+        return true;
+    }
+    let digits = value
+        .trim_start_matches(['~', '<', '>', '+', '-'])
+        .trim_end_matches(['k', 'K', 'm', 'M', '%']);
+    digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b".,_/)]:".contains(&byte))
+}
+
+/// Whether a text may be a name.
+pub(super) fn may_be_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_NAME
+}
+
+/// Whether a text is one word, such as the name of a header, variable or option.
+pub(super) fn is_word(text: &str) -> bool {
+    may_be_name(text)
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+}
