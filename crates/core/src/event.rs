@@ -112,7 +112,7 @@ pub enum EventKind {
     },
     /// I5
     ServerHealthRestored {},
-    /// It is not tried again by itself; `status` is `failed`, `error` or `crashed`.
+    /// It is not tried again by itself, or rarely; `status` is `failed`, `error` or `crashed`.
     ServerFailed {
         status: State,
         last_error: Option<String>,

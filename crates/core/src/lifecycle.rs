@@ -143,6 +143,8 @@ pub struct Lifecycle {
     expired: bool,
     /// When the last attempt began, or was queued for its turn.
     tried: Option<Instant>,
+    /// How the last attempt ended, if the server refused us. It shows until an attempt ends otherwise.
+    unauthorized: Option<Loss>,
     phase: Phase,
 }
 
@@ -155,6 +157,7 @@ impl Default for Lifecycle {
             greeted: false,
             expired: false,
             tried: None,
+            unauthorized: None,
             phase: Phase::Down(Why::Stopped),
         }
     }
@@ -234,6 +237,7 @@ impl Lifecycle {
             losses: 0,
             crashes: 0,
             expired: false,
+            unauthorized: None,
             ..self
         }
     }
@@ -297,6 +301,7 @@ impl Lifecycle {
                 let tally = Tally::new(now);
                 let this = Self {
                     greeted: true,
+                    unauthorized: None,
                     ..self
                 };
                 this.to(Phase::Up { since: now, tally })
@@ -407,14 +412,41 @@ impl Lifecycle {
             *counter = counter.saturating_add(1);
         }
         let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        let delay = policy.delay(self.attempt(), self.epoch).max(wanted);
-        let spaced = self.tried.map_or(now, |tried| tried + ATTEMPT_SPACING);
+        self.unauthorized = loss.is_unauthorized().then(|| loss.clone());
+        let delay = match self.unauthorized {
+            Some(_) => policy.unauthorized_delay(self.epoch),
+            None => policy.delay(self.attempt(), self.epoch).max(wanted),
+        };
+        let spaced = self.spaced(&loss, policy).unwrap_or(now);
         self.to(Phase::Waiting {
             until: now + delay,
             earliest: spaced.max(now + wanted),
             by_call: false,
             loss,
         })
+    }
+
+    /// When a call may bring about an attempt after this loss.
+    fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
+        let spacing = if loss.is_unauthorized() {
+            policy.reconnect.unauthorized_spacing
+        } else {
+            ATTEMPT_SPACING
+        };
+        Some(self.tried? + spacing)
+    }
+
+    /// Before this no call brings about anything: the server has just refused us.
+    fn calls_from(&self, policy: &Policy) -> Option<Instant> {
+        match &self.phase {
+            Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
+            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
+            Phase::Waiting { .. }
+            | Phase::Down(_)
+            | Phase::Connecting { .. }
+            | Phase::Up { .. }
+            | Phase::Closing { .. } => None,
+        }
     }
 
     fn start(self, now: Instant, policy: &Policy) -> Step {
@@ -466,7 +498,8 @@ impl Lifecycle {
     }
 
     fn call_waiting(mut self, now: Instant, policy: &Policy) -> Step {
-        if !self.opens_on_call(policy) {
+        let refused = self.calls_from(policy).is_some_and(|from| now < from);
+        if refused || !self.opens_on_call(policy) {
             return (self, None);
         }
         match &mut self.phase {
@@ -558,14 +591,22 @@ impl Lifecycle {
             Phase::Down(why) => match why {
                 Why::Stopped => (State::Disconnected, None),
                 Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
-                Why::Lost(loss) if loss.retried() => (State::Disconnected, Some(loss.clone())),
+                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+                    (State::Disconnected, Some(loss.clone()))
+                }
                 Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
                 Why::Failed(loss) => (State::Failed, Some(loss.clone())),
             },
+            Phase::Connecting { .. } if self.unauthorized.is_some() => {
+                (State::Error, self.unauthorized.clone())
+            }
             Phase::Connecting { .. } if self.attempt() == 0 => (State::Connecting, None),
             Phase::Connecting { .. } => (State::Reconnecting, None),
             Phase::Up { .. } => (State::Connected, None),
             Phase::Closing { then, .. } => reconnecting(then),
+            Phase::Waiting { loss, .. } if loss.is_unauthorized() => {
+                (State::Error, Some(loss.clone()))
+            }
             Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
         };
         let health = match &self.phase {
@@ -585,6 +626,7 @@ impl Lifecycle {
                 _ => None,
             },
             on_call: self.opens_on_call(policy),
+            calls_from: self.calls_from(policy),
             if_lost: match policy.reconnect.mode {
                 ReconnectMode::Auto => State::Reconnecting,
                 ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,

@@ -12,6 +12,7 @@ use mainstay_core::{
     config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     event::EventKind,
     ids::ServerName,
+    lifecycle::Preset,
 };
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -63,8 +64,11 @@ impl World {
         let mut reached = server("fake", Launch::Http(http));
         reached.call_timeout = Duration::from_secs(1);
         reached.withheld.disabled = ["count".to_owned()].into();
+        let mut down = server("down", Launch::Stdio(stdio));
+        // Not tried again, so that nothing more happens to it.
+        down.policy = Preset::Manual.policy();
         let config = Config {
-            servers: vec![reached, server("down", Launch::Stdio(stdio))],
+            servers: vec![reached, down],
             max_body_bytes: MAX_BODY,
             ..Config::default()
         };

@@ -108,6 +108,7 @@ fn reconnect(policy: &mut Reconnect, fields: &mut Fields<'_>, report: &mut Repor
         node.number(1.0..=1000.0, "from 1 to 1000", report)
     });
     group.knob(&mut policy.jitter, "jitter", jitter);
+    group.knob(&mut policy.unauthorized_delay, "unauthorizedDelayMs", delay);
     let failures = [
         ("retry", InitialFailure::Retry),
         ("error", InitialFailure::Error),

@@ -29,6 +29,10 @@ pub enum Loss {
     },
     #[error("the server ended the session")]
     SessionExpired,
+    /// The configuration is wrong: no attempt can ever work.
+    #[error("cannot start: {0}")]
+    Misconfigured(String),
+    /// What is missing may come: a program that is being replaced, memory, file descriptors.
     #[error("cannot start: {0}")]
     CannotSpawn(String),
     #[error("initialize failed: {0}")]
@@ -53,6 +57,7 @@ impl Loss {
             Self::Disconnected(text) => Self::Disconnected(reword(text)),
             Self::Unresponsive(text) => Self::Unresponsive(reword(text)),
             Self::ConnectFailed(text) => Self::ConnectFailed(reword(text)),
+            Self::Misconfigured(text) => Self::Misconfigured(reword(text)),
             Self::CannotSpawn(text) => Self::CannotSpawn(reword(text)),
             Self::Rejected(text) => Self::Rejected(reword(text)),
             Self::Unauthorized(text) => Self::Unauthorized(reword(text)),
@@ -70,8 +75,11 @@ impl Loss {
     /// Whether trying again by itself could help.
     pub(super) fn retried(&self) -> bool {
         match self {
-            Self::CannotSpawn(_) | Self::Rejected(_) | Self::Unauthorized(_) => false,
-            Self::Disconnected(_)
+            Self::Misconfigured(_) => false,
+            Self::CannotSpawn(_)
+            | Self::Rejected(_)
+            | Self::Unauthorized(_)
+            | Self::Disconnected(_)
             | Self::Crashed { .. }
             | Self::Unresponsive(_)
             | Self::ConnectTimeout(_)
@@ -79,6 +87,11 @@ impl Loss {
             | Self::Unavailable { .. }
             | Self::SessionExpired => true,
         }
+    }
+
+    /// Whether the server refuses us as long as nobody gives us other credentials.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Unauthorized(_))
     }
 
     /// How long the server asks to be left alone.

@@ -31,6 +31,10 @@ pub struct Reconnect {
     pub multiplier: f64,
     /// Fraction of a delay by which it varies, up or down, applied after the cap (G7).
     pub jitter: f64,
+    /// The wait after HTTP 401 or 403, in place of the growing ones.
+    pub unauthorized_delay: Duration,
+    /// A call does not bring such an attempt forward sooner than this after the last one.
+    pub unauthorized_spacing: Duration,
     pub initial_failure: InitialFailure,
     /// Whether a call that finds the server down brings an attempt forward (G8).
     pub on_call: bool,
@@ -127,6 +131,8 @@ impl Preset {
                 max_delay: Duration::from_secs(30),
                 multiplier: 2.0,
                 jitter: 0.1,
+                unauthorized_delay: Duration::from_mins(10),
+                unauthorized_spacing: Duration::from_mins(1),
                 initial_failure: InitialFailure::Retry,
                 on_call: true,
                 forgive_after: Duration::from_secs(60),
@@ -242,6 +248,12 @@ impl Policy {
             ReconnectMode::Manual => self.reconnect.on_call,
             ReconnectMode::Off => false,
         }
+    }
+
+    /// The wait after a server has refused us, in whole milliseconds.
+    pub(super) fn unauthorized_delay(&self, epoch: Epoch) -> Duration {
+        let seconds = self.reconnect.unauthorized_delay.as_secs_f64();
+        jittered(seconds, self.reconnect.jitter, self.seed ^ epoch.0)
     }
 
     /// The wait before attempt `attempt` (1, 2, …) of `epoch`, in whole milliseconds.

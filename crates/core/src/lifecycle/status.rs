@@ -143,6 +143,8 @@ pub struct Status {
     pub next_retry: Option<Instant>,
     /// Whether a call can bring a session about.
     pub on_call: bool,
+    /// No call can before this.
+    pub calls_from: Option<Instant>,
     /// What it is once its session is gone, before that has been noticed.
     pub if_lost: State,
     /// While connected.

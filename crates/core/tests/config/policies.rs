@@ -46,7 +46,7 @@ fn y_every_preset_has_its_word() {
 fn y_every_knob_of_reconnect() {
     let found = policy(
         r#""reconnect": {"mode": "manual", "maxAttempts": 7, "initialDelayMs": 500, "maxDelayMs": 1000,
-            "multiplier": 1.5, "jitter": 0.2, "initialFailure": "error", "onCall": false, "forgiveAfterMs": 0}"#,
+            "multiplier": 1.5, "jitter": 0.2, "unauthorizedDelayMs": 60000, "initialFailure": "error", "onCall": false, "forgiveAfterMs": 0}"#,
     );
     let mut expected = Policy::default();
     expected.reconnect.mode = ReconnectMode::Manual;
@@ -55,6 +55,7 @@ fn y_every_knob_of_reconnect() {
     expected.reconnect.max_delay = MS(1000);
     expected.reconnect.multiplier = 1.5;
     expected.reconnect.jitter = 0.2;
+    expected.reconnect.unauthorized_delay = MS(60_000);
     expected.reconnect.initial_failure = InitialFailure::Error;
     expected.reconnect.on_call = false;
     expected.reconnect.forgive_after = Duration::ZERO;
@@ -385,7 +386,7 @@ fn y_the_guide_shows_the_presets() {
         Some((key, cells.collect::<Vec<_>>()))
     });
     let rows: Vec<_> = rows.filter(|(_, cells)| cells.len() == 6).collect();
-    assert_eq!(rows.len(), 19);
+    assert_eq!(rows.len(), 20);
     for (key, cells) in rows {
         for (preset, cell) in Preset::ALL.into_iter().zip(cells) {
             // What does not count, and what a number means.

@@ -322,10 +322,14 @@ impl Server {
             }
             let (failed, hopeful, on_call) = {
                 let view = view.borrow_and_update();
-                let state = view.status.state;
+                let status = &view.status;
+                let state = status.state;
                 // One whose loss has not been noticed yet counts as connected.
-                let hopeful = state.is_hopeful() || state == State::Connected;
-                (view.has_failed(first), hopeful, view.status.on_call)
+                let is_up = state == State::Connected;
+                let hopeful = state.is_hopeful() || is_up || status.attempting;
+                let from = status.calls_from.map(Instant::from_std);
+                let on_call = status.on_call && from.is_none_or(|from| from <= Instant::now());
+                (view.has_failed(first), hopeful, on_call)
             };
             if failed || !hopeful && !on_call {
                 return Err(self.not_connected());
@@ -384,11 +388,18 @@ impl Server {
     }
 
     /// Resolves when the session that is open, or is being opened, has been listed; at once where there
-    /// is none; after `limit` in any case.
+    /// is none; after `limit` in any case. A server that was never listed is tried like for a call: who
+    /// names something of it may call it.
     pub async fn listed(&self, limit: Duration) {
         let mut view = self.view.clone();
-        let known = view.wait_for(|view| !view.is_to_be_listed());
-        // Elapsed, or the supervisor has ended.
+        let known = async {
+            if self.catalog().is_none() {
+                // It may be down: then the lists say no more, either.
+                self.next_session().await.ok();
+            }
+            // The supervisor may have ended.
+            view.wait_for(|view| !view.is_to_be_listed()).await.ok();
+        };
         tokio::time::timeout(limit, known).await.ok();
     }
 

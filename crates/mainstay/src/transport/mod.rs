@@ -139,7 +139,7 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
     let opened = match &opening.launch {
         Launch::Stdio(launch) => stdio::open(&opening, launch).await,
         Launch::Http(launch) => open_http(&opening, launch).await,
-        Launch::Broken(error) => Err(Loss::CannotSpawn(error.to_string()).into()),
+        Launch::Broken(error) => Err(Loss::Misconfigured(error.to_string()).into()),
     };
     opened.map_err(|unopened| match unopened.loss {
         Loss::Rejected(reason) => Unopened {

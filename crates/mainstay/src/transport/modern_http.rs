@@ -145,7 +145,7 @@ async fn discover(
     launch: &HttpLaunch,
 ) -> Result<(Arc<ModernLink>, Frame, Evidence), NotModern> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
-        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
     let posted = Posted::of(body, &ToolHeaders::default())
         .map_err(|error| Loss::Rejected(error.to_string()))?;

@@ -56,7 +56,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
-        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let (mut events, target) = subscribe(target, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
@@ -88,6 +88,16 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let session_link = Link::Sse(Arc::clone(&link));
     let greeted = match handshake(&link, &opening.initialize).await {
         Ok(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+        Err(Interruption {
+            kind:
+                InterruptionKind::Refused {
+                    status: status @ (401 | 403),
+                    ..
+                },
+            ..
+        }) => Err(Loss::Unauthorized(format!(
+            "the server answered HTTP {status}"
+        ))),
         Err(interruption) => Err(Loss::ConnectFailed(interruption.to_string())),
     };
     match greeted {

@@ -213,7 +213,8 @@ async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Re
     process::spawn(command).await
 }
 
-/// C6
+/// Why a process was not started (C6). A program or a folder that is missing may come: programs are
+/// replaced while servers run. An argument that no process can be given is wrong for good.
 fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
     let reason = match error.kind() {
         io::ErrorKind::NotFound => match &launch.cwd {
@@ -222,6 +223,9 @@ fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
             }
             _ => format!("command not found: {}", launch.command),
         },
+        io::ErrorKind::InvalidInput => {
+            return Loss::Misconfigured(format!("{}: {error}", launch.command));
+        }
         _ => format!("{}: {error}", launch.command),
     };
     Loss::CannotSpawn(reason)

@@ -136,7 +136,7 @@ async fn greet_server(
     launch: &HttpLaunch,
 ) -> Result<(Session, Running), Refused> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
-        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+        .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
         opening.initialize

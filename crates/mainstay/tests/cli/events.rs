@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::world::{Home, within};
@@ -15,7 +15,13 @@ const CLOCK: usize = "2026-11-21 08:30:12".len();
 #[tokio::test]
 async fn what_happened_to_a_server_is_told_in_order() {
     let home = Home::new();
-    let config = home.fakes(&[("good", &[]), ("other", &["--initialize-error"])]);
+    let program = fake_server::binary();
+    let servers = json!({
+        "good": {"command": program},
+        // Not tried again, so that nothing more happens to it.
+        "other": {"command": program, "args": ["--initialize-error"], "preset": "manual"},
+    });
+    let config = home.file("servers.json", &json!({"mcpServers": servers}).to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready: 1 of 2").await;
     home.run(&["call", "good/crash"]).await;

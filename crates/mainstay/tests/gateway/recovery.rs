@@ -332,8 +332,8 @@ async fn after_a_sleep_dead_connections_are_replaced() {
     }
 }
 
-/// metamcp#264: an error is kept, and its server skipped for ever. Here a start tries it anew, and so
-/// does the next run.
+/// metamcp#264: an error is kept, and its server skipped for ever. Here a start tries it anew at once,
+/// and so does the next run.
 #[tokio::test]
 async fn an_error_is_not_for_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -361,9 +361,10 @@ async fn an_error_is_not_for_ever() {
     gateway.rest().until_status("x", "connected").await;
 }
 
-/// mcpproxy#310: a refresh loop, 23 million retries. A refusal is tried again by nobody but a person.
+/// mcpproxy#310: a refresh loop, 23 million retries. After a refusal nobody but a person tries again at
+/// once: calls do once a minute, however many there are.
 #[tokio::test]
-async fn a_refusal_is_not_tried_again() {
+async fn a_refusal_is_not_tried_again_at_once() {
     for kind in [Kind::Http, Kind::Sse] {
         let flags = ["--status", "401", "--status-on-all"];
         let backend = Backend::start(kind, &flags).await;
@@ -383,6 +384,91 @@ async fn a_refusal_is_not_tried_again() {
             "{answer}"
         );
         assert_eq!(asked(), 2 * once);
+    }
+}
+
+/// What passes is no error for ever: a program that is missing, or cannot be run, while it is replaced.
+#[tokio::test]
+async fn a_program_that_comes_later_is_started() {
+    for is_there in [false, true] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = folder.path().join("server");
+        if is_there {
+            // It may not be executed yet.
+            std::fs::write(&program, "").expect("written");
+        }
+        let mut backend = Backend::stdio().await.option("reconnect", promptly());
+        backend.entry["command"] = program.to_str().expect("UTF-8").into();
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+        let shown = rest.until("x", "tried again", retried).await;
+        assert!(says(&shown["lastError"], "cannot start: "), "{shown}");
+        std::fs::remove_file(&program).ok();
+        std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
+        rest.until("x", "listed", |server| server["toolsReady"] == true)
+            .await;
+        gateway.client().await.hears("x__echo").await;
+    }
+}
+
+/// A call asks for an attempt, whatever the schedule.
+#[tokio::test]
+async fn a_call_starts_a_program_that_has_come() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = folder.path().join("server");
+    let link = || std::os::unix::fs::symlink(fake_server::binary(), &program).expect("a link");
+    link();
+    let mut backend = Backend::stdio().await.option("reconnect", never());
+    backend.entry["command"] = program.to_str().expect("UTF-8").into();
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    std::fs::remove_file(&program).expect("it was there");
+    client.call("x__crash", json!({})).await;
+    let missing = |server: &Value| says(&server["lastError"], "command not found");
+    let tried = async {
+        while !missing(&gateway.rest().server("x").await) {
+            client.call("x__echo", json!({})).await;
+        }
+    };
+    soon("an attempt that finds nothing", tried).await;
+    link();
+    client.hears("x__echo").await;
+}
+
+/// An error that answers the handshake is one of the moment, too.
+#[tokio::test]
+async fn a_handshake_that_fails_is_tried_again() {
+    let backend = Backend::start(Kind::Http, &["--initialize-error"]).await;
+    let backend = backend.option("reconnect", promptly());
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let rest = gateway.rest();
+    let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+    let shown = rest.until("x", "tried again", retried).await;
+    assert!(says(&shown["lastError"], "initialize failed"), "{shown}");
+    backend
+        .fake()
+        .edit(|script| script.initialize_error = false);
+    rest.until("x", "listed", |server| server["toolsReady"] == true)
+        .await;
+    gateway.client().await.hears("x__echo").await;
+}
+
+/// Who is not let in is tried again, rarely, and shown as an error until then.
+#[tokio::test]
+async fn a_server_that_lets_us_in_again_is_connected() {
+    for kind in [Kind::Http, Kind::Sse] {
+        let backend = Backend::start(kind, &["--status", "401"]).await;
+        let backend = backend.option("reconnect", json!({"unauthorizedDelayMs": 300}));
+        let gateway = Gateway::of(&[("x", &backend)]).await;
+        let rest = gateway.rest();
+        let retried = |server: &Value| number(&server["reconnectAttempt"]) >= 2;
+        let shown = rest.until("x", "tried again", retried).await;
+        assert_eq!(shown["status"], "error", "{shown}");
+        assert!(says(&shown["lastError"], "unauthorized: "), "{shown}");
+        backend.fake().edit(|script| script.status = None);
+        rest.until_status("x", "connected").await;
     }
 }
 

@@ -108,24 +108,89 @@ fn crashes_are_forgiven_after_their_own_time() {
     }
 }
 
-/// E7, invariant 8.
+/// Invariant 8: what can never work is not tried again, not for a call either.
 #[test]
-fn a_permanent_error_is_not_retried() {
+fn a_wrong_configuration_is_not_retried() {
+    let mut course = Course::new(Policy::default());
+    course.step(Event::Start);
+    course.ends(Loss::Misconfigured("`command` is missing".to_owned()));
+    assert_eq!((course.state(), course.due()), (State::Error, None));
+    assert_eq!(course.step(Event::CallWaiting), None);
+    assert_eq!(course.step(Event::Resumed), None);
+}
+
+/// What passes is tried again at the policy's intervals, and a call asks for an attempt.
+#[test]
+fn a_start_that_fails_for_want_of_something_is_retried() {
     for loss in [
-        Loss::CannotSpawn("command not found".to_owned()),
-        Loss::Rejected("no such version".to_owned()),
-        Loss::Unauthorized("HTTP 401".to_owned()),
+        Loss::CannotSpawn("command not found: x".to_owned()),
+        Loss::Rejected("the server answered an error".to_owned()),
     ] {
-        let mut course = Course::new(Policy::default());
+        let mut course = Course::new(steady(Preset::Default));
+        course.step(Event::Start);
+        for wait in [SECOND, 2 * SECOND, 4 * SECOND] {
+            course.ends(loss.clone());
+            let found = (course.state(), course.due());
+            assert_eq!(found, (State::Reconnecting, Some(wait)), "{loss:?}");
+            assert_eq!(course.status().reason, Some(loss.to_string()));
+            course.tick();
+        }
+        course.ends(loss.clone());
+        course.wait(SECOND);
+        assert_eq!(course.step(Event::CallWaiting), open(5), "{loss:?}");
+        course.opens();
+        // Where the first failure is final, this one is, too.
+        let mut course = Course::new(steady(Preset::Bounded));
         course.step(Event::Start);
         course.ends(loss.clone());
-        assert_eq!(
-            (course.state(), course.due()),
-            (State::Error, None),
-            "{loss:?}"
-        );
-        assert_eq!(course.step(Event::CallWaiting), None);
-        assert_eq!(course.step(Event::Resumed), None);
+        assert_eq!((course.state(), course.due()), (State::Error, None));
+    }
+}
+
+/// 401 and 403: an error that says so, tried again every ten minutes, and for a call at most once a
+/// minute.
+#[test]
+fn an_unauthorized_server_is_tried_rarely() {
+    const MINUTE: u64 = 60 * SECOND;
+    let unauthorized = || Loss::Unauthorized("the server answered HTTP 401".to_owned());
+    let shown = |course: &Course, due| {
+        let status = course.status();
+        let reason = Some(unauthorized().to_string());
+        assert_eq!((status.state, status.reason), (State::Error, reason));
+        assert_eq!(course.due(), due);
+    };
+    let mut at_first = Course::new(steady(Preset::Default));
+    at_first.step(Event::Start);
+    at_first.ends(unauthorized());
+    for mut course in [
+        at_first,
+        Course::losing(steady(Preset::Default), unauthorized()),
+    ] {
+        // By itself, and all the while it shows the same.
+        for _ in 0..3 {
+            shown(&course, Some(10 * MINUTE));
+            let epoch = course.life.epoch.0;
+            assert_eq!(course.tick(), open(epoch + 1));
+            shown(&course, None);
+            course.ends(unauthorized());
+        }
+        // For calls.
+        for _ in 0..3 {
+            let from = course.status().calls_from.expect("a time");
+            assert_eq!(from - course.now, Duration::from_mins(1));
+            course.wait(MINUTE - 1);
+            assert_eq!(course.step(Event::CallWaiting), None);
+            shown(&course, Some(9 * MINUTE + 1));
+            course.wait(1);
+            let epoch = course.life.epoch.0;
+            assert_eq!(course.step(Event::CallWaiting), open(epoch + 1));
+            course.ends(unauthorized());
+        }
+        // A person asks at once.
+        let epoch = course.life.epoch.0;
+        assert_eq!(course.step(Event::Reconnect), open(epoch + 1));
+        assert_eq!(course.state(), State::Connecting);
+        course.opens();
     }
 }
 

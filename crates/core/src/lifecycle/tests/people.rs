@@ -28,7 +28,7 @@ fn everywhere(preset: Preset) -> Vec<(&'static str, Course)> {
     let mut timed_out = connecting();
     timed_out.tick();
     let mut refused_at_first = connecting();
-    refused_at_first.ends(Loss::CannotSpawn("not found".to_owned()));
+    refused_at_first.ends(Loss::Misconfigured("not found".to_owned()));
     vec![
         ("stopped", Course::new(policy())),
         ("queued", queued()),

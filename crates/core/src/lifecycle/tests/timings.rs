@@ -151,6 +151,22 @@ fn y_every_presets_timings() {
     }
 }
 
+/// A server that refuses us is tried every ten minutes, as often as the preset tries at all.
+#[test]
+fn the_waits_after_a_refusal() {
+    const REFUSED: u64 = 600_000;
+    let unauthorized = Loss::Unauthorized("HTTP 401".to_owned());
+    for preset in Preset::ALL {
+        let (count, state) = match preset {
+            Preset::Default | Preset::Persistent => (8, State::Error),
+            Preset::Router | Preset::Bounded => (5, State::Failed),
+            Preset::Desktop | Preset::Manual => (0, State::Error),
+        };
+        let found = outage(steady(preset), &unauthorized);
+        assert_eq!(found, (vec![REFUSED; count], state), "{preset:?}");
+    }
+}
+
 /// G1, G14: 1, 2, 4, 8, 16 s, then failed; never the 30 s of [000]'s summary.
 #[test]
 fn g1_five_attempts_then_failed() {

@@ -44,7 +44,7 @@ async fn servers_are_listed_with_what_they_have() {
         said["servers"]["x"]["tool_count"].as_u64() > Some(3),
         "{said}"
     );
-    assert_eq!(said["servers"]["dead"]["status"], "error", "{said}");
+    assert_eq!(said["servers"]["dead"]["status"], "reconnecting", "{said}");
     assert!(said["servers"]["dead"]["error"].is_string(), "{said}");
     assert!(
         said["servers"]["dead"].get("tool_count").is_none(),
