@@ -11,6 +11,8 @@ pub enum FailureKind {
     ServerNotFound,
     ProfileNotFound,
     ServerNotConnected,
+    /// It is connected, has left calls in a row without an answer, and is not called until it is heard.
+    ServerNotAnswering,
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
@@ -69,10 +71,11 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
+        Self::ServerNotAnswering,
         Self::ToolNotFound,
         Self::PromptNotFound,
         Self::ResourceNotFound,
@@ -104,6 +107,7 @@ impl FailureKind {
             Self::ServerNotFound => ("server_not_found", 404, 4, INVALID_PARAMS),
             Self::ProfileNotFound => ("profile_not_found", 404, 4, INVALID_PARAMS),
             Self::ServerNotConnected => ("server_not_connected", 503, 1, INTERNAL_ERROR),
+            Self::ServerNotAnswering => ("server_not_answering", 503, 1, INTERNAL_ERROR),
             Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
             Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),
             Self::ResourceNotFound => ("resource_not_found", 404, 4, LEGACY_RESOURCE_NOT_FOUND),

@@ -22,9 +22,19 @@ pub struct Policy {
     /// Failures in a row after which a server is degraded.
     pub threshold: u32,
     pub action: Action,
-    /// Without a byte for this long, and all other evidence gone, a server hangs.
+    /// Without a message for this long, and all other evidence gone, a server hangs.
     pub hang_after: Duration,
+    /// Calls in a row without an answer, and with nothing else heard, after which calls are refused
+    /// until the server is heard; `None` refuses none.
+    pub unanswered_calls: Option<u32>,
 }
+
+/// CPU time of a server's processes, as a fraction of the time that they are watched, from which on
+/// they count as busy; an idle runtime's own housekeeping stays below.
+pub const BUSY_SHARE: f64 = 0.05;
+
+/// Between two probes of a server whose calls are refused: only probes find out that it is back.
+const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for Policy {
     /// Row `default` of section Y of the requirements.
@@ -37,7 +47,17 @@ impl Default for Policy {
             threshold: 3,
             action: Action::Verify,
             hang_after: Duration::from_secs(120),
+            unanswered_calls: Some(2),
         }
+    }
+}
+
+impl Policy {
+    /// Whether calls to a server are refused that has left so many in a row without an answer, said
+    /// nothing since then, and spent this CPU time in this time.
+    pub fn stalls(&self, calls: u32, spent: Duration, watched: Duration) -> bool {
+        let is_busy = spent > watched.mul_f64(BUSY_SHARE);
+        self.unanswered_calls.is_some_and(|limit| calls >= limit) && !is_busy
     }
 }
 
@@ -118,6 +138,8 @@ pub struct Tally {
     probes: u32,
     /// Calls in a row that got something else than an answer.
     calls: u32,
+    /// Calls in a row without an answer, if that many that calls are refused.
+    stalled: Option<u32>,
     /// When the first of these probes and calls was known.
     failing_since: Option<Instant>,
     last_error: Option<String>,
@@ -162,6 +184,7 @@ impl Tally {
             heard: now,
             probes: 0,
             calls: 0,
+            stalled: None,
             failing_since: None,
             last_error: None,
             last_fault: None,
@@ -189,6 +212,7 @@ impl Tally {
         }
         self.heard = at;
         self.calls = 0;
+        self.stalled = None;
         self.succeed();
         match self.ask {
             Ask::After(_) => self.ask = Ask::After(at),
@@ -243,9 +267,28 @@ impl Tally {
         self.broken(fault.kind, was_degraded, now, policy)
     }
 
+    /// So many calls in a row were not answered, and calls are refused until the server is heard. It is
+    /// asked at once.
+    pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
+        let before = std::mem::replace(&mut self.stalled, calls);
+        match calls {
+            Some(calls) if before != Some(calls) => {
+                self.last_error = Some(format!("{calls} calls in a row were not answered"));
+                self.last_fault = None;
+                self.doubt(now);
+            }
+            None if before.is_some() && self.failures() == 0 => self.succeed(),
+            Some(_) | None => {}
+        }
+    }
+
     /// Takes a probe's outcome into account, and judges.
     pub fn judge(&mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Verdict {
-        self.ask = Ask::After(now);
+        self.ask = match (self.stalled, policy.interval) {
+            (None, _) => Ask::After(now),
+            (Some(_), Some(interval)) => Ask::Now(now + interval.min(STALLED_PAUSE)),
+            (Some(_), None) => Ask::Now(now + STALLED_PAUSE),
+        };
         let was_degraded = self.exceeds(policy, 0);
         let trouble = match outcome {
             Outcome::Busy => return Verdict::Keep,
@@ -366,9 +409,9 @@ impl Tally {
 
     pub fn health(&self, policy: &Policy) -> Health {
         Health {
-            degraded: self.exceeds(policy, 0),
+            degraded: self.stalled.is_some() || self.exceeds(policy, 0),
             heard: self.heard,
-            failures: self.failures(),
+            failures: self.failures().saturating_add(self.stalled.unwrap_or(0)),
             last_error: self.last_error.clone(),
             last_ping: self.last_ping,
         }

@@ -113,6 +113,8 @@ pub enum Report {
     /// So many calls in a row have got something else than an answer since then, and what the last one
     /// got.
     Failed(u32, Option<Fault>),
+    /// So many calls in a row were not answered, if calls are refused therefore.
+    Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
     Doubted,
     Probe(Outcome),
@@ -187,6 +189,7 @@ impl Lifecycle {
             Event::Io(_, Report::Opened) => self.opened(now),
             Event::Io(_, Report::Heard(at)) => self.heard(at),
             Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
+            Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
@@ -315,6 +318,13 @@ impl Lifecycle {
     fn heard(mut self, at: Instant) -> Step {
         if let Phase::Up { tally, .. } = &mut self.phase {
             tally.heard(at);
+        }
+        (self, None)
+    }
+
+    fn stalled(mut self, calls: Option<u32>, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.stall(calls, now);
         }
         (self, None)
     }

@@ -200,6 +200,7 @@ fn health(policy: &mut health::Policy, fields: &mut Fields<'_>, report: &mut Rep
         group.set(&mut policy.interval, own, alias);
     }
     group.knob_or_alias(&mut policy.hang_after, "hangAfterMs", Node::milliseconds);
+    group.knob(&mut policy.unanswered_calls, "unansweredCalls", attempts);
     group.knob(&mut policy.jitter, "jitter", jitter);
     group.knob(&mut policy.timeout, "timeoutMs", Node::milliseconds);
     let methods = [
@@ -215,7 +216,7 @@ fn health(policy: &mut health::Policy, fields: &mut Fields<'_>, report: &mut Rep
     stated
 }
 
-/// Attempts in a row, if there is a limit.
+/// Attempts or calls in a row, if there is a limit.
 type Limit = Option<u32>;
 
 /// Zero is no limit.

@@ -201,6 +201,50 @@ fn a_health_url_forgives_no_calls() {
     assert!(tally.health(&policy).degraded);
 }
 
+/// Calls are refused after so many in a row, unless the server is at work.
+#[test]
+fn calls_in_a_row_without_an_answer_stall_a_server() {
+    let policy = policy(Action::Verify, 3);
+    let stalls = |calls, spent| policy.stalls(calls, Duration::from_millis(spent), SECOND);
+    assert_eq!(
+        [0, 1, 2, 3].map(|calls| stalls(calls, 50)),
+        [false, false, true, true]
+    );
+    assert!(!stalls(2, 51));
+    let never = Policy {
+        unanswered_calls: None,
+        ..policy.clone()
+    };
+    assert!(!never.stalls(99, Duration::ZERO, SECOND));
+}
+
+/// A server whose calls are refused is degraded, and asked again and again until it is heard.
+#[test]
+fn a_stalled_server_is_asked_until_it_is_heard() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.stall(Some(2), start + SECOND * 60);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (true, 2));
+    assert_eq!(
+        health.last_error.as_deref(),
+        Some("2 calls in a row were not answered")
+    );
+    assert_eq!(tally.due(&policy, 0), Some(start + SECOND * 60));
+    for second in [70, 81, 92] {
+        tally.probing();
+        let now = start + SECOND * second;
+        assert_eq!(tally.judge(LATE, now, &policy), KEEP);
+        assert_eq!(tally.due(&policy, 0), Some(now + SECOND));
+        assert!(tally.health(&policy).degraded);
+    }
+    tally.heard(start + SECOND * 93);
+    tally.stall(None, start + SECOND * 93);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.failures), (false, 0));
+    assert_eq!(health.last_error, None);
+}
+
 /// H2: only failures in a row count.
 #[test]
 fn h2_a_success_between_begins_the_count_anew() {

@@ -182,6 +182,7 @@ impl Preset {
                     timeout: Duration::from_secs(5),
                     method: health::Method::Http,
                     action: health::Action::Reconnect,
+                    unanswered_calls: None,
                     ..base.health
                 },
                 ..base
@@ -202,6 +203,7 @@ impl Preset {
                     action: health::Action::Reconnect,
                     // One missed ping is enough, under the guard of design section 6.
                     hang_after: Duration::from_secs(30),
+                    unanswered_calls: None,
                     ..base.health
                 },
                 ..base
@@ -223,6 +225,7 @@ fn by_hand(mut policy: Policy, mode: ReconnectMode) -> Policy {
     policy.reconnect.on_call = false;
     policy.restart.mode = RestartMode::Never;
     policy.health.interval = None;
+    policy.health.unanswered_calls = None;
     policy
 }
 

@@ -72,7 +72,7 @@ fn y_every_knob_of_reconnect() {
 fn y_every_knob_of_health() {
     let found = policy(
         r#""health": {"intervalMs": 5000, "jitter": 0, "timeoutMs": 1000, "method": "tools_list",
-            "threshold": 2, "action": "event", "hangAfterMs": 60000}"#,
+            "threshold": 2, "action": "event", "hangAfterMs": 60000, "unansweredCalls": 5}"#,
     );
     let mut expected = Policy::default();
     expected.health.interval = Some(MS(5000));
@@ -82,6 +82,7 @@ fn y_every_knob_of_health() {
     expected.health.threshold = 2;
     expected.health.action = Action::Event;
     expected.health.hang_after = MS(60_000);
+    expected.health.unanswered_calls = Some(5);
     assert_eq!(found, expected);
     for (word, action) in [
         ("verify", Action::Verify),
@@ -91,6 +92,8 @@ fn y_every_knob_of_health() {
         let found = policy(&format!(r#""health": {{"action": "{word}"}}"#));
         assert_eq!(found.health.action, action);
     }
+    let none = policy(r#""health": {"unansweredCalls": 0}"#);
+    assert_eq!(none.health.unanswered_calls, None);
 }
 
 #[test]
@@ -386,7 +389,7 @@ fn y_the_guide_shows_the_presets() {
         Some((key, cells.collect::<Vec<_>>()))
     });
     let rows: Vec<_> = rows.filter(|(_, cells)| cells.len() == 6).collect();
-    assert_eq!(rows.len(), 20);
+    assert_eq!(rows.len(), 21);
     for (key, cells) in rows {
         for (preset, cell) in Preset::ALL.into_iter().zip(cells) {
             // What does not count, and what a number means.

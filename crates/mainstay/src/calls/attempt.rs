@@ -73,6 +73,13 @@ impl Call<'_> {
             session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        if session.vitals.is_stalled() {
+            let waited = self.meanwhile(session.vitals.grace(), cancel.as_mut());
+            waited.await.map_err(Attempt::Final)?;
+        }
+        if session.vitals.is_stalled() {
+            return Err(Attempt::Final(self.not_answering(&session)));
+        }
         if self.is_heard_by(&session) {
             return self.subscribe(&session, cancel).await;
         }
@@ -198,7 +205,9 @@ impl Call<'_> {
                         timer.as_mut().reset(later);
                         continue;
                     }
-                    self.doubt();
+                    let config = Arc::clone(&self.upstream.server().config());
+                    exchange.timed_out(&config.policy.health, session.pid).await;
+                    self.doubt_of(session);
                     self.calls.cancel(session, exchange, format!("timeout after {}", seconds(self.limit)));
                     return Err(Attempt::Final(self.timed_out()));
                 }
@@ -315,6 +324,28 @@ impl Call<'_> {
         if let Upstream::Shared(server) = self.upstream {
             server.doubt();
         }
+    }
+
+    /// The same after a call that was not answered. An isolated session that refuses calls must be asked
+    /// as well: no call will show that it is well again.
+    fn doubt_of(&self, session: &Session) {
+        match self.upstream {
+            Upstream::Shared(server) => server.doubt(),
+            Upstream::Private(private) if session.vitals.is_stalled() => private.doubt(),
+            Upstream::Private(_) => {}
+        }
+    }
+
+    /// The server has left calls without an answer, and is not called until it is heard.
+    fn not_answering(&self, session: &Session) -> Failure {
+        let server = self.upstream.server();
+        let calls = session.vitals.stalled().unwrap_or_default();
+        let message = format!(
+            "Server '{}' does not answer: {calls} calls in a row got no answer. This call was not sent; calls are sent again once the server is heard",
+            server.name
+        );
+        let failure = self.failure(FailureKind::ServerNotAnswering, message);
+        server.view().describe(failure, &server.name)
     }
 
     /// The server answered, and nothing can be made of it.

@@ -159,9 +159,14 @@ impl Memory {
 }
 
 /// Whether a call was refused because of what it named or how. Its name may be made up, and has no
-/// statistics of its own. A tool of a server that is down keeps its own.
+/// statistics of its own. A tool of a server that is down, or does not answer, keeps its own.
 pub fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
-    status == Status::Refused && kind != Some(FailureKind::ServerNotConnected.code())
+    let of_listed = [
+        FailureKind::ServerNotConnected,
+        FailureKind::ServerNotAnswering,
+    ];
+    let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
+    status == Status::Refused && !kind.is_some_and(is_listed)
 }
 
 fn counter(connection: &Connection, name: &str) -> rusqlite::Result<i64> {

@@ -52,7 +52,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{beside::Beside, usage::Usage};
+use self::{attempt::Which, beside::Beside, usage::Usage};
 pub use self::{
     kept::names as kept_names,
     pace::Pace,
@@ -152,8 +152,8 @@ struct PrivateId(u64);
 enum Command {
     /// A call waits for the shared session.
     CallWaiting,
-    /// A call fared in a way that makes the shared session suspect.
-    Doubted,
+    /// A call fared in a way that makes its session suspect.
+    Doubted(Which),
     /// The machine slept.
     Resumed,
     /// The answer is the attempt to look at.
@@ -483,7 +483,7 @@ impl Server {
 
     /// Has the server asked at once whether it is well.
     pub fn doubt(&self) {
-        self.tell(Command::Doubted);
+        self.tell(Command::Doubted(Which::Shared));
     }
 
     /// The machine slept.

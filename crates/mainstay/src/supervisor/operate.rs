@@ -18,10 +18,11 @@ impl Task {
     pub(super) async fn obey(&mut self, command: Command) {
         match command {
             Command::CallWaiting => self.step(Which::Shared, Event::CallWaiting),
-            Command::Doubted => {
-                self.read_vitals(Which::Shared);
-                let epoch = self.shared.epoch();
-                self.step(Which::Shared, Event::Io(epoch, LifeReport::Doubted));
+            Command::Doubted(which) => {
+                self.read_vitals(which);
+                if let Some(epoch) = self.upkeep(which).map(|upkeep| upkeep.epoch()) {
+                    self.step(which, Event::Io(epoch, LifeReport::Doubted));
+                }
             }
             Command::Resumed => {
                 self.step(Which::Shared, Event::Resumed);

@@ -16,6 +16,7 @@ use tokio::{
 
 use super::{
     Command, OpenPrivate, PrivateId, Server,
+    attempt::Which,
     usage::{Usage, Use},
     wanted::Wanted,
 };
@@ -115,6 +116,11 @@ impl Private {
             self.wanted.tell_missed(&session, &self.listener);
         }
         Ok(session)
+    }
+
+    /// Has the server asked at once whether this session is well.
+    pub fn doubt(&self) {
+        self.server.tell(Command::Doubted(Which::Private(self.id)));
     }
 
     /// Closes the session, if one is open; the next use opens another.

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
-    health::{Excuse, Method as ProbeMethod, Outcome, Policy},
+    health::{BUSY_SHARE, Excuse, Method as ProbeMethod, Outcome, Policy},
     ids::{Epoch, ServerName},
     message::Method,
 };
@@ -15,10 +15,6 @@ use tokio::{
 
 use super::attempt::Which;
 use crate::transport::{self, Frame, HealthUrl, Interruption, InterruptionKind, Session};
-
-/// CPU time of a server's processes during a probe, as a fraction of the probe's time, from which on
-/// they count as busy; an idle runtime's own housekeeping stays below.
-const BUSY_SHARE: f64 = 0.05;
 
 /// The probes of one server that are out.
 #[derive(Default)]

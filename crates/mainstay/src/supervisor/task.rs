@@ -339,6 +339,8 @@ impl Task {
         let (calls, fault) = session.vitals.failed();
         let fault = fault.map(|fault| self.shown(&fault));
         self.step(which, Event::Io(epoch, LifeReport::Failed(calls, fault)));
+        let stalled = session.vitals.stalled();
+        self.step(which, Event::Io(epoch, LifeReport::Stalled(stalled)));
     }
 
     /// It may quote the server, which may quote our request's headers.

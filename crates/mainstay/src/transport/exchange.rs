@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use mainstay_core::{
-    health::{Fault, FaultKind},
+    health::{Fault, FaultKind, Policy},
     ids::ServerName,
     message,
 };
 
 use super::{
     Budget, Frame, Said,
+    cpu::cpu_time,
     http_exchange::HttpExchange,
     lines::{LineWriter, Mark},
     modern_exchange::ModernExchange,
@@ -209,6 +210,14 @@ impl Exchange {
             Way::Http(exchange) => exchange.next().await,
             Way::Modern(exchange) => exchange.next().await,
             Way::Posted(posted) => posted.next().await,
+        }
+    }
+
+    /// The request has run out of time; see [`InFlight::timed_out`].
+    pub async fn timed_out(&mut self, policy: &Policy, pid: Option<u32>) {
+        if let Some(in_flight) = &self.in_flight {
+            let cpu = pid.map(|pid| move || cpu_time(pid));
+            in_flight.timed_out(policy, cpu).await;
         }
     }
 

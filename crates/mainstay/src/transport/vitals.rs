@@ -5,15 +5,25 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use mainstay_core::health::Fault;
+use mainstay_core::health::{Fault, Policy};
 use tokio::time::Instant;
 
 use super::{Frame, Interruption, InterruptionKind};
+
+/// How long processes are watched at least before they count as idle: 5 % of it are more than the two
+/// ticks of the clock in which the kernel counts.
+const CPU_WINDOW: Duration = Duration::from_millis(500);
+
+/// How long calls wait for an answer to the first probe when they begin to be refused.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often they look for it.
+const GLANCE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub struct Vitals {
@@ -24,6 +34,15 @@ pub struct Vitals {
     failed: AtomicU32,
     /// What the last of them got. Held for a copy only, and by calls that fail only.
     fault: Mutex<Option<Fault>>,
+    /// Calls in a row, since then, that had no answer within their time.
+    unanswered: AtomicU32,
+    /// So many that further calls are refused.
+    is_stalled: AtomicBool,
+    /// When the server was looked at because of them, and the CPU time that it had spent by then. Held
+    /// for a copy only.
+    watched: Mutex<Option<(Instant, Duration)>>,
+    /// Since when calls are refused, in milliseconds since `opened`.
+    stalled_at: AtomicU64,
     in_flight: AtomicU32,
     /// The latest deadline of the calls that the server may be at work on.
     busy_until: AtomicU64,
@@ -38,6 +57,10 @@ impl Vitals {
             heard: AtomicU64::new(0),
             failed: AtomicU32::new(0),
             fault: Mutex::default(),
+            unanswered: AtomicU32::new(0),
+            is_stalled: AtomicBool::new(false),
+            watched: Mutex::default(),
+            stalled_at: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             busy_until: AtomicU64::new(0),
             hang_after,
@@ -56,6 +79,30 @@ impl Vitals {
         if self.failed.load(Ordering::Relaxed) != 0 {
             self.failed.store(0, Ordering::Relaxed);
         }
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            self.unanswered.store(0, Ordering::Relaxed);
+            self.is_stalled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether calls are refused until the server is heard.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// Waits for as long as the probe is given that follows when calls begin to be refused, unless the
+    /// server is heard before: one whose tool hangs answers that probe.
+    pub async fn grace(&self) {
+        let end = self.time(self.stalled_at.load(Ordering::Relaxed)) + GRACE;
+        while self.is_stalled() && Instant::now() < end {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Calls in a row without an answer, if calls are refused.
+    pub fn stalled(&self) -> Option<u32> {
+        let calls = self.unanswered.load(Ordering::Relaxed);
+        self.is_stalled().then_some(calls)
     }
 
     /// The same if this is one: an answer, or an error without an id under an HTTP status.
@@ -83,49 +130,110 @@ impl Vitals {
 
     /// When something came last.
     pub fn heard(&self) -> Instant {
-        self.opened + Duration::from_millis(self.heard.load(Ordering::Relaxed))
+        self.time(self.heard.load(Ordering::Relaxed))
+    }
+
+    fn time(&self, millis: u64) -> Instant {
+        self.opened + Duration::from_millis(millis)
     }
 
     /// Notes a call that may take until `deadline`.
     pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let heard = self.heard.load(Ordering::Relaxed);
         // What is sent into a long silence says nothing for the server: else calls that keep coming
         // would hide a hang for ever.
-        if self.heard().elapsed() < self.hang_after {
+        if self.time(heard).elapsed() < self.hang_after {
             self.busy_until
                 .fetch_max(self.millis(deadline), Ordering::Relaxed);
         }
-        InFlight(Arc::clone(self))
+        InFlight {
+            vitals: Arc::clone(self),
+            heard,
+        }
+    }
+
+    /// Since when the server's processes are watched, and the CPU time that they had spent by then.
+    fn watched(&self, anew: bool, spent: impl FnOnce() -> Duration) -> (Instant, Duration) {
+        let now = (Instant::now(), spent());
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if anew {
+            *watched = None;
+        }
+        *watched.get_or_insert(now)
+    }
+
+    /// What was watched was at work, and is watched from the next call on.
+    fn forget_watched(&self) {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether the server may be at work on a call that is within its deadline.
+    /// Whether the server may be at work on a call that is within its deadline. Calls are no excuse any
+    /// more once so many were not answered that others are refused.
     pub fn may_be_at_work(&self) -> bool {
-        self.in_flight() > 0
+        !self.is_stalled()
+            && self.in_flight() > 0
             && self.millis(Instant::now()) < self.busy_until.load(Ordering::Relaxed)
     }
 }
 
 /// A call in flight, until it is dropped.
 #[derive(Debug)]
-pub struct InFlight(Arc<Vitals>);
+pub struct InFlight {
+    vitals: Arc<Vitals>,
+    /// When the server had been heard last when the call was sent.
+    heard: u64,
+}
 
 impl InFlight {
     /// The call ends without an answer.
     pub fn interrupted(&self, why: &Interruption) {
         let Some(fault) = why.fault() else { return };
-        let vitals = &self.0;
+        let vitals = &self.vitals;
         *vitals.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
         vitals.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The call has run out of time. It counts if nothing was heard since it was sent. Before calls are
+    /// refused, the server's processes are watched for [`CPU_WINDOW`] at least, from the first call on
+    /// that was not answered: a server that computes is at work.
+    pub async fn timed_out(&self, policy: &Policy, cpu: Option<impl Fn() -> Duration>) {
+        let vitals = &self.vitals;
+        let is_silent = || vitals.heard.load(Ordering::Relaxed) == self.heard;
+        let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {
+            return;
+        };
+        let calls = vitals.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+        let spent = || cpu.as_ref().map_or(Duration::ZERO, |cpu| cpu());
+        let (since, before) = vitals.watched(calls == 1, spent);
+        if calls < limit || vitals.is_stalled() {
+            return;
+        }
+        if cpu.is_some() {
+            tokio::time::sleep_until(since + CPU_WINDOW).await;
+        }
+        let spent = spent().saturating_sub(before);
+        if !policy.stalls(calls, spent, since.elapsed()) {
+            vitals.forget_watched();
+            return;
+        }
+        let now = vitals.millis(Instant::now());
+        vitals.stalled_at.store(now, Ordering::Relaxed);
+        // Whatever is heard from here on ends it.
+        vitals.is_stalled.store(is_silent(), Ordering::Relaxed);
+        if !is_silent() {
+            vitals.is_stalled.store(false, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.vitals.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -145,6 +253,85 @@ mod tests {
         assert!(!vitals.may_be_at_work());
         drop(call);
         assert_eq!(vitals.in_flight(), 0);
+    }
+
+    fn policy(unanswered_calls: Option<u32>) -> Policy {
+        Policy {
+            unanswered_calls,
+            ..Policy::default()
+        }
+    }
+
+    /// So many calls in a row that run out of time, with the CPU time that a process spends meanwhile.
+    async fn run_out(vitals: &Arc<Vitals>, policy: &Policy, calls: u32, share: Option<f64>) {
+        let start = Instant::now();
+        for _ in 0..calls {
+            let call = vitals.call(Instant::now() + SECOND * 30);
+            tokio::time::advance(SECOND * 30).await;
+            let cpu = share.map(|share| move || start.elapsed().mul_f64(share));
+            call.timed_out(policy, cpu).await;
+        }
+    }
+
+    /// The second call in a row without an answer, and with nothing heard, has the next ones refused
+    /// until something is heard.
+    #[tokio::test(start_paused = true)]
+    async fn the_second_call_without_an_answer_stalls_a_server() {
+        for share in [None, Some(0.04)] {
+            let vitals = Arc::new(Vitals::new(SECOND * 120));
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), None);
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), Some(2));
+            // What is in flight is no excuse: it is to be asked.
+            let _call = vitals.call(Instant::now() + SECOND * 30);
+            assert!(!vitals.may_be_at_work());
+            vitals.hear();
+            assert_eq!(vitals.stalled(), None);
+            assert!(vitals.may_be_at_work());
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), None);
+        }
+    }
+
+    /// Not where something else is heard, where its processes compute, or where the policy has it so.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_at_work_does_not_stall() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        run_out(&vitals, &policy(None), 9, None).await;
+        run_out(&vitals, &policy(Some(2)), 9, Some(0.06)).await;
+        assert_eq!(vitals.stalled(), None);
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        for _ in 0..9 {
+            let call = vitals.call(Instant::now() + SECOND * 30);
+            tokio::time::advance(SECOND * 10).await;
+            vitals.hear();
+            tokio::time::advance(SECOND * 20).await;
+            call.timed_out(&policy(Some(2)), None::<fn() -> Duration>)
+                .await;
+            assert_eq!(vitals.stalled(), None);
+        }
+    }
+
+    /// A server that answers the probe at once costs the next call a moment, and no failure.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_call_waits_for_the_first_probe() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        let since = Instant::now();
+        let probed = async {
+            tokio::time::sleep(SECOND / 2).await;
+            vitals.hear();
+        };
+        tokio::join!(vitals.grace(), probed);
+        assert!(!vitals.is_stalled() && since.elapsed() < SECOND);
+        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        let since = Instant::now();
+        vitals.grace().await;
+        assert!(vitals.is_stalled() && since.elapsed() <= SECOND + GLANCE);
+        let since = Instant::now();
+        vitals.grace().await;
+        assert_eq!(since.elapsed(), Duration::ZERO);
     }
 
     /// Only a message forgives calls that failed.

@@ -89,6 +89,7 @@ mod seeds;
 mod shared_servers;
 mod sole_client;
 mod sse;
+mod stalls;
 mod start;
 mod subscriptions;
 mod switches;

@@ -64,6 +64,11 @@ impl Recorded {
         page.expect("it reads").calls
     }
 
+    /// The latest one.
+    pub async fn latest(&self) -> Record {
+        self.all().await.swap_remove(0)
+    }
+
     /// The only record.
     pub async fn one(&self) -> Record {
         let mut all = self.all().await;

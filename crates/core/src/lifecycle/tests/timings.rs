@@ -151,6 +151,14 @@ fn y_every_presets_timings() {
     }
 }
 
+/// Two presets refuse calls to a server that does not answer them; the others keep their documents'
+/// ways.
+#[test]
+fn the_presets_that_refuse_calls() {
+    let found = Preset::ALL.map(|preset| preset.policy().health.unanswered_calls);
+    assert_eq!(found, [Some(2), Some(2), None, None, None, None]);
+}
+
 /// A server that refuses us is tried every ten minutes, as often as the preset tries at all.
 #[test]
 fn the_waits_after_a_refusal() {

@@ -88,9 +88,10 @@ pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
 /// Of the calls of a server.
-pub const OF_CALLS: [Code; 8] = [
+pub const OF_CALLS: [Code; 9] = [
     SERVER_NOT_FOUND,
     Failed(FailureKind::ServerNotConnected),
+    Failed(FailureKind::ServerNotAnswering),
     Failed(FailureKind::CallFailed),
     Failed(FailureKind::CallTimeout),
     Failed(FailureKind::OutcomeUnknown),
