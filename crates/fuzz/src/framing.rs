@@ -4,9 +4,10 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use mainstay::transport::{Frame, Line, LineReader};
+use mainstay::transport::{Beside, Frame, Line, LineReader};
 use mainstay_core::message::{self, Kind};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
@@ -25,7 +26,14 @@ pub fn check(data: &[u8]) {
     };
     let (lines, unfinished) = split(input.bytes);
     let found = read(&input);
-    check_lines(&input, &found, &lines, unfinished, most(&input));
+    check_lines(
+        &input,
+        &found,
+        &lines,
+        unfinished,
+        most(&input),
+        Unfinished::Line,
+    );
     check_noise(&input, &lines, unfinished);
     for line in found {
         if let Line::Whole(line) = line {
@@ -86,9 +94,16 @@ fn split(bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
     let mut reader = input.reader();
     let (mut found, mut noise) = (Vec::new(), Vec::new());
-    while let Some(line) =
-        now(reader.message(|piece| noise.extend_from_slice(piece))).expect(MEMORY)
-    {
+    loop {
+        let beside = |beside: Beside<'_>| {
+            if let Beside::Noise(piece) = beside {
+                noise.extend_from_slice(piece);
+            }
+            Duration::ZERO
+        };
+        let Some(line) = now(reader.message(beside, |_| usize::MAX)).expect(MEMORY) else {
+            break;
+        };
         found.push(line);
     }
     let begins = |line: &[u8]| {
@@ -117,7 +132,14 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
         .chain([&unfinished])
         .map(|line| blanks(line));
     let most = most(input) + before.max().unwrap_or_default();
-    check_lines(input, &found, &messages, unfinished, most);
+    check_lines(
+        input,
+        &found,
+        &messages,
+        unfinished,
+        most,
+        Unfinished::Nothing,
+    );
 }
 
 fn blanks(line: &[u8]) -> usize {
@@ -130,8 +152,22 @@ fn most(input: &Input) -> usize {
     input.limit + input.longest_piece()
 }
 
+/// What the end of input makes of a line without an end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unfinished {
+    Line,
+    Nothing,
+}
+
 /// Every line is delivered as it was written and in order, unless it is longer than allowed.
-fn check_lines(input: &Input, found: &[Line], lines: &[&[u8]], unfinished: &[u8], most: usize) {
+fn check_lines(
+    input: &Input,
+    found: &[Line],
+    lines: &[&[u8]],
+    unfinished: &[u8],
+    most: usize,
+    what_is_left: Unfinished,
+) {
     let mut found = found.iter();
     for written in lines.iter().copied() {
         match found.next().expect("every line is delivered") {
@@ -139,13 +175,23 @@ fn check_lines(input: &Input, found: &[Line], lines: &[&[u8]], unfinished: &[u8]
                 assert_eq!(line, written.strip_suffix(b"\r").unwrap_or(written));
                 assert!(written.len() <= most, "longer than was ever to be held");
             }
-            Line::TooLong { head } => check_head(head, written, input.limit),
+            Line::TooLong { head, limit } => {
+                assert_eq!(*limit, input.limit);
+                check_head(head, written, input.limit);
+            }
         }
     }
+    let is_line = what_is_left == Unfinished::Line;
     match found.next() {
-        None => assert!(unfinished.len() <= most, "an oversized line went unnoticed"),
-        Some(Line::TooLong { head }) => check_head(head, unfinished, input.limit),
-        Some(Line::Whole(line)) => panic!("{line:?} has no end"),
+        None => assert!(
+            unfinished.len() <= most && !(is_line && !unfinished.is_empty()),
+            "a line went unnoticed"
+        ),
+        Some(Line::TooLong { head, .. }) => check_head(head, unfinished, input.limit),
+        Some(Line::Whole(line)) => {
+            assert!(is_line, "{line:?} has no end");
+            assert_eq!(line, unfinished);
+        }
     }
     assert_eq!(found.next(), None);
 }
@@ -289,9 +335,38 @@ impl<'a> Members<'a> {
             }
             None => answers == 1 && members.id.is_some(),
         };
-        (version?.get() == r#""2.0""# && is_message).then_some(members)
+        let is_plain = !pairs
+            .has_lookalike(&["jsonrpc", "id", "method", "params", "result", "error"])
+            && members
+                .params
+                .and_then(Pairs::read)
+                .is_none_or(|params| params.are_plain());
+        (version?.get() == r#""2.0""# && is_message && is_plain).then_some(members)
     }
 }
+
+/// The members of `params`, and of `_meta`, that others must not look like.
+const PARAMS: [&str; 12] = [
+    "name",
+    "uri",
+    "arguments",
+    "ref",
+    "_meta",
+    "task",
+    "taskId",
+    "requestId",
+    "progressToken",
+    "level",
+    "inputResponses",
+    "requestState",
+];
+const META: [&str; 5] = [
+    "progressToken",
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/clientCapabilities",
+    "io.modelcontextprotocol/logLevel",
+];
 
 /// An object as its members stand.
 #[derive(Default)]
@@ -300,6 +375,27 @@ struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 impl<'a> Pairs<'a> {
     fn read(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok()
+    }
+
+    /// Whether a member would be one of these to a reader that takes no notice of case.
+    fn has_lookalike(&self, known: &[&str]) -> bool {
+        let plain = |name: &str| {
+            name.replace('\u{17f}', "s")
+                .replace('\u{212a}', "k")
+                .replace('ı', "i")
+        };
+        self.0.iter().any(|(name, _)| {
+            let read = plain(name.trim_end_matches('\0'));
+            let is_like = |known: &&str| name != known && read.eq_ignore_ascii_case(known);
+            known.iter().any(is_like)
+        })
+    }
+
+    /// Whether these `params` have no such member.
+    fn are_plain(&self) -> bool {
+        let metas = self.0.iter().filter(|(name, _)| name == "_meta");
+        let mut metas = metas.filter_map(|(_, meta)| Pairs::read(meta));
+        !self.has_lookalike(&PARAMS) && !metas.any(|meta| meta.has_lookalike(&META))
     }
 
     fn last(&self, name: &str) -> Option<&'a RawValue> {

@@ -61,7 +61,7 @@ const ROOMS: &str = "
     guardian      -> processes
     events        ->
     setting       -> clock journal lineage surroundings
-    journal       -> state
+    journal       -> state utc
     clock         ->
     lineage       ->
     metrics       ->

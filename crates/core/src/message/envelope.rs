@@ -207,9 +207,17 @@ fn folded(letter: char) -> char {
     if letter.is_ascii() {
         return letter.to_ascii_lowercase();
     }
-    let mut others = letter.to_lowercase().chain(letter.to_uppercase());
-    let ascii = others.find(char::is_ascii);
-    ascii.map_or(letter, |letter| letter.to_ascii_lowercase())
+    let [lower, upper] = [
+        letter.to_lowercase().collect(),
+        letter.to_uppercase().collect(),
+    ];
+    let ascii = [lower, upper]
+        .into_iter()
+        .find_map(|other: Vec<char>| match other[..] {
+            [other] if other.is_ascii() => Some(other.to_ascii_lowercase()),
+            _ => None,
+        });
+    ascii.unwrap_or(letter)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {

@@ -67,7 +67,7 @@ pub use self::{
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
     frame::{Frame, Unreadable},
     health_url::{HealthError, HealthUrl},
-    lines::{Line, LineReader, LineWriter, WriterClosed},
+    lines::{Beside, Line, LineReader, LineWriter, WriterClosed},
     listening::Declined,
     pending::Asker,
     question::{Patience, Question, Said},
