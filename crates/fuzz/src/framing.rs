@@ -184,7 +184,7 @@ fn check_lines(
     let is_line = what_is_left == Unfinished::Line;
     match found.next() {
         None => assert!(
-            unfinished.len() <= most && !(is_line && !unfinished.is_empty()),
+            unfinished.len() <= most && (unfinished.is_empty() || !is_line),
             "a line went unnoticed"
         ),
         Some(Line::TooLong { head, .. }) => check_head(head, unfinished, input.limit),
