@@ -83,7 +83,7 @@ async fn is_refused(gateway: &Gateway, from: [u8; 4]) -> bool {
     let (_stream, head) = ask(gateway, from, "GET /mcp").await;
     let refused = head.starts_with("http/1.1 503");
     if refused {
-        assert!(head.contains("\r\nretry-after: 1\r\n"), "{head}");
+        assert!(head.contains("\r\nretry-after: 5\r\n"), "{head}");
         assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
     }
     refused
