@@ -66,7 +66,7 @@ def every_refusal(home: Home):
         "two": home.hostile("two", tools=["same"], prompts=["same"]),
         "stopped": home.hostile("stopped", tools=["t"], prompts=["p"]),
         "off": {**home.hostile("off", tools=["t"]), "enabled": False},
-        "failed": {"command": "/nonexistent/program"},
+        "failed": {"command": "/nonexistent/program", "preset": "manual"},
         "less": {**home.hostile("less", tools=["denied"]), "disabledTools": ["denied"]},
     }
     own = ["meta", "external", "activity", "control"]

@@ -175,6 +175,8 @@ class Daemon:
 
     def __init__(self, home: Home, *flags, start_seconds: float = START_SECONDS):
         self.home = home
+        # The address that requests come from, if it matters.
+        self.source: tuple[str, int] | None = None
         command = [home.mainstay, "serve", "--json", "--listen", "127.0.0.1:0", *map(str, flags)]
         self.log = home.path / "daemon.log"
         with open(self.log, "ab") as log:
@@ -224,7 +226,7 @@ class Daemon:
 
     def ask(self, method: str, path: str, body=None, headers=None, seconds: float = ANSWER_SECONDS):
         """One request on a connection of its own: status, headers and text."""
-        connection = http.client.HTTPConnection(self.address, timeout=seconds)
+        connection = http.client.HTTPConnection(self.address, timeout=seconds, source_address=self.source)
         try:
             text = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
             connection.request(method, path, text, headers or {})
