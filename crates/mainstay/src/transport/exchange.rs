@@ -88,9 +88,7 @@ impl Interruption {
             kind,
         }
     }
-}
 
-impl Interruption {
     /// What it says against the server's health. `None` where the server has spoken as the protocol has
     /// it, or where it says nothing.
     pub fn fault(&self) -> Option<Fault> {

@@ -1,11 +1,12 @@
 //! Servers that say much more than anybody asked: what is beyond a rate is counted, and answers come.
 
+use mainstay::setting::Setting;
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
     client::{text, value},
-    gateway::{Gateway, soon},
+    gateway::{Gateway, config, soon},
     metrics::Scrape,
 };
 
@@ -13,12 +14,17 @@ use crate::{
 const LINES: u32 = 20_000;
 const LINE: u32 = 102;
 
-/// Log messages beyond a rate are dropped and counted; their client is told no more than once, and its
-/// answer comes.
+/// Log messages beyond a rate are dropped and counted; the server's log says so once, and so does a message to
+/// the client, unless it reads too slowly for that one, too. Its answer comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
+    let state = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::start(Kind::Stdio, &[]).await;
-    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let setting = Setting {
+        state: Some(state.path().to_owned()),
+        ..Setting::default()
+    };
+    let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
     let client = gateway.client().await;
     client
         .result("logging/setLevel", json!({"level": "debug"}))
@@ -33,8 +39,18 @@ async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
     let ours = said
         .iter()
         .filter(|it| it["params"]["logger"] == "mainstay");
-    // On a busy machine this word may find the queue full, too.
     assert!(ours.count() <= 1, "{:?}", said.last());
+    let rest = gateway.rest();
+    let written = async {
+        loop {
+            let log = rest.get("/api/servers/x/logs").await.to_string();
+            let told = log.matches("sends too many log messages").count();
+            if told > 0 {
+                return told;
+            }
+        }
+    };
+    assert_eq!(soon("the log", written).await, 1);
     let scrape = Scrape::of(&gateway).await;
     let dropped = scrape.of_server("mainstay_server_dropped_notifications_total");
     assert!(dropped >= f64::from(LINES / 2), "{dropped}");

@@ -299,16 +299,8 @@ async fn post(
 /// Whether a message asks for something new, beside what is at work.
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
-    matches!(
-        frame.method(),
-        Some(
-            Method::Initialize
-                | Method::Listen
-                | Method::ToolsCall
-                | Method::ResourcesRead
-                | Method::PromptsGet
-        )
-    )
+    matches!(frame.method(), Some(Method::Initialize | Method::Listen))
+        || Wanted::of(frame).is_some()
 }
 
 /// How a message is served.
