@@ -196,6 +196,8 @@ impl Watch {
             EventKind::ServerAdded {}
             | EventKind::ServerHealthDegraded { .. }
             | EventKind::ServerHealthRestored {}
+            | EventKind::CallRefused { .. }
+            | EventKind::CallAllowed { .. }
             | EventKind::ConfigReloaded { .. }
             | EventKind::ConfigRejected { .. } => {}
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::observer::Observer;
-use crate::{ids::ServerName, lifecycle::State};
+use crate::{ids::ServerName, lifecycle::State, suspects::Arguments};
 
 /// Names in one `tools_changed`; the rest is only counted, so that a thousand tools do not fill the
 /// ring.
@@ -116,6 +116,23 @@ pub enum EventKind {
     ServerFailed {
         status: State,
         last_error: Option<String>,
+    },
+    /// A call that was in flight at so many crashes is not sent for a while. `tool` is the server's own
+    /// name of what was called, if its lists have it.
+    CallRefused {
+        method: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        arguments: Arguments,
+        crashes: u32,
+        retry_after_ms: u64,
+    },
+    /// It is sent again: its time is over, or its operator has started the server.
+    CallAllowed {
+        method: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        arguments: Arguments,
     },
     /// Its list of tools differs from the last one known. Names, at most [`MAX_NAMES`] each, and how
     /// many tools there are now.

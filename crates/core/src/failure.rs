@@ -13,6 +13,8 @@ pub enum FailureKind {
     ServerNotConnected,
     /// It is connected, has left calls in a row without an answer, and is not called until it is heard.
     ServerNotAnswering,
+    /// It was in flight when the server crashed, time and again, and is not sent for a while.
+    CallCrashesServer,
     ToolNotFound,
     PromptNotFound,
     ResourceNotFound,
@@ -71,11 +73,12 @@ const LEGACY_RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl FailureKind {
     /// In the order of their numbers (`kind as usize`), by which they are counted.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::ServerNotFound,
         Self::ProfileNotFound,
         Self::ServerNotConnected,
         Self::ServerNotAnswering,
+        Self::CallCrashesServer,
         Self::ToolNotFound,
         Self::PromptNotFound,
         Self::ResourceNotFound,
@@ -108,6 +111,7 @@ impl FailureKind {
             Self::ProfileNotFound => ("profile_not_found", 404, 4, INVALID_PARAMS),
             Self::ServerNotConnected => ("server_not_connected", 503, 1, INTERNAL_ERROR),
             Self::ServerNotAnswering => ("server_not_answering", 503, 1, INTERNAL_ERROR),
+            Self::CallCrashesServer => ("call_crashes_server", 503, 1, INTERNAL_ERROR),
             Self::ToolNotFound => ("tool_not_found", 404, 4, INVALID_PARAMS),
             Self::PromptNotFound => ("prompt_not_found", 404, 4, INVALID_PARAMS),
             Self::ResourceNotFound => ("resource_not_found", 404, 4, LEGACY_RESOURCE_NOT_FOUND),

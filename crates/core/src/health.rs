@@ -5,8 +5,11 @@
 //! for an interval, or failed a call, is asked, on its live session, and never while it may be at work
 //! on a call.
 
+mod failing;
+
 use std::time::{Duration, Instant};
 
+use self::failing::Row;
 use crate::lifecycle::{Loss, jittered};
 
 /// When to ask, how, and what a bad answer leads to (Y2).
@@ -112,6 +115,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// The connection was cut. That is evidence for a new one whatever the action is.
     Cut,
+    /// No connection can be made, which is the same evidence. The reason says why not.
+    Unreachable,
     /// An error status, or a body that is no message.
     Foreign,
     /// HTTP 401 or 403.
@@ -138,6 +143,8 @@ pub struct Tally {
     probes: u32,
     /// Calls in a row that got something else than an answer.
     calls: u32,
+    /// Calls in a row that failed, whatever probes showed between them.
+    row: Row,
     /// Calls in a row without an answer, if that many that calls are refused.
     stalled: Option<u32>,
     /// When the first of these probes and calls was known.
@@ -172,6 +179,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub degraded: bool,
+    /// Degraded because calls fail, which no answer to a probe changes.
+    pub calls_fail: bool,
     pub heard: Instant,
     pub failures: u32,
     pub last_error: Option<String>,
@@ -184,6 +193,7 @@ impl Tally {
             heard: now,
             probes: 0,
             calls: 0,
+            row: Row::default(),
             stalled: None,
             failing_since: None,
             last_error: None,
@@ -249,7 +259,7 @@ impl Tally {
     ) -> Verdict {
         let before = std::mem::replace(&mut self.calls, calls);
         let Some(fault) = fault.filter(|_| calls > 0) else {
-            if self.probes == 0 {
+            if self.probes == 0 && self.stalled.is_none() {
                 self.succeed();
             }
             return Verdict::Keep;
@@ -265,6 +275,12 @@ impl Tally {
         }
         let was_degraded = self.exceeds(policy, 1);
         self.broken(fault.kind, was_degraded, now, policy)
+    }
+
+    /// So many calls have failed since one was answered, the last one in this way. A server that fails
+    /// every call is not well, whatever its answers to probes say; its session is kept.
+    pub fn calls_failed_in_row(&mut self, calls: u32, fault: Option<Fault>, now: Instant) {
+        self.row.note(calls, fault.map(|fault| fault.reason), now);
     }
 
     /// So many calls in a row were not answered, and calls are refused until the server is heard. It is
@@ -295,7 +311,7 @@ impl Tally {
             Outcome::Answered(took) => {
                 self.heard = self.heard.max(now);
                 // Calls that failed are forgiven by a message alone, not by a health URL.
-                if self.calls == 0 {
+                if self.calls == 0 && self.stalled.is_none() {
                     self.succeed();
                 }
                 self.probes = 0;
@@ -340,7 +356,7 @@ impl Tally {
         policy: &Policy,
     ) -> Verdict {
         match (policy.action, kind) {
-            (_, FaultKind::Cut) => self.at_threshold(policy),
+            (_, FaultKind::Cut | FaultKind::Unreachable) => self.at_threshold(policy),
             (Action::Event | Action::Log, _) | (Action::Verify, FaultKind::Throttled) => {
                 Verdict::Keep
             }
@@ -396,6 +412,7 @@ impl Tally {
         match self.last_fault {
             None => Loss::Unresponsive(reason),
             Some(FaultKind::Unauthorized) => Loss::Unauthorized(reason),
+            Some(FaultKind::Unreachable) => Loss::ConnectFailed(reason),
             Some(FaultKind::Cut | FaultKind::Foreign | FaultKind::Throttled) => {
                 Loss::Disconnected(reason)
             }
@@ -407,12 +424,32 @@ impl Tally {
         self.last_fault.is_some()
     }
 
+    /// The calls that failed in a row, if they are so many that they make a server degraded.
+    fn row(&self, policy: &Policy) -> Option<&Row> {
+        Some(&self.row).filter(|row| row.length() >= policy.threshold.max(2))
+    }
+
+    /// Why the last probe failed, or the last call.
+    fn reason(&self) -> Option<String> {
+        match self.last_fault {
+            Some(FaultKind::Unreachable) => Some(self.loss().to_string()),
+            _ => self.last_error.clone(),
+        }
+    }
+
     pub fn health(&self, policy: &Policy) -> Health {
+        let row = self.row(policy);
+        let failures = self.failures().max(row.map_or(0, Row::length));
+        let is_probed_well = self.probes == 0 && self.stalled.is_none();
         Health {
-            degraded: self.stalled.is_some() || self.exceeds(policy, 0),
+            degraded: self.stalled.is_some() || self.exceeds(policy, 0) || row.is_some(),
+            calls_fail: row.is_some(),
             heard: self.heard,
-            failures: self.failures().saturating_add(self.stalled.unwrap_or(0)),
-            last_error: self.last_error.clone(),
+            failures: failures.saturating_add(self.stalled.unwrap_or(0)),
+            last_error: row
+                .filter(|_| is_probed_well)
+                .map(Row::reason)
+                .or_else(|| self.reason()),
             last_ping: self.last_ping,
         }
     }

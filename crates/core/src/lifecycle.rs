@@ -4,11 +4,13 @@
 //! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
 //! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
 
+mod ends;
+mod evidence;
 mod loss;
 mod policy;
 mod status;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use self::policy::jittered;
 pub use self::{
@@ -17,16 +19,9 @@ pub use self::{
     status::{State, Status, Words},
 };
 use crate::{
-    health::{Fault, Outcome, Tally, Verdict},
+    health::{Fault, Outcome, Tally},
     ids::Epoch,
 };
-
-/// A waiting call may bring an attempt forward, but not sooner than this after the last one began; a
-/// session that lived for less shows nothing.
-const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
-
-/// A server that asks to be left alone for longer is asked after this all the same.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Why a session is down and stays down until someone starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +43,16 @@ enum Phase {
     Connecting {
         /// When the attempt began; `None` while it waits for its turn among others.
         since: Option<Instant>,
-        /// A call brought it about: its failure is not counted against the budget.
-        by_call: bool,
+        /// When its processes were last seen at work.
+        worked: Option<Instant>,
+        /// A call brought it forward from this time.
+        planned: Option<Instant>,
     },
     Up {
         since: Instant,
         tally: Tally,
+        /// A call brought its attempt forward from this time.
+        planned: Option<Instant>,
     },
     /// The old session must end before anything else may begin (invariant 9).
     Closing {
@@ -64,8 +63,8 @@ enum Phase {
         until: Instant,
         /// No call brings the attempt forward beyond this.
         earliest: Instant,
-        /// A call has brought it forward.
-        by_call: bool,
+        /// A call has brought it forward from this time.
+        planned: Option<Instant>,
         loss: Loss,
     },
 }
@@ -78,12 +77,13 @@ enum Then {
     /// It had never come up, and what ends it is a loss.
     Retry {
         loss: Loss,
-        by_call: bool,
+        planned: Option<Instant>,
     },
     /// It was up since then, and what ends it is a loss.
     Lose {
         loss: Loss,
         since: Instant,
+        planned: Option<Instant>,
     },
 }
 
@@ -107,12 +107,16 @@ pub enum Event {
 pub enum Report {
     /// Its turn has come: the attempt begins, and its time runs.
     Begun,
+    /// The processes of the attempt were seen at work at this time.
+    AtWork(Instant),
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
     /// So many calls in a row have got something else than an answer since then, and what the last one
     /// got.
     Failed(u32, Option<Fault>),
+    /// So many calls have failed since one was answered, and what the last one got.
+    FailedInRow(u32, Option<Fault>),
     /// So many calls in a row were not answered, if calls are refused therefore.
     Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
@@ -120,6 +124,9 @@ pub enum Report {
     Probe(Outcome),
     /// The session, and its process with its whole tree, is gone.
     Ended(Loss),
+    /// The same of a crash that calls have caused which are refused from now on: so many with those
+    /// that they caused before.
+    Poisoned(Loss, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +148,12 @@ pub struct Lifecycle {
     /// Whether it has been up since its operator started it.
     greeted: bool,
     /// Whether it has forgotten a session that was opened anew without a wait, and none since then
-    /// has lived for [`ATTEMPT_SPACING`].
+    /// has lived for [`ends::ATTEMPT_SPACING`].
     expired: bool,
     /// When the last attempt began, or was queued for its turn.
     tried: Option<Instant>,
-    /// How the last attempt ended, if the server refused us. It shows until an attempt ends otherwise.
-    unauthorized: Option<Loss>,
+    /// How the last session or attempt ended, until one opens. It shows while the next is under way.
+    lost: Option<Loss>,
     phase: Phase,
 }
 
@@ -159,7 +166,7 @@ impl Default for Lifecycle {
             greeted: false,
             expired: false,
             tried: None,
-            unauthorized: None,
+            lost: None,
             phase: Phase::Down(Why::Stopped),
         }
     }
@@ -186,13 +193,20 @@ impl Lifecycle {
         match event {
             Event::Io(epoch, _) if epoch != self.epoch => (self, None),
             Event::Io(_, Report::Begun) => self.begun(now),
+            Event::Io(_, Report::AtWork(at)) => self.at_work(at),
             Event::Io(_, Report::Opened) => self.opened(now),
             Event::Io(_, Report::Heard(at)) => self.heard(at),
             Event::Io(_, Report::Failed(calls, fault)) => self.failed(calls, fault, now, policy),
+            Event::Io(_, Report::FailedInRow(calls, fault)) => {
+                self.failed_in_row(calls, fault, now)
+            }
             Event::Io(_, Report::Stalled(calls)) => self.stalled(calls, now),
             Event::Io(_, Report::Doubted) => self.doubted(now),
             Event::Io(_, Report::Probe(outcome)) => self.probed(outcome, now, policy),
             Event::Io(_, Report::Ended(loss)) => self.ended(loss, now, policy),
+            Event::Io(_, Report::Poisoned(loss, crashes)) => {
+                self.poisoned(loss, crashes, now, policy)
+            }
             Event::Start => self.start(now, policy),
             Event::Stop => self.stop(now, policy),
             Event::Reconnect => self.reconnect(now, policy),
@@ -206,7 +220,12 @@ impl Lifecycle {
     pub fn deadline(&self, policy: &Policy) -> Option<Instant> {
         match &self.phase {
             Phase::Down(_) => None,
-            Phase::Connecting { since, .. } => Some((*since)? + policy.connect_timeout),
+            Phase::Connecting { since, worked, .. } => {
+                let since = (*since)?;
+                let silent_since = worked.map_or(since, |worked| worked.max(since));
+                let end = since + policy.longest_start();
+                Some(end.min(silent_since + policy.connect_timeout))
+            }
             Phase::Up { tally, .. } => tally.due(&policy.health, self.seed(policy)),
             Phase::Closing { kill_at, .. } => *kill_at,
             Phase::Waiting { until, .. } => Some(*until),
@@ -217,11 +236,12 @@ impl Lifecycle {
         (Self { phase, ..self }, None)
     }
 
-    fn open(self, by_call: bool, now: Instant) -> Step {
+    fn open(self, planned: Option<Instant>, now: Instant) -> Step {
         let epoch = self.epoch.next();
         let phase = Phase::Connecting {
             since: None,
-            by_call,
+            worked: None,
+            planned,
         };
         (
             Self {
@@ -240,7 +260,7 @@ impl Lifecycle {
             losses: 0,
             crashes: 0,
             expired: false,
-            unauthorized: None,
+            lost: None,
             ..self
         }
     }
@@ -267,7 +287,8 @@ impl Lifecycle {
 
     /// The number of the attempt that follows, or is under way, since all was well.
     fn attempt(&self) -> u32 {
-        self.losses.saturating_add(self.crashes)
+        let counted = self.losses.saturating_add(self.crashes);
+        counted.max(u32::from(self.lost.is_some()))
     }
 
     /// The jitter of this epoch.
@@ -279,7 +300,8 @@ impl Lifecycle {
         match self.phase {
             Phase::Connecting {
                 since: None,
-                by_call,
+                worked,
+                planned,
             } => {
                 let this = Self {
                     tried: Some(now),
@@ -287,7 +309,8 @@ impl Lifecycle {
                 };
                 this.to(Phase::Connecting {
                     since: Some(now),
-                    by_call,
+                    worked,
+                    planned,
                 })
             }
             Phase::Connecting { .. }
@@ -298,16 +321,28 @@ impl Lifecycle {
         }
     }
 
+    /// Its time limit counts silence, not work.
+    fn at_work(mut self, at: Instant) -> Step {
+        if let Phase::Connecting { worked, .. } = &mut self.phase {
+            *worked = (*worked).max(Some(at));
+        }
+        (self, None)
+    }
+
     fn opened(self, now: Instant) -> Step {
         match self.phase {
-            Phase::Connecting { .. } => {
+            Phase::Connecting { planned, .. } => {
                 let tally = Tally::new(now);
                 let this = Self {
                     greeted: true,
-                    unauthorized: None,
+                    lost: None,
                     ..self
                 };
-                this.to(Phase::Up { since: now, tally })
+                this.to(Phase::Up {
+                    since: now,
+                    tally,
+                    planned,
+                })
             }
             Phase::Down(_) | Phase::Up { .. } | Phase::Closing { .. } | Phase::Waiting { .. } => {
                 (self, None)
@@ -315,154 +350,10 @@ impl Lifecycle {
         }
     }
 
-    fn heard(mut self, at: Instant) -> Step {
-        if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.heard(at);
-        }
-        (self, None)
-    }
-
-    fn stalled(mut self, calls: Option<u32>, now: Instant) -> Step {
-        if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.stall(calls, now);
-        }
-        (self, None)
-    }
-
-    fn failed(mut self, calls: u32, fault: Option<Fault>, now: Instant, policy: &Policy) -> Step {
-        let Phase::Up { tally, .. } = &mut self.phase else {
-            return (self, None);
-        };
-        let verdict = tally.calls_failed(calls, fault, now, &policy.health);
-        self.judged(verdict, now, policy)
-    }
-
-    fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
-        let Phase::Up { tally, .. } = &mut self.phase else {
-            return (self, None);
-        };
-        let verdict = tally.judge(outcome, now, &policy.health);
-        self.judged(verdict, now, policy)
-    }
-
-    /// Carries out what the evidence leads to. What may pass by itself does not take a session from
-    /// people who would have to open the next one by hand.
-    fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
-        let (Verdict::Reconnect, Phase::Up { since, tally }) = (verdict, &self.phase) else {
-            return (self, None);
-        };
-        if tally.may_pass() && !policy.opens_unasked() {
-            return (self, None);
-        }
-        let (loss, since) = (tally.loss(), *since);
-        self.close(Then::Lose { loss, since }, now, policy)
-    }
-
-    fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
-        match self.phase {
-            Phase::Connecting { by_call, .. } => self.refused(loss, by_call, now, policy),
-            Phase::Up { since, .. } => self.lost(loss, since, now, policy),
-            Phase::Closing { ref then, .. } => match then.clone() {
-                Then::Stay => self.to(Phase::Down(Why::Stopped)),
-                Then::Reopen => self.forgiven().open(false, now),
-                Then::Retry { loss, by_call } => self.refused(loss, by_call, now, policy),
-                Then::Lose { loss, since } => self.lost(loss, since, now, policy),
-            },
-            Phase::Down(_) | Phase::Waiting { .. } => (self, None),
-        }
-    }
-
-    /// An attempt failed.
-    fn refused(self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
-        let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
-        if at_first || !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Refused(loss)));
-        }
-        self.retry(loss, by_call, now, policy)
-    }
-
-    /// A session that was up since then is gone.
-    fn lost(mut self, loss: Loss, since: Instant, now: Instant, policy: &Policy) -> Step {
-        let uptime = now.duration_since(since);
-        if uptime >= policy.reconnect.forgive_after {
-            self.losses = 0;
-        }
-        if uptime >= policy.restart.reset_after {
-            self.crashes = 0;
-        }
-        if !policy.comes_back(&loss) {
-            return self.to(Phase::Down(Why::Lost(loss)));
-        }
-        if uptime >= ATTEMPT_SPACING {
-            self.expired = false;
-        }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11),
-        // even where every loss is forgiven on connect.
-        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
-            self.losses = 1;
-            self.expired = true;
-            return self.open(false, now);
-        }
-        self.retry(loss, false, now, policy)
-    }
-
-    /// Waits for the next attempt, unless the budget is spent.
-    fn retry(mut self, loss: Loss, by_call: bool, now: Instant, policy: &Policy) -> Step {
-        let crash =
-            matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
-        let (counter, budget) = if crash {
-            (&mut self.crashes, policy.restart.max_attempts)
-        } else {
-            (&mut self.losses, policy.reconnect.max_attempts)
-        };
-        if !by_call {
-            if budget.is_some_and(|budget| *counter >= budget) {
-                return self.to(Phase::Down(Why::Failed(loss)));
-            }
-            *counter = counter.saturating_add(1);
-        }
-        let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
-        self.unauthorized = loss.is_unauthorized().then(|| loss.clone());
-        let delay = match self.unauthorized {
-            Some(_) => policy.unauthorized_delay(self.epoch),
-            None => policy.delay(self.attempt(), self.epoch).max(wanted),
-        };
-        let spaced = self.spaced(&loss, policy).unwrap_or(now);
-        self.to(Phase::Waiting {
-            until: now + delay,
-            earliest: spaced.max(now + wanted),
-            by_call: false,
-            loss,
-        })
-    }
-
-    /// When a call may bring about an attempt after this loss.
-    fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
-        let spacing = if loss.is_unauthorized() {
-            policy.reconnect.unauthorized_spacing
-        } else {
-            ATTEMPT_SPACING
-        };
-        Some(self.tried? + spacing)
-    }
-
-    /// Before this no call brings about anything: the server has just refused us.
-    fn calls_from(&self, policy: &Policy) -> Option<Instant> {
-        match &self.phase {
-            Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
-            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
-            Phase::Waiting { .. }
-            | Phase::Down(_)
-            | Phase::Connecting { .. }
-            | Phase::Up { .. }
-            | Phase::Closing { .. } => None,
-        }
-    }
-
     fn start(self, now: Instant, policy: &Policy) -> Step {
         match self.phase {
-            Phase::Down(_) => self.fresh().open(false, now),
-            Phase::Waiting { .. } => self.forgiven().open(false, now),
+            Phase::Down(_) => self.fresh().open(None, now),
+            Phase::Waiting { .. } => self.forgiven().open(None, now),
             Phase::Closing { kill_at, ref then } => {
                 let stopped = *then == Then::Stay;
                 let this = if stopped { self.fresh() } else { self };
@@ -490,10 +381,11 @@ impl Lifecycle {
         match self.phase {
             Phase::Up { .. } => self.close(Then::Reopen, now, policy),
             // The attempt under way is as new as any, and a person's from now on.
-            Phase::Connecting { since, .. } => {
+            Phase::Connecting { since, worked, .. } => {
                 let phase = Phase::Connecting {
                     since,
-                    by_call: false,
+                    worked,
+                    planned: None,
                 };
                 let this = Self {
                     phase,
@@ -516,17 +408,24 @@ impl Lifecycle {
             Phase::Waiting {
                 until,
                 earliest,
-                by_call,
+                planned,
                 ..
             } => {
-                *by_call |= *earliest < *until;
-                *until = (*until).min(*earliest);
+                if *earliest < *until {
+                    planned.get_or_insert(*until);
+                    *until = *earliest;
+                }
                 if *until > now {
                     return (self, None);
                 }
-                self.open(true, now)
+                let planned = planned.or(Some(*until));
+                self.open(planned, now)
             }
-            Phase::Down(_) => self.open(true, now),
+            Phase::Down(Why::Lost(loss)) => {
+                self.lost = Some(loss.clone());
+                self.open(Some(now), now)
+            }
+            Phase::Down(_) => self.open(Some(now), now),
             Phase::Connecting { .. } | Phase::Up { .. } | Phase::Closing { .. } => (self, None),
         }
     }
@@ -549,17 +448,10 @@ impl Lifecycle {
     /// What was waited for may have passed while the machine slept, and connections with it.
     fn resumed(self, now: Instant) -> Step {
         match self.phase {
-            Phase::Waiting { .. } => self.open(false, now),
+            Phase::Waiting { .. } => self.open(None, now),
             Phase::Up { .. } => self.doubted(now),
             Phase::Down(_) | Phase::Connecting { .. } | Phase::Closing { .. } => (self, None),
         }
-    }
-
-    fn doubted(mut self, now: Instant) -> Step {
-        if let Phase::Up { tally, .. } = &mut self.phase {
-            tally.doubt(now);
-        }
-        (self, None)
     }
 
     fn tick(mut self, now: Instant, policy: &Policy) -> Step {
@@ -568,9 +460,20 @@ impl Lifecycle {
         }
         let epoch = self.epoch;
         match &mut self.phase {
-            Phase::Connecting { by_call, .. } => {
-                let (loss, by_call) = (Loss::ConnectTimeout(policy.connect_timeout), *by_call);
-                self.close(Then::Retry { loss, by_call }, now, policy)
+            Phase::Connecting {
+                since,
+                worked,
+                planned,
+            } => {
+                let longest = policy.longest_start();
+                let is_longest = since.is_some_and(|since| now >= since + longest);
+                let loss = match worked {
+                    None => Loss::ConnectTimeout(policy.connect_timeout),
+                    Some(_) if is_longest => Loss::ConnectTimeout(longest),
+                    Some(_) => Loss::SilentStart(policy.connect_timeout),
+                };
+                let planned = *planned;
+                self.close(Then::Retry { loss, planned }, now, policy)
             }
             Phase::Up { tally, .. } => {
                 tally.probing();
@@ -580,68 +483,11 @@ impl Lifecycle {
                 *kill_at = None;
                 (self, Some(Effect::Kill(epoch)))
             }
-            Phase::Waiting { by_call, .. } => {
-                let by_call = *by_call;
-                self.open(by_call, now)
+            Phase::Waiting { planned, .. } => {
+                let planned = *planned;
+                self.open(planned, now)
             }
             Phase::Down(_) => (self, None),
-        }
-    }
-
-    /// The projection that people and programs see.
-    pub fn status(&self, policy: &Policy) -> Status {
-        let reconnecting = |then: &Then| match then {
-            Then::Stay => (State::Stopping, None),
-            Then::Reopen => (State::Reconnecting, None),
-            Then::Retry { loss, .. } | Then::Lose { loss, .. } => {
-                (State::Reconnecting, Some(loss.clone()))
-            }
-        };
-        let (state, reason) = match &self.phase {
-            Phase::Down(why) => match why {
-                Why::Stopped => (State::Disconnected, None),
-                Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
-                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
-                    (State::Disconnected, Some(loss.clone()))
-                }
-                Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
-                Why::Failed(loss) => (State::Failed, Some(loss.clone())),
-            },
-            Phase::Connecting { .. } if self.unauthorized.is_some() => {
-                (State::Error, self.unauthorized.clone())
-            }
-            Phase::Connecting { .. } if self.attempt() == 0 => (State::Connecting, None),
-            Phase::Connecting { .. } => (State::Reconnecting, None),
-            Phase::Up { .. } => (State::Connected, None),
-            Phase::Closing { then, .. } => reconnecting(then),
-            Phase::Waiting { loss, .. } if loss.is_unauthorized() => {
-                (State::Error, Some(loss.clone()))
-            }
-            Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
-        };
-        let health = match &self.phase {
-            Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
-            _ => None,
-        };
-        Status {
-            state,
-            epoch: self.epoch,
-            attempting: matches!(self.phase, Phase::Connecting { .. }),
-            attempt: self.attempt(),
-            reason: reason
-                .map(|loss| loss.to_string())
-                .or_else(|| health.as_ref()?.last_error.clone()),
-            next_retry: match self.phase {
-                Phase::Waiting { until, .. } => Some(until),
-                _ => None,
-            },
-            on_call: self.opens_on_call(policy),
-            calls_from: self.calls_from(policy),
-            if_lost: match policy.reconnect.mode {
-                ReconnectMode::Auto => State::Reconnecting,
-                ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,
-            },
-            health,
         }
     }
 }

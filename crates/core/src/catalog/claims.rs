@@ -35,13 +35,13 @@ pub struct Claims {
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 
 impl Claims {
-    /// With the servers of earlier runs.
-    pub fn new(former: Vec<ServerName>) -> Self {
-        Self {
-            names: ServerNames::new(&former),
+    /// With the servers of earlier runs, before any server has been listed.
+    pub fn new(former: Vec<ServerName>, configured: Vec<ServerName>) -> Self {
+        let known = Self {
             former,
             ..Self::default()
-        }
+        };
+        known.reconfigured(configured)
     }
 
     /// What is claimed once these servers are configured and offer `now` what they offered `before`; `None`

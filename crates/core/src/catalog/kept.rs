@@ -10,6 +10,8 @@ use crate::era::{Capabilities, Eras, bounded_instructions};
 #[derive(Debug)]
 pub struct KeptCatalog {
     pub launch: String,
+    /// Digests of the clients' declarations for which the server offered this.
+    pub declared: Vec<String>,
     pub catalog: ServerCatalog,
     pub eras: Eras,
 }
@@ -27,6 +29,8 @@ pub enum Unusable {
 #[derive(Serialize, Deserialize)]
 struct Head {
     launch: String,
+    #[serde(default)]
+    declared: Vec<String>,
     capabilities: Capabilities,
     instructions: Option<String>,
     #[serde(default)]
@@ -58,15 +62,17 @@ impl KeptCatalog {
         }
         Ok(Self {
             launch: head.launch,
+            declared: head.declared,
             catalog,
             eras: head.eras,
         })
     }
 
-    pub fn write(launch: &str, catalog: &ServerCatalog, eras: Eras) -> String {
+    pub fn write(launch: &str, declared: &[String], catalog: &ServerCatalog, eras: Eras) -> String {
         let text = Text {
             head: Head {
                 launch: launch.to_owned(),
+                declared: declared.to_vec(),
                 capabilities: catalog.capabilities,
                 instructions: catalog.instructions.clone(),
                 eras,
@@ -104,8 +110,10 @@ mod tests {
         let read = page(ListKind::Tools, tools, 9).expect("a list");
         catalog.set(ListKind::Tools, read.items);
         let eras = Eras::only(Era::Modern);
-        let kept =
-            KeptCatalog::read(&KeptCatalog::write("x", &catalog, eras), 9).expect("readable");
+        let declared = ["d".to_owned()];
+        let text = KeptCatalog::write("x", &declared, &catalog, eras);
+        let kept = KeptCatalog::read(&text, 9).expect("readable");
+        assert_eq!(kept.declared, declared);
         assert_eq!(
             (kept.launch.as_str(), kept.catalog, kept.eras),
             ("x", catalog, eras)

@@ -158,6 +158,14 @@ impl Catalog {
         }
     }
 
+    /// Offers nothing, and knows whose the names are.
+    pub fn empty(claims: &Arc<Claims>) -> Self {
+        Self {
+            claims: Arc::clone(claims),
+            ..Self::default()
+        }
+    }
+
     /// What it was merged by, beside the parts.
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims

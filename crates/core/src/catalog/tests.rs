@@ -238,7 +238,7 @@ fn claims_after(configured: &[ServerName], before: &[Part], now: &[Part]) -> Arc
 #[test]
 fn claims_are_kept_within_bounds() {
     let name = |number: usize| ServerName::new(&format!("s{number}")).expect("a legal name");
-    let mut claims = Claims::new(vec![name(0)]);
+    let mut claims = Claims::new(vec![name(0)], Vec::new());
     for number in 1..MAX_FORMER + 3 {
         claims = claims
             .updated(vec![name(number)], &[], &[])

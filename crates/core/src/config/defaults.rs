@@ -11,6 +11,7 @@ pub const STARTUP_WAIT: Duration = Duration::from_secs(5);
 pub const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Four of the largest at once, two of them of one client.
 pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
+pub const MAX_UNREAD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// The largest over a slow line: 64 MiB at 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
 /// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all come

@@ -8,12 +8,15 @@ use std::{cell::Cell, collections::BTreeMap, path::Path};
 use crate::ids::ServerName;
 
 use super::{
-    Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings,
+    Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings, Unreadable,
+    dialect::Dialect,
+    env_file,
     expand::{Scope, Unresolved},
     fields::Fields,
     http,
     node::{Member, Node},
     policies::Policies,
+    reach,
     report::{Place, Report},
 };
 
@@ -21,7 +24,10 @@ use super::{
 pub(super) struct Context<'e> {
     pub surroundings: &'e dyn Surroundings,
     pub references: References,
+    /// The file.
+    pub path: &'e Path,
     pub folder: &'e Path,
+    pub dialect: &'e Dialect,
     pub inputs: &'e BTreeMap<String, String>,
     pub require_transport: bool,
     /// What the top of the file says of policies.
@@ -35,6 +41,8 @@ pub(super) struct Entry<'e, 'r, 't> {
     pub fields: Fields<'e>,
     pub report: &'r mut Report<'t>,
     pub scope: Scope<'e>,
+    /// The file in which it stands.
+    pub file: &'e Path,
 }
 
 impl<'e> Context<'e> {
@@ -44,6 +52,7 @@ impl<'e> Context<'e> {
             surroundings: self.surroundings,
             references: self.references,
             folder: self.folder,
+            dialect: self.dialect,
             inputs: self.inputs,
             params: BTreeMap::new(),
             env: BTreeMap::new(),
@@ -72,18 +81,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Keys that would change something, if only we knew them already.
-const LATER: &[&str] = &[
-    "allowedTools",
-    "auth",
-    "dev",
-    "enabledTools",
-    "envFile",
-    "excludeTools",
-    "includeTools",
-    "oauth",
-    "sandbox",
-    "sandboxEnabled",
-];
+const LATER: &[&str] = &["dev", "sandbox"];
 
 pub(super) fn read<'e>(
     name: ServerName,
@@ -117,6 +115,7 @@ fn read_fields<'e>(
 ) -> ServerConfig {
     let mut entry = Entry::new(label, fields, context, report);
     entry.read_params();
+    entry.read_env_file();
     entry.read_env();
     let launch = entry.launch(context.require_transport);
     let mut server = ServerConfig::new(name, launch);
@@ -138,6 +137,7 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
             fields,
             report,
             scope: context.scope(),
+            file: context.path,
         }
     }
 }
@@ -162,6 +162,47 @@ impl<'e> Entry<'e, '_, '_> {
             if let Some((text, _)) = value.and_then(|value| value.scalar(self.report)) {
                 self.scope.params.insert(key.to_owned(), text.into_owned());
             }
+        }
+    }
+
+    /// `envFile`, over which `env` wins, as in VS Code.
+    fn read_env_file(&mut self) {
+        let is_remote = reach::URL_KEYS.iter().any(|key| self.fields.has(key));
+        if is_remote && !self.fields.has("command") {
+            return;
+        }
+        let Some(node) = self.fields.take("envFile") else {
+            return;
+        };
+        let path = self.text(&node).filter(|path| !path.is_empty());
+        // Nobody has approved of looking at what it names.
+        let Some(path) = path.filter(|_| self.scope.references == References::Replaced) else {
+            return;
+        };
+        let text = match self.scope.file(&path) {
+            Err(
+                absent @ Unresolved::File {
+                    reason: Unreadable::Absent,
+                    ..
+                },
+            ) => {
+                let hint = "create it, or leave `envFile` out".to_owned();
+                self.report.error_about(&node.place, &absent, Some(hint));
+                return;
+            }
+            Ok(text) if text.contains('\0') => Err(Unresolved::Nul),
+            read => read.and_then(|text| self.scope.charge(text.len()).map(|()| text)),
+        };
+        let Some(text) = self.resolved(&node.place, text) else {
+            return;
+        };
+        match env_file::read(&text) {
+            Ok(variables) => self.scope.env.extend(
+                variables
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), Secret::new(value))),
+            ),
+            Err(fault) => self.report.error(&node.place, fault.to_string()),
         }
     }
 
@@ -220,7 +261,16 @@ impl<'e> Entry<'e, '_, '_> {
     /// A string with its references replaced.
     pub fn text(&mut self, node: &Node<'_>) -> Option<String> {
         let text = node.string(self.report)?;
+        self.look_for_variable(&node.place, text);
         self.resolved(&node.place, self.scope.expand(text))
+    }
+
+    fn look_for_variable(&mut self, place: &Place, text: &str) {
+        if self.scope.looks_like_a_variable(text) {
+            let message = "`$` and a name are taken as they stand here";
+            let hint = "${NAME} stands for a variable".to_owned();
+            self.report.warn_with_hint(place, message, Some(hint));
+        }
     }
 
     /// The same where clients also write numbers and booleans.
@@ -232,6 +282,7 @@ impl<'e> Entry<'e, '_, '_> {
                 format!("{} is taken as the text {text:?}", node.kind()),
             );
         }
+        self.look_for_variable(&node.place, &text);
         self.resolved(&node.place, self.scope.expand(&text))
     }
 

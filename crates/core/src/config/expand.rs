@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     Secret, Unreadable,
+    dialect::Dialect,
     report::{LONGEST_NAME, shortened},
 };
 
@@ -29,6 +30,11 @@ pub trait Surroundings {
     /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
     fn read_file(&self, path: &Path) -> Result<String, Unreadable>;
     fn home_dir(&self) -> Option<PathBuf>;
+    /// Whether there is a folder at this path, as far as can be told in bounded time.
+    fn has_folder(&self, path: &Path) -> bool {
+        let _ = path;
+        true
+    }
 }
 
 /// What becomes of references.
@@ -46,6 +52,7 @@ pub(super) struct Scope<'s> {
     pub references: References,
     /// The configuration file's, against which relative paths are resolved.
     pub folder: &'s Path,
+    pub dialect: &'s Dialect,
     /// Defaults of the file's `inputs`, by id.
     pub inputs: &'s BTreeMap<String, String>,
     /// The entry's `inputParams`.
@@ -70,6 +77,9 @@ pub(super) enum Unresolved {
     Keyring(String),
     #[error("unknown kind of reference ${{{0}:…}}")]
     Kind(String),
+    /// Its name, and what it stands for elsewhere.
+    #[error("{0:?} stands for {1}, which is not known here")]
+    Elsewhere(String, &'static str),
     #[error("a reference without a name")]
     Nameless,
     #[error("references cannot be nested")]
@@ -103,8 +113,15 @@ impl Unresolved {
             } => "create it, or give a default: ${file:…:-…}".to_owned(),
             Self::File { reason, .. } => reason.hint().to_owned(),
             Self::Keyring(_) => "use ${env:NAME} or ${file:PATH}".to_owned(),
+            Self::Kind(kind) if EDITORS_KINDS.contains(&kind.as_str()) => {
+                "only an editor knows what it stands for; write that itself".to_owned()
+            }
             Self::Kind(_) => {
                 "known are env, input and file; $${ stands for a literal ${".to_owned()
+            }
+            Self::Elsewhere(name, _) if name.starts_with('$') => "write the path itself".to_owned(),
+            Self::Elsewhere(name, _) => {
+                format!("write what it stands for, or give a default: ${{{name}:-…}}")
             }
             Self::Unclosed | Self::Nameless => "$${ stands for a literal ${".to_owned(),
             Self::TooLong => "have the server read large values from a file itself".to_owned(),
@@ -213,7 +230,7 @@ impl Scope<'_> {
             match (piece?, self.references) {
                 (Piece::Plain(plain), References::Replaced) => {
                     self.charge(plain.len())?;
-                    expanded.push_str(plain);
+                    expanded.push_str(&self.plain(plain)?);
                 }
                 (Piece::Reference(reference), References::Replaced) => {
                     self.charge("${}".len() + reference.whole.len())?;
@@ -241,7 +258,7 @@ impl Scope<'_> {
         self.references == References::Kept && expanded.contains("${")
     }
 
-    fn charge(&self, bytes: usize) -> Result<(), Unresolved> {
+    pub fn charge(&self, bytes: usize) -> Result<(), Unresolved> {
         let room = self.room.get().ok_or(Unresolved::NoRoom)?;
         let left = room.checked_sub(bytes);
         self.room.set(left);
@@ -286,6 +303,7 @@ impl Scope<'_> {
                 read => Some(read?.into()),
             },
         };
+        let value = value.or_else(|| self.place(name).filter(|_| kind == Kind::Any));
         match (value, default) {
             // As in a shell, the default also stands in for an empty value.
             (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
@@ -294,8 +312,86 @@ impl Scope<'_> {
             (None, None) if kind == Kind::Input => {
                 Err(Unresolved::Input(shortened(name, LONGEST_NAME)))
             }
-            (None, None) => Err(Unresolved::Variable(shortened(name, LONGEST_NAME))),
+            (None, None) => Err(match meaning(name).filter(|_| kind == Kind::Any) {
+                Some(meaning) => Unresolved::Elsewhere(shortened(name, LONGEST_NAME), meaning),
+                None => Unresolved::Variable(shortened(name, LONGEST_NAME)),
+            }),
         }
+    }
+
+    /// What VS Code and its kin call by names of their own.
+    fn place(&self, name: &str) -> Option<Cow<'_, str>> {
+        let project = || self.dialect.project.as_deref();
+        let folder = match name {
+            "userHome" => self.surroundings.home_dir()?,
+            "workspaceFolder" | "workspaceRoot" => project()?.to_owned(),
+            "workspaceFolderBasename" => project()?.file_name()?.into(),
+            "pathSeparator" | "/" => return Some(std::path::MAIN_SEPARATOR_STR.into()),
+            _ => return None,
+        };
+        Some(folder.into_os_string().into_string().ok()?.into())
+    }
+
+    /// A text without references, in which other programs' names may stand all the same: `$PROJECT_DIR$`
+    /// of JetBrains and, in files of Gemini CLI, `$NAME`.
+    fn plain<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Unresolved> {
+        if !text.contains('$') {
+            return Ok(text.into());
+        }
+        let mut done = String::new();
+        let mut rest = text;
+        while let Some((before, from)) = rest.split_once('$') {
+            done.push_str(before);
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = from.find(|c: char| !is_of_name(c)).unwrap_or(from.len());
+            let (name, after) = from.split_at(end);
+            let macro_end = after.strip_prefix('$');
+            match (macro_end, macro_meaning(name)) {
+                (Some(after), Some(meaning)) => {
+                    let whole = || Unresolved::Elsewhere(format!("${name}$"), meaning);
+                    let known = match name {
+                        "USER_HOME" => self.place("userHome"),
+                        "PROJECT_DIR" => self.place("workspaceFolder"),
+                        _ => None,
+                    };
+                    let known = known.ok_or_else(whole)?;
+                    self.charge(known.len())?;
+                    done.push_str(&known);
+                    rest = after;
+                }
+                _ => {
+                    let is_variable = self.dialect.has_plain_variables && !name.is_empty();
+                    match is_variable.then(|| self.variable(name)).flatten() {
+                        Some(value) => {
+                            self.charge(value.len())?;
+                            done.push_str(&value);
+                        }
+                        // Gemini CLI keeps what is not set; a text that is nothing else was meant to be.
+                        None if is_variable && text.len() == name.len() + 1 => {
+                            return Err(Unresolved::Variable(shortened(name, LONGEST_NAME)));
+                        }
+                        None => {
+                            done.push('$');
+                            done.push_str(name);
+                        }
+                    }
+                    rest = after;
+                }
+            }
+        }
+        done.push_str(rest);
+        Ok(done.into())
+    }
+
+    /// Whether a text is `$NAME` or begins as `$NAME/`, which elsewhere stands for a variable.
+    pub fn looks_like_a_variable(&self, text: &str) -> bool {
+        let Some(from) = text.strip_prefix('$') else {
+            return false;
+        };
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = from.trim_start_matches(is_of_name);
+        let begins = from.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        !self.dialect.has_plain_variables && begins && (name.is_empty() || name.starts_with('/'))
     }
 
     fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -313,7 +409,7 @@ impl Scope<'_> {
     }
 
     /// A file's text without its last line break, which editors add.
-    fn file(&self, path: &str) -> Result<String, Unresolved> {
+    pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
         let mut text = self
             .surroundings
@@ -330,6 +426,43 @@ impl Scope<'_> {
         }
         Ok(text)
     }
+}
+
+/// Kinds of references that only an editor can resolve.
+const EDITORS_KINDS: [&str; 3] = ["command", "config", "workspaceFolder"];
+
+/// What a name stands for in files of other programs.
+fn meaning(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "workspaceFolder" | "workspaceRoot" | "workspaceFolderBasename" => {
+            "the folder that is open in an editor"
+        }
+        "cwd"
+        | "file"
+        | "fileBasename"
+        | "fileDirname"
+        | "fileWorkspaceFolder"
+        | "relativeFile"
+        | "execPath" => "something that only VS Code knows",
+        "userHome" => "the home folder",
+        "extensionPath" => "the folder of an extension of Gemini CLI",
+        "CLAUDE_PLUGIN_ROOT" => "the folder of a plugin of Claude Code",
+        "CLAUDE_PROJECT_DIR" => "the folder in which Claude Code runs",
+        "__dirname" => "the folder of a desktop extension",
+        _ if name.starts_with("user_config.") => "a setting of a desktop extension",
+        _ if name.starts_with('{') => "a secret of Continue",
+        _ => return None,
+    })
+}
+
+/// What JetBrains' name between two `$` stands for.
+fn macro_meaning(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "PROJECT_DIR" | "ProjectFileDir" | "ContentRoot" => "the project's folder",
+        "MODULE_DIR" | "ModuleFileDir" => "a module's folder",
+        "USER_HOME" => "the home folder",
+        _ => return None,
+    })
 }
 
 /// The variable that answers `${input:id}` where nobody can be asked.

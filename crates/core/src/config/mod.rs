@@ -9,11 +9,14 @@
 
 mod alerts;
 pub mod defaults;
+mod dialect;
 pub mod edit;
 mod entry;
+mod env_file;
 mod error;
 mod expand;
 mod fields;
+mod foreign;
 mod glob;
 mod http;
 mod inline;
@@ -78,6 +81,8 @@ pub struct Config {
     /// Bytes of all request bodies that are being read or answered (`http.maxBodiesBytes`, default
     /// 256 MiB).
     pub max_bodies_bytes: usize,
+    /// Bytes of all answers that clients do not read (`http.maxUnreadBytes`, default 256 MiB).
+    pub max_unread_bytes: usize,
     /// How long a request body may take (`http.bodyTimeoutMs`, default 5 minutes).
     pub body_timeout: Duration,
     /// Sessions of all clients (`http.maxSessions`, default 20,000).
@@ -99,7 +104,7 @@ pub struct Config {
     /// Attempts of the whole fleet to reach servers over the network, per second
     /// (`maxAttemptsPerSecond`, default 50).
     pub max_attempts_per_second: u32,
-    /// Processes that may be starting at once (`startup.maxConcurrent`); `None` is twice the cores.
+    /// Processes that may be starting at once (`startup.maxConcurrent`); `None` follows the load.
     pub max_concurrent_starts: Option<usize>,
     /// Whom to tell of trouble (`alerts`).
     pub alerts: Vec<Alert>,
@@ -161,6 +166,7 @@ impl Default for Config {
             page_size: None,
             max_body_bytes: defaults::MAX_BODY_BYTES,
             max_bodies_bytes: defaults::MAX_BODIES_BYTES,
+            max_unread_bytes: defaults::MAX_UNREAD_BYTES,
             body_timeout: defaults::BODY_TIMEOUT,
             max_sessions: defaults::MAX_CLIENT_SESSIONS,
             max_sessions_per_client: defaults::MAX_SESSIONS_PER_CLIENT,
@@ -270,6 +276,14 @@ impl ServerConfig {
             server_requests: None,
             roots: Vec::new(),
             health_check_url: None,
+        }
+    }
+
+    /// What an attempt may take in all: only that of a process can be seen at work.
+    pub fn longest_start(&self) -> Duration {
+        match self.launch {
+            Launch::Stdio(_) => self.policy.longest_start(),
+            Launch::Http(_) | Launch::Broken(_) => self.policy.connect_timeout,
         }
     }
 

@@ -223,6 +223,16 @@ impl<'a> Node<'a> {
         })
     }
 
+    /// The values of an object's members; none where this is no object.
+    pub fn values(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let place = self.place.clone();
+        let properties = self.value.as_object().map(|object| &object.properties);
+        properties.into_iter().flatten().map(move |property| Node {
+            place: place.member(property.name.as_str(), property.value.range().start),
+            value: &property.value,
+        })
+    }
+
     /// The members of an object as they stand, duplicates included.
     pub fn members(&self, report: &mut Report<'_>) -> Option<Vec<Member<'a>>> {
         let Some(object) = self.value.as_object() else {

@@ -8,8 +8,8 @@ use crate::{
 };
 
 use super::{
-    Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, defaults, entry::Entry,
-    fields::Fields, node::Node, policies::Policies,
+    Isolation, Launch, PathOrder, Protocol, Root, Secret, ServerConfig, Withheld, defaults,
+    dialect::Unit, entry::Entry, fields::Fields, node::Node, policies::Policies,
 };
 
 impl<'e> Entry<'e, '_, '_> {
@@ -46,9 +46,7 @@ impl<'e> Entry<'e, '_, '_> {
         if let Some(sessions) = self.whole("maxSessions") {
             server.max_sessions = sessions;
         }
-        if let Some(node) = self.fields.take("disabledTools") {
-            server.withheld.disabled = node.strings(self.report).into();
-        }
+        self.tools(&mut server.withheld);
         if let Some(node) = self.fields.take("roots") {
             let roots = node.array(self.report);
             server.roots = roots.iter().filter_map(|node| self.root(node)).collect();
@@ -58,6 +56,28 @@ impl<'e> Entry<'e, '_, '_> {
             server.health_check_url = url
                 .and_then(|url| self.checked_url(&node.place, url))
                 .map(Secret::new);
+        }
+    }
+
+    /// Which tools clients get, in the words of all programs. Each list restricts.
+    fn tools(&mut self, withheld: &mut Withheld) {
+        let mut disabled = Vec::new();
+        for key in ["disabledTools", "disabled_tools", "excludeTools"] {
+            let node = self.fields.take(key);
+            disabled.extend(node.into_iter().flat_map(|node| node.strings(self.report)));
+        }
+        withheld.disabled = disabled.into();
+        for key in [
+            "allowedTools",
+            "allowed_tools",
+            "enabledTools",
+            "enabled_tools",
+            "includeTools",
+            "tools",
+        ] {
+            if let Some(node) = self.fields.take(key) {
+                withheld.allow(&node.strings(self.report));
+            }
         }
     }
 
@@ -144,6 +164,9 @@ impl<'e> Entry<'e, '_, '_> {
                     );
                     return None;
                 };
+                if self.is_in_seconds(&node, number) {
+                    return node.seconds(number, self.report);
+                }
                 if number < 1000.0 || (desktop && number > 300_000.0) {
                     let message = format!(
                         "Server {}: timeout must be between 1000-300000ms",
@@ -166,6 +189,27 @@ impl<'e> Entry<'e, '_, '_> {
                 node.seconds(number, self.report)
             }
             (None, None) => None,
+        }
+    }
+
+    /// Whether a `timeout` is in seconds, as Cline and its kin have it.
+    fn is_in_seconds(&mut self, node: &Node<'_>, number: f64) -> bool {
+        let is_short = (1.0..1000.0).contains(&number);
+        // Whole minutes up to two hours, and few would wait for so many milliseconds.
+        let may_be_seconds = (1000.0..=7200.0).contains(&number) && number % 60.0 == 0.0;
+        match self.scope.dialect.timeout {
+            Unit::Seconds => true,
+            Unit::Either if is_short => true,
+            Unit::Either | Unit::Unknown if may_be_seconds => {
+                let message = format!(
+                    "taken as milliseconds, which is {} s; Cline and Roo Code have seconds here",
+                    number / 1000.0
+                );
+                let hint = format!("write `timeout_s`: {number} for seconds");
+                self.report.warn_with_hint(&node.place, message, Some(hint));
+                false
+            }
+            Unit::Either | Unit::Unknown | Unit::Milliseconds => false,
         }
     }
 

@@ -11,8 +11,10 @@ use crate::ids::ServerName;
 use super::{
     Config, ConfigError, ConfigErrors, Isolation, Launch, MAX_EXPANDED, Naming, References,
     ServerConfig, Surroundings, Syntax, Telemetry, alerts,
+    dialect::Dialect,
     entry::{self, Context},
     fields::{Fields, nearest},
+    foreign::{self, Foreign},
     journal,
     node::Node,
     policies::Policies,
@@ -25,8 +27,9 @@ use super::{
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     pub syntax: Syntax,
-    /// The file's folder, against which `${file:…}` and `cwd` are resolved.
-    pub folder: &'a Path,
+    /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
+    /// whose file it is.
+    pub path: &'a Path,
     /// Whether each server must say its `transport`, as in a file given by [002]'s flags (Y9).
     pub require_transport: bool,
 }
@@ -34,12 +37,15 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// What a file's path tells.
     pub fn file(path: &'a Path) -> Self {
-        let folder = path.parent().unwrap_or(Path::new(""));
         Self {
             syntax: Syntax::of(path),
-            folder,
+            path,
             require_transport: false,
         }
+    }
+
+    fn folder(&self) -> &'a Path {
+        self.path.parent().unwrap_or(Path::new(""))
     }
 }
 
@@ -73,8 +79,8 @@ pub fn parse(
     // Some editors on Windows begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = Lines::new(text);
-    let tree =
-        syntax::tree(text, source.syntax, &lines).map_err(|error| ConfigErrors(vec![error]))?;
+    let tree = syntax::tree(text, source.syntax, &lines)
+        .map_err(|error| ConfigErrors(vec![foreign_text(text, &lines).unwrap_or(error)]))?;
     let root = Node::root(&tree);
     let mut report = Report::new(lines);
     let mut config = Config::default();
@@ -97,6 +103,35 @@ pub fn parse(
     errors.extend(config.problems().map(|(_, problem)| problem.clone()));
     errors.sort_by_key(|error| error.position);
     Err(ConfigErrors(errors))
+}
+
+/// What a text is that cannot be read, if another program's.
+fn foreign_text(text: &str, lines: &Lines<'_>) -> Option<ConfigError> {
+    let in_json = || {
+        let tree = syntax::tree(text, Syntax::Jsonc, lines).ok()?;
+        let root = Node::root(&tree);
+        let has_servers = ["mcpServers", "servers"].map(|key| root.member(key).is_some());
+        let fields = Fields::open(&root, &mut Report::new(Lines::new(text)))?;
+        foreign::in_json(&fields).filter(|_| has_servers == [false, false])
+    };
+    let Foreign { message, hint } = foreign::in_text(text).or_else(in_json)?;
+    Some(ConfigError {
+        path: String::new(),
+        message: (*message).to_owned(),
+        hint: Some((*hint).to_owned()),
+        position: Some((1, 1)),
+    })
+}
+
+/// The entries of servers, whatever else is wrong.
+fn entry_nodes<'a>(root: &Node<'a>) -> Vec<Node<'a>> {
+    let lists = ["mcpServers", "servers"].into_iter();
+    let lists = lists.filter_map(|key| root.member(key));
+    let entries = lists.flat_map(|list| {
+        let elements: Vec<_> = list.elements().into_iter().flatten().collect();
+        list.values().chain(elements)
+    });
+    entries.collect()
 }
 
 /// One server's entry beside a file.
@@ -139,17 +174,22 @@ pub fn parse_entry(
     let policies = fields.map_or_else(Policies::default, |mut fields| {
         Policies::read(&Policies::default(), &mut fields, &mut unheard)
     });
+    let node = Node::root(&entry_tree);
+    let mut others = entry_nodes(&Node::root(&tree));
+    others.push(node.clone());
+    let dialect = Dialect::of(source.path, &others, surroundings);
     let context = Context {
         surroundings,
         references,
-        folder: source.folder,
+        path: source.path,
+        folder: source.folder(),
+        dialect: &dialect,
         inputs: &inputs,
         require_transport: source.require_transport,
         policies,
     };
     let mut report = Report::new(entry_lines);
     let label = name.clone();
-    let node = Node::root(&entry_tree);
     let mut config = entry::read(name, label.as_str(), &node, &context, &mut report);
     config.unplace();
     let mut warnings = report.warnings;
@@ -185,10 +225,13 @@ fn read_root<'a>(
         .map(|node| inputs(&node, report))
         .unwrap_or_default();
     let isolation = fields.take("isolation");
+    let dialect = Dialect::of(source.path, &entry_nodes(root), surroundings);
     let context = Context {
         surroundings,
         references: References::Replaced,
-        folder: source.folder,
+        path: source.path,
+        folder: source.folder(),
+        dialect: &dialect,
         inputs: &inputs,
         require_transport: source.require_transport,
         policies: Policies {
@@ -302,6 +345,7 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
         }
         for (key, value) in [
             ("maxBodiesBytes", &mut config.max_bodies_bytes),
+            ("maxUnreadBytes", &mut config.max_unread_bytes),
             ("maxSessions", &mut config.max_sessions),
             ("maxSessionsPerClient", &mut config.max_sessions_per_client),
             ("maxConnections", &mut config.max_connections),
@@ -367,11 +411,16 @@ fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<
         let near = fields
             .left()
             .find(|key| nearest(key, &["mcpServers", "servers"]).is_some());
-        let hint = match near {
-            Some(key) => format!("it is called {key:?} here"),
-            None => r#"servers stand in {"mcpServers": {NAME: {…}}}"#.to_owned(),
+        let missing = "Missing mcpServers field";
+        let (message, hint) = match (near, foreign::in_json(fields)) {
+            (Some(key), None) => (missing, format!("it is called {key:?} here")),
+            (_, Some(foreign)) => (foreign.message, foreign.hint.to_owned()),
+            (None, None) => {
+                let hint = r#"servers stand in {"mcpServers": {NAME: {…}}}"#;
+                (missing, hint.to_owned())
+            }
         };
-        report.error_with_hint(&fields.place, "Missing mcpServers field", hint);
+        report.error_with_hint(&fields.place, message, hint);
     }
     let mut written: Vec<Written<'a>> = Vec::new();
     for node in [

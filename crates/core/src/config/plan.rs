@@ -182,6 +182,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
     // The file does not say the last two.
     let Policy {
         connect_timeout,
+        start_timeout,
         reconnect,
         restart,
         health,
@@ -202,6 +203,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
             "connectTimeoutMs",
             old.policy.connect_timeout != *connect_timeout,
         ),
+        ("startTimeoutMs", old.policy.start_timeout != *start_timeout),
         ("reconnect", old.policy.reconnect != *reconnect),
         ("restart", old.policy.restart != *restart),
         ("health", asked),
@@ -213,6 +215,7 @@ fn differing(old: &ServerConfig, new: &ServerConfig) -> Vec<&'static str> {
         ),
         ("result", old.max_inline_bytes != *max_inline_bytes),
         ("disabledTools", old.withheld.disabled != withheld.disabled),
+        ("allowedTools", old.withheld.allowed != withheld.allowed),
         (
             "strictToolNames",
             old.withheld.strict_names != withheld.strict_names,
@@ -278,6 +281,7 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         page_size,
         max_body_bytes,
         max_bodies_bytes,
+        max_unread_bytes,
         body_timeout,
         max_sessions,
         max_sessions_per_client,
@@ -309,6 +313,10 @@ fn settings(old: &Config, new: &Config) -> Vec<SettingChange> {
         (
             "http.maxBodiesBytes",
             old.max_bodies_bytes != *max_bodies_bytes,
+        ),
+        (
+            "http.maxUnreadBytes",
+            old.max_unread_bytes != *max_unread_bytes,
         ),
         ("http.bodyTimeoutMs", old.body_timeout != *body_timeout),
         ("http.maxSessions", old.max_sessions != *max_sessions),

@@ -60,6 +60,10 @@ impl Policies {
         if let Some(timeout) = timeout.and_then(|node| node.milliseconds(report)) {
             this.policy.connect_timeout = timeout;
         }
+        let timeout = fields.take("startTimeoutMs");
+        if let Some(timeout) = timeout.and_then(|node| node.milliseconds(report)) {
+            this.policy.start_timeout = timeout;
+        }
         let call_retry = fields.take("callRetry");
         if let Some(call_retry) = call_retry.and_then(|node| node.boolean(report)) {
             this.call_retry = call_retry;

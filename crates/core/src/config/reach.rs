@@ -1,15 +1,54 @@
 //! How a server is reached: which transport, and what that one needs.
 
-use std::collections::HashSet;
-
-use super::{
-    HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, Secret, StdioLaunch,
-    entry::Entry,
-    http,
-    node::{Member, Node},
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
 };
 
-const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
+use crate::programs;
+
+use super::{
+    HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, References, Secret, StdioLaunch,
+    Surroundings, Unreadable,
+    entry::Entry,
+    expand::Scope,
+    fields::Fields,
+    http, locate,
+    node::{Member, Node},
+    report::Place,
+};
+
+pub(super) const URL_KEYS: [&str; 4] = ["url", "serverUrl", "httpUrl", "remoteUrl"];
+
+/// Keys by which clients say how they get credentials.
+const SIGN_IN_KEYS: [&str; 4] = ["auth", "authProviderType", "headersHelper", "oauth"];
+
+/// Whether nothing is asked for.
+fn is_off(node: &Node<'_>) -> bool {
+    let is_disabled = node.member("enabled").and_then(|it| it.as_bool()) == Some(false);
+    node.is_empty() || node.as_bool() == Some(false) || is_disabled
+}
+
+/// The world of a child: our own variables are not passed on to it.
+struct OfChild<'s>(&'s Scope<'s>);
+
+impl Surroundings for OfChild<'_> {
+    fn var(&self, name: &str) -> Option<String> {
+        match self.0.env.get(name) {
+            Some(own) => Some(own.expose().to_owned()),
+            None if name.starts_with("MAINSTAY_") => None,
+            None => self.0.surroundings.var(name),
+        }
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        self.0.surroundings.read_file(path)
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        self.0.surroundings.home_dir()
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -45,7 +84,7 @@ impl Kind {
     }
 }
 
-impl Entry<'_, '_, '_> {
+impl<'e> Entry<'e, '_, '_> {
     pub fn launch(&mut self, require_transport: bool) -> Launch {
         // [000]'s errors are worded by its own key.
         let server_type = self.fields.peek("serverType").and_then(Node::as_str);
@@ -79,7 +118,7 @@ impl Entry<'_, '_, '_> {
     /// What the entry says of its transport, if anything.
     fn stated(&mut self) -> Option<Kind> {
         let mut stated: Option<Kind> = None;
-        for key in ["type", "transport", "serverType"] {
+        for key in ["type", "transport", "transportType", "serverType"] {
             let Some(node) = self.fields.take(key) else {
                 continue;
             };
@@ -129,24 +168,33 @@ impl Entry<'_, '_, '_> {
 
     fn stdio(&mut self, absent: &str) -> StdioLaunch {
         let command = self.fields.take("command");
-        let command = self
-            .required(command, absent)
-            .map(|(_, text)| text)
-            .unwrap_or_default();
+        let command = self.required(command, absent);
         let args = self.args();
-        let cwd = self.fields.take("cwd").and_then(|node| {
-            let text = self.text(&node)?;
-            self.resolved(&node.place, self.scope.path(&text))
+        let cwd = self.cwd();
+        let command = command.map(|(place, command)| {
+            self.check_command(&place, &command, &args, cwd.as_deref());
+            command
         });
         let inherit_env = self
             .fields
             .take("inheritEnv")
             .and_then(|node| self.inherit_env(&node));
-        for key in URL_KEYS.into_iter().chain(["headers", "bearerToken"]) {
+        for key in URL_KEYS
+            .into_iter()
+            .chain(["headers", "bearerToken", "requestInit"])
+            .chain(SIGN_IN_KEYS)
+        {
             self.unused(key, "not used by a stdio server");
         }
+        if let Some(node) = self.fields.take("sandboxEnabled")
+            && node.as_bool() != Some(false)
+        {
+            let message = "Mainstay has no sandbox for servers";
+            let hint = "take the key out if the server may run without one";
+            self.report.error_with_hint(&node.place, message, hint);
+        }
         StdioLaunch {
-            command,
+            command: command.unwrap_or_default(),
             args,
             env: self.scope.env.clone(),
             cwd,
@@ -154,6 +202,82 @@ impl Entry<'_, '_, '_> {
             // The preset says it, which is read later.
             path_order: PathOrder::default(),
         }
+    }
+
+    /// A folder that is missing may come, so the server is tried all the same.
+    fn cwd(&mut self) -> Option<PathBuf> {
+        let node = self.fields.take("cwd")?;
+        let text = self.text(&node)?;
+        let cwd = self.resolved(&node.place, self.scope.path(&text))?;
+        let scope = &self.scope;
+        if scope.references == References::Replaced && !scope.surroundings.has_folder(&cwd) {
+            let message = "there is no such folder; the server cannot start without it";
+            self.report.warn(&node.place, message);
+        }
+        Some(cwd)
+    }
+
+    fn check_command(&mut self, place: &Place, command: &str, args: &[String], cwd: Option<&Path>) {
+        if self.scope.is_open(command) {
+            return;
+        }
+        let (first, rest) = command.trim().split_once(char::is_whitespace).unzip();
+        if let (Some(first), Some(rest)) = (first, rest) {
+            let message = "a command is a program without its arguments";
+            // The arguments may be secrets.
+            let hint = format!(
+                "put what follows {first:?} into `args`, {} of them",
+                rest.split_whitespace().count()
+            );
+            // A program's folder may have blanks in its name.
+            if first.contains(['/', '\\']) {
+                self.report.warn_with_hint(place, message, Some(hint));
+            } else {
+                self.report.error_with_hint(place, message, hint);
+            }
+        }
+        match self.starts_mainstay(command, args, cwd) {
+            Some(true) => {
+                let message = "this starts Mainstay on this same file, which would start it again";
+                let hint = "take the entry out: clients have it, Mainstay does not";
+                self.report.error_with_hint(place, message, hint);
+            }
+            Some(false) => {
+                let message = "this starts another Mainstay";
+                let hint = "it is refused if that one reads this file";
+                self.report
+                    .warn_with_hint(place, message, Some(hint.to_owned()));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether this starts Mainstay, and if so, whether it would read this file.
+    fn starts_mainstay(&self, command: &str, args: &[String], cwd: Option<&Path>) -> Option<bool> {
+        if programs::name_of(command) != "mainstay" || self.scope.references == References::Kept {
+            return None;
+        }
+        let mut args = args.iter();
+        let (mut serves, mut file) = (false, None);
+        while let Some(arg) = args.next() {
+            match arg.split_once('=') {
+                Some(("--config", path)) => file = Some(path),
+                _ if arg == "--config" => file = args.next().map(String::as_str),
+                _ => serves |= matches!(arg.as_str(), "mcp" | "serve"),
+            }
+        }
+        if !serves {
+            return None;
+        }
+        let read = match file {
+            // Where a relative path leads depends on where Mainstay was started.
+            Some(path) => cwd.map_or_else(|| path.into(), |cwd| cwd.join(path)),
+            None => {
+                let world = OfChild(&self.scope);
+                locate(None, &world)?.path().to_owned()
+            }
+        };
+        Some(read == self.file)
     }
 
     fn args(&mut self) -> Vec<String> {
@@ -199,11 +323,24 @@ impl Entry<'_, '_, '_> {
         }
         let url = self.required(nodes.into_iter().next(), absent);
         let url = url
-            .and_then(|(place, url)| self.checked_url(&place, url))
+            .and_then(|(place, url)| {
+                self.look_for_our_own(&place, &url);
+                self.checked_url(&place, url)
+            })
             .unwrap_or_default();
-        let mut headers = self.headers();
+        let mut members = self.members("headers");
+        members.extend(self.request_init());
+        let mut headers = self.headers_of(members);
         self.add_bearer_token(&mut headers);
-        for key in ["command", "args", "cwd", "inheritEnv"] {
+        self.check_sign_in(&headers);
+        for key in [
+            "command",
+            "args",
+            "cwd",
+            "inheritEnv",
+            "envFile",
+            "sandboxEnabled",
+        ] {
             self.unused(key, "not used by a remote server");
         }
         HttpLaunch {
@@ -213,14 +350,68 @@ impl Entry<'_, '_, '_> {
         }
     }
 
+    fn look_for_our_own(&mut self, place: &Place, url: &str) {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if matches!(
+            authority,
+            "127.0.0.1:7420" | "localhost:7420" | "[::1]:7420"
+        ) {
+            let message = "Mainstay itself listens at this address, unless it is told otherwise";
+            let hint = "a Mainstay that is led back to itself refuses the server";
+            self.report
+                .warn_with_hint(place, message, Some(hint.to_owned()));
+        }
+    }
+
+    /// Ways of signing in that Mainstay does not know. A server that is sent credentials of its own can
+    /// do without them.
+    fn check_sign_in(&mut self, headers: &[(String, Secret)]) {
+        let is_signed_in = headers.iter().any(|(name, _)| name == "authorization");
+        for key in SIGN_IN_KEYS {
+            let Some(node) = self.fields.take(key).filter(|node| !is_off(node)) else {
+                continue;
+            };
+            if is_signed_in {
+                let message = "not used: the entry has credentials of its own";
+                self.report.warn(&node.place, message);
+                continue;
+            }
+            let message = match key {
+                "headersHelper" => "Mainstay runs no command for a server's headers",
+                _ => "Mainstay cannot sign in to a server by OAuth",
+            };
+            let hint = "get a token in another way, and give it as `bearerToken` or in `headers`";
+            self.report.error_with_hint(&node.place, message, hint);
+        }
+    }
+
+    /// The headers in `requestInit`, as the SDK for TypeScript has them.
+    fn request_init(&mut self) -> Vec<Member<'e>> {
+        let node = self.fields.take("requestInit");
+        let Some(mut fields) = node.and_then(|node| Fields::open(&node, self.report)) else {
+            return Vec::new();
+        };
+        let headers = fields.take("headers");
+        fields.finish(self.report, &[], &[]);
+        headers
+            .and_then(|node| node.distinct_members(self.report))
+            .unwrap_or_default()
+    }
+
     pub fn headers(&mut self) -> Vec<(String, Secret)> {
+        let members = self.members("headers");
+        self.headers_of(members)
+    }
+
+    fn headers_of(&mut self, members: Vec<Member<'e>>) -> Vec<(String, Secret)> {
         let mut headers: Vec<(String, Secret)> = Vec::new();
         let mut taken = HashSet::new();
         for Member {
             key,
             key_place,
             node,
-        } in self.members("headers")
+        } in members
         {
             let Some(value) = self.scalar(&node) else {
                 continue;

@@ -8,18 +8,20 @@ use super::{HttpLaunch, Launch, ServerConfig, StdioLaunch, http, masking};
 use crate::{catalog::digest_of, ids::ServerName};
 
 /// The keys of an entry that say where traffic goes, and what is sent along.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 15] = [
     "args",
     "bearerToken",
     "command",
     "cwd",
     "env",
+    "envFile",
     "headers",
     "healthCheckUrl",
     "httpUrl",
     "inheritEnv",
     "inputParams",
     "remoteUrl",
+    "requestInit",
     "serverUrl",
     "url",
 ];

@@ -16,19 +16,12 @@ use crate::message::{
     meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, OF_REQUESTS, PROTOCOL_VERSION},
 };
 
-/// Whether a message is a modern one: its `_meta` says so, `MCP-Protocol-Version` names none of the
-/// revisions with a session, or it is absent and `Mcp-Method` is there. (Clients send that header with
-/// legacy revisions, too.) Only then is the method looked at.
-pub fn is_modern(
-    envelope: &Envelope,
-    version_header: Option<&str>,
-    has_method_header: bool,
-) -> bool {
+/// Whether a message is a modern one: its `_meta` says so, or `MCP-Protocol-Version` names none of the
+/// revisions with a session. Only then is the method looked at. `Mcp-Method` says nothing: clients send
+/// it at legacy revisions, too.
+pub fn is_modern(envelope: &Envelope, version_header: Option<&str>) -> bool {
     envelope.has_request_meta()
-        || match version_header {
-            Some(version) => Revision::parse_legacy(version).is_none(),
-            None => has_method_header,
-        }
+        || version_header.is_some_and(|version| Revision::parse_legacy(version).is_none())
 }
 
 /// Whether this version is spoken without a session.

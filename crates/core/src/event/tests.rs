@@ -182,7 +182,7 @@ fn an_expired_session_is_a_loss() {
     assert_eq!(
         server.said(),
         [
-            r#"server_disconnected {"wasIntentional":false}"#,
+            r#"server_disconnected {"wasIntentional":false,"reason":"the server ended the session"}"#,
             r#"server_reconnected {"capabilities":{"tools":{}},"attemptsTaken":1}"#,
         ]
     );

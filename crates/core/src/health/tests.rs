@@ -125,6 +125,21 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
+/// Where nobody takes a connection, that is said once.
+#[test]
+fn an_unreachable_server_is_said_to_be_that_once() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    let fault = Fault {
+        kind: FaultKind::Unreachable,
+        reason: "refused".to_owned(),
+    };
+    tally.judge(Outcome::Broken(fault), start + SECOND, &policy);
+    let said = tally.health(&policy).last_error;
+    assert_eq!(said.as_deref(), Some("cannot connect: refused"));
+    assert_eq!(tally.loss().to_string(), "cannot connect: refused");
+}
+
 /// Calls count like probes, and make one due at once; a message forgives them all.
 #[test]
 fn calls_that_fail_in_a_row_degrade_a_server() {
@@ -352,4 +367,59 @@ fn h5_the_interval_varies_by_its_jitter() {
     let (least, most) = (waits.iter().min(), waits.iter().max());
     assert!(least >= Some(&(SECOND * 108)) && least < Some(&(SECOND * 109)));
     assert!(most <= Some(&(SECOND * 132)) && most > Some(&(SECOND * 131)));
+}
+
+/// Why calls are refused is said for as long as they are: no failed call is no news of it.
+#[test]
+fn the_reason_of_a_stall_stays() {
+    let (policy, start) = (policy(Action::Verify, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    tally.stall(Some(2), start + SECOND);
+    for second in 2..5 {
+        tally.calls_failed(0, None, start + SECOND * second, &policy);
+        tally.stall(Some(2), start + SECOND * second);
+        let health = tally.health(&policy);
+        assert!(health.degraded);
+        assert_eq!(
+            health.last_error.as_deref(),
+            Some("2 calls in a row were not answered")
+        );
+    }
+    tally.stall(None, start + SECOND * 5);
+    let health = tally.health(&policy);
+    assert_eq!((health.degraded, health.last_error), (false, None));
+}
+
+/// A server that answers every probe and fails every call is degraded, and keeps its session. An answered
+/// call ends that, and so does a minute without a failed one.
+#[test]
+fn calls_that_all_fail_degrade_a_server_that_answers_probes() {
+    let (policy, start) = (policy(Action::Reconnect, 3), Instant::now());
+    let mut tally = Tally::new(start);
+    let fault = || Some(fault(FaultKind::Foreign));
+    let ended_by = |tally: &mut Tally, calls, second| {
+        for calls in 1..=4 {
+            let now = start + SECOND * calls;
+            tally.calls_failed_in_row(calls, fault(), now);
+            let answer = Outcome::Answered(SECOND);
+            assert_eq!(tally.judge(answer, now, &policy), KEEP);
+            tally.heard(now);
+            let health = tally.health(&policy);
+            assert_eq!(health.degraded, calls >= 3, "{calls}");
+        }
+        let health = tally.health(&policy);
+        let reason = "4 calls in a row failed: HTTP 503";
+        assert_eq!(health.last_error.as_deref(), Some(reason));
+        assert_eq!(health.failures, 4);
+        let fault = fault().filter(|_| calls > 0);
+        tally.calls_failed_in_row(calls, fault, start + SECOND * second);
+        let health = tally.health(&policy);
+        let found = (health.degraded, health.failures, health.last_error);
+        assert_eq!(found, (false, 0, None), "{calls} {second}");
+    };
+    ended_by(&mut tally, 0, 5);
+    ended_by(&mut tally, 4, 64);
+    // What is forgotten does not count again.
+    tally.calls_failed_in_row(5, fault(), start + SECOND * 65);
+    assert!(!tally.health(&policy).degraded);
 }

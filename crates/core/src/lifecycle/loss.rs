@@ -19,6 +19,9 @@ pub enum Loss {
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]
     ConnectTimeout(Duration),
+    /// Its processes worked, and then did nothing for this time.
+    #[error("no handshake within {} ms of its last sign of work", .0.as_millis())]
+    SilentStart(Duration),
     #[error("cannot connect: {0}")]
     ConnectFailed(String),
     /// It asked to be left alone for a while (HTTP `Retry-After`).
@@ -68,7 +71,10 @@ impl Loss {
                 reason: reword(reason),
                 retry_after,
             },
-            Self::Crashed { .. } | Self::ConnectTimeout(_) | Self::SessionExpired => self,
+            Self::Crashed { .. }
+            | Self::ConnectTimeout(_)
+            | Self::SilentStart(_)
+            | Self::SessionExpired => self,
         }
     }
 
@@ -83,6 +89,7 @@ impl Loss {
             | Self::Crashed { .. }
             | Self::Unresponsive(_)
             | Self::ConnectTimeout(_)
+            | Self::SilentStart(_)
             | Self::ConnectFailed(_)
             | Self::Unavailable { .. }
             | Self::SessionExpired => true,

@@ -9,8 +9,10 @@ use crate::{health, ids::Epoch};
 /// win over the preset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Spawn or connect, and handshake.
+    /// Spawn or connect, and handshake. Time in which the processes of a start work does not count.
     pub connect_timeout: Duration,
+    /// What a start may take whose processes work; see [`Policy::longest_start`].
+    pub start_timeout: Duration,
     /// How long a closing session may take before it is killed.
     pub close_timeout: Duration,
     pub reconnect: Reconnect,
@@ -123,6 +125,8 @@ impl Preset {
     pub fn policy(self) -> Policy {
         let base = Policy {
             connect_timeout: Duration::from_secs(30),
+            // The first start by npx or uvx downloads and builds.
+            start_timeout: Duration::from_mins(10),
             close_timeout: Duration::from_secs(10),
             reconnect: Reconnect {
                 mode: ReconnectMode::Auto,
@@ -236,6 +240,11 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// What an attempt may take in all. A longer `connect_timeout` is a person's word for more.
+    pub fn longest_start(&self) -> Duration {
+        self.start_timeout.max(self.connect_timeout)
+    }
+
     /// Whether a server is tried again by itself after this.
     pub(super) fn comes_back(&self, loss: &Loss) -> bool {
         let crashed = matches!(loss, Loss::Crashed { .. });

@@ -1,11 +1,16 @@
 //! What is shown of a session: derived from its phase, never stored (invariant 2), and the words of
 //! every surface for it (Y3).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{health::Health, ids::Epoch};
+use super::{Lifecycle, Loss, Phase, Policy, ReconnectMode, Then, Why};
+use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
+
+/// A start is said to be silent after this time without a sign of work. Signs are looked for less often
+/// than once a second on a busy machine.
+const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
 /// The canonical states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -137,6 +142,10 @@ pub struct Status {
     pub epoch: Epoch,
     /// Whether an attempt is under way.
     pub attempting: bool,
+    /// When the attempt under way began; `None` while it waits for its turn.
+    pub begun: Option<Instant>,
+    /// When its processes were last seen at work.
+    pub worked: Option<Instant>,
     /// Losses in a row, not yet forgiven: the number of the attempt that follows, or is under way.
     pub attempt: u32,
     pub reason: Option<String>,
@@ -154,5 +163,91 @@ pub struct Status {
 impl Status {
     pub fn is_degraded(&self) -> bool {
         self.health.as_ref().is_some_and(|health| health.degraded)
+    }
+
+    /// What the start of a process that is under way does, in words.
+    pub fn start_words(&self, now: Instant) -> Option<String> {
+        if !self.attempting {
+            return None;
+        }
+        let Some(begun) = self.begun else {
+            return Some("waits for its turn".to_owned());
+        };
+        let worked = self.worked.map_or(begun, |worked| worked.max(begun));
+        let silence = now.saturating_duration_since(worked);
+        Some(if silence < SILENCE {
+            let time = now.saturating_duration_since(begun);
+            format!("at work for {} s", time.as_secs())
+        } else {
+            format!("silent for {} s", silence.as_secs())
+        })
+    }
+}
+
+impl Lifecycle {
+    /// The projection that people and programs see.
+    pub fn status(&self, policy: &Policy) -> Status {
+        let reconnecting = |then: &Then| match then {
+            Then::Stay => (State::Stopping, None),
+            Then::Reopen => (State::Reconnecting, None),
+            Then::Retry { loss, .. } | Then::Lose { loss, .. } => {
+                (State::Reconnecting, Some(loss.clone()))
+            }
+        };
+        let (state, reason) = match &self.phase {
+            Phase::Down(why) => match why {
+                Why::Stopped => (State::Disconnected, None),
+                Why::Lost(loss @ Loss::Crashed { .. }) => (State::Crashed, Some(loss.clone())),
+                Why::Lost(loss) if loss.retried() && !loss.is_unauthorized() => {
+                    (State::Disconnected, Some(loss.clone()))
+                }
+                Why::Lost(loss) | Why::Refused(loss) => (State::Error, Some(loss.clone())),
+                Why::Failed(loss) => (State::Failed, Some(loss.clone())),
+            },
+            Phase::Connecting { .. } => {
+                let state = match &self.lost {
+                    Some(lost) if lost.is_unauthorized() => State::Error,
+                    Some(_) => State::Reconnecting,
+                    None => State::Connecting,
+                };
+                (state, self.lost.clone())
+            }
+            Phase::Up { .. } => (State::Connected, None),
+            Phase::Closing { then, .. } => reconnecting(then),
+            Phase::Waiting { loss, .. } if loss.is_unauthorized() => {
+                (State::Error, Some(loss.clone()))
+            }
+            Phase::Waiting { loss, .. } => (State::Reconnecting, Some(loss.clone())),
+        };
+        let health = match &self.phase {
+            Phase::Up { tally, .. } => Some(tally.health(&policy.health)),
+            _ => None,
+        };
+        let (begun, worked) = match self.phase {
+            Phase::Connecting { since, worked, .. } => (since, worked),
+            _ => (None, None),
+        };
+        Status {
+            state,
+            epoch: self.epoch,
+            attempting: matches!(self.phase, Phase::Connecting { .. }),
+            begun,
+            worked,
+            attempt: self.attempt(),
+            reason: reason
+                .map(|loss| loss.to_string())
+                .or_else(|| health.as_ref()?.last_error.clone()),
+            next_retry: match self.phase {
+                Phase::Waiting { until, .. } => Some(until),
+                _ => None,
+            },
+            on_call: self.opens_on_call(policy),
+            calls_from: self.calls_from(policy),
+            if_lost: match policy.reconnect.mode {
+                ReconnectMode::Auto => State::Reconnecting,
+                ReconnectMode::Manual | ReconnectMode::Off => State::Disconnected,
+            },
+            health,
+        }
     }
 }

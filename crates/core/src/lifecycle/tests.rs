@@ -6,12 +6,15 @@
     reason = "effects are compared with what a step returns"
 )]
 
+mod calls;
 mod courses;
 mod histories;
 mod people;
 mod seeds;
 mod timings;
 mod words;
+
+use std::time::Duration;
 
 use super::*;
 

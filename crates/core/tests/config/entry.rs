@@ -237,6 +237,17 @@ fn a16_a17_y9_timeouts() {
         s(90)
     );
     assert_eq!(Policy::default().connect_timeout, s(30));
+    let start = |fields: &str| {
+        let entry = server(&format!(r#"{{"command": "x"{fields}}}"#));
+        (entry.policy.start_timeout, entry.longest_start())
+    };
+    assert_eq!(start(""), (s(600), s(600)));
+    assert_eq!(start(r#", "startTimeoutMs": 60000"#), (s(60), s(60)));
+    assert_eq!(
+        start(r#", "startTimeoutMs": 60000, "connectTimeoutMs": 90000"#),
+        (s(60), s(90))
+    );
+    assert_eq!(server(r#"{"url": "http://h"}"#).longest_start(), s(30));
 }
 
 #[test]

@@ -116,7 +116,6 @@ fn a24_exact_messages_of_the_file() {
     assert_snapshot!(findings("null"), @"error config.json:1:1: Config must be an object (found null)");
     assert_snapshot!(findings("{}"), @r#"error config.json:1:1: Missing mcpServers field (servers stand in {"mcpServers": {NAME: {…}}})"#);
     assert_snapshot!(findings(r#"{"mcpServers": null}"#), @r#"error config.json:1:1: Missing mcpServers field (servers stand in {"mcpServers": {NAME: {…}}})"#);
-    assert_snapshot!(findings(r#"{"fs": {"command": "x"}}"#), @r#"error config.json:1:1: Missing mcpServers field (servers stand in {"mcpServers": {NAME: {…}}})"#);
     assert_snapshot!(findings(r#"{"mcp_servers": {}}"#), @r#"error config.json:1:1: Missing mcpServers field (it is called "mcp_servers" here)"#);
 }
 
@@ -267,7 +266,7 @@ fn wrong_settings_fail_the_file_and_name_its_servers_problems_too() {
 #[test]
 fn unknown_keys_are_warned_about_with_their_path() {
     assert_snapshot!(findings(r#"{
-  "mcpServers": {"s": {"command": "x", "Disabled_tools": [], "envFile": ".env", "colour": 1, "alwaysAllow": []}},
+  "mcpServers": {"s": {"command": "x", "Disabled_tools": [], "dev": {}, "colour": 1, "alwaysAllow": []}},
   "// note": "mine", "_comment": "mine",
   "nameing": "slash",
   "discovery": {},
@@ -275,8 +274,8 @@ fn unknown_keys_are_warned_about_with_their_path() {
   "startup": {"odd key": 1}
 }"#), @r#"
     warning config.json:2:40: mcpServers.s.Disabled_tools: unknown key (did you mean `disabledTools`?)
-    warning config.json:2:62: mcpServers.s.envFile: not supported by this version, and ignored
-    warning config.json:2:81: mcpServers.s.colour: unknown key
+    warning config.json:2:62: mcpServers.s.dev: not supported by this version, and ignored
+    warning config.json:2:73: mcpServers.s.colour: unknown key
     warning config.json:4:3: nameing: unknown key (did you mean `naming`?)
     warning config.json:5:3: discovery: not supported by this version, and ignored
     warning config.json:6:12: http.tls: not supported by this version, and ignored
@@ -289,7 +288,7 @@ fn unknown_keys_are_warned_about_with_their_path() {
 fn a13_002s_files_must_say_their_transport() {
     let source = Source {
         syntax: Syntax::Json,
-        folder: Path::new(""),
+        path: Path::new(""),
         require_transport: true,
     };
     let text =

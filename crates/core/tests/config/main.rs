@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod alerts;
+mod clients;
 mod entry;
 mod expand;
 mod file;

@@ -12,7 +12,7 @@ fn parse_both(text: &str) {
     for syntax in [Syntax::Json, Syntax::Jsonc] {
         let source = Source {
             syntax,
-            folder: Path::new("/etc/mainstay"),
+            path: Path::new("/etc/mainstay/config.json"),
             require_transport: false,
         };
         if let Err(errors) = parse(text, &source, &World::usual()) {

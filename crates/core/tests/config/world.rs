@@ -27,6 +27,7 @@ impl World {
                 ("EMPTY", ""),
                 ("PATH", "/usr/bin"),
                 ("SNEAKY", "${TOKEN}"),
+                ("MAINSTAY_CONFIG", "/etc/mainstay/config.json"),
                 ("INPUT_API_KEY", "asked"),
             ]
             .into(),
@@ -35,6 +36,8 @@ impl World {
                 ("/etc/mainstay/crlf.txt", "from file\r\n"),
                 ("/etc/mainstay/two.txt", "a\n\n"),
                 ("/home/me/token.txt", "at home"),
+                ("/srv/app/.env", "# keys\nKEY=from file\nOWN=from file\n"),
+                ("/etc/mainstay/bad.env", "A=1\nnothing\n"),
             ]
             .into(),
             home: Some("/home/me"),
@@ -55,9 +58,13 @@ impl Surroundings for World {
     fn home_dir(&self) -> Option<PathBuf> {
         self.home.map(PathBuf::from)
     }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        !path.starts_with("/missing")
+    }
 }
 
-/// Parses a file of this name in `/etc/mainstay`.
+/// Parses a file of this name in `/etc/mainstay`, or at this path.
 pub fn read(file: &str, text: &str) -> Result<Parsed, Vec<ConfigError>> {
     let path = Path::new("/etc/mainstay").join(file);
     parse(text, &Source::file(&path), &World::usual()).map_err(|errors| errors.0)

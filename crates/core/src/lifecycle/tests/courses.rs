@@ -231,6 +231,72 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
+/// Design section 12: the limit of a start counts silence, not work; work has an end, too.
+#[test]
+fn a_start_at_work_has_ten_minutes() {
+    let mut course = Course::new(steady(Preset::Default));
+    course.step(Event::Start);
+    assert_eq!(
+        course.status().start_words(course.now).as_deref(),
+        Some("waits for its turn")
+    );
+    course.wait(HOUR);
+    course.report(Report::Begun);
+    let began = course.now;
+    while course.now - began < Duration::from_mins(10) - Duration::from_secs(20) {
+        course.wait(20 * SECOND);
+        assert_eq!(course.step(Event::Tick), None);
+        assert_eq!(course.report(Report::AtWork(course.now)), None);
+    }
+    let words = course.status().start_words(course.now);
+    assert_eq!(words.as_deref(), Some("at work for 580 s"));
+    assert_eq!(
+        course.due(),
+        Some(20 * SECOND),
+        "the end of the ten minutes"
+    );
+    assert_eq!(course.tick(), close(1));
+    course.ends(gone());
+    let reason = course.status().reason;
+    assert_eq!(reason.as_deref(), Some("no handshake within 600000 ms"));
+}
+
+#[test]
+fn a_start_that_falls_silent_is_ended() {
+    let mut course = Course::new(steady(Preset::Default));
+    course.step(Event::Start);
+    course.report(Report::Begun);
+    let begun = course.now;
+    course.wait(50 * SECOND);
+    course.report(Report::AtWork(course.now));
+    // A report of an earlier look.
+    course.report(Report::AtWork(begun));
+    assert_eq!(course.due(), Some(30 * SECOND));
+    course.wait(20 * SECOND);
+    let words = course.status().start_words(course.now);
+    assert_eq!(words.as_deref(), Some("silent for 20 s"));
+    assert_eq!(course.tick(), close(1));
+    course.ends(gone());
+    let reason = course.status().reason;
+    let expected = "no handshake within 30000 ms of its last sign of work";
+    assert_eq!(reason.as_deref(), Some(expected));
+    assert_eq!(course.status().start_words(course.now), None);
+}
+
+/// Whoever gives a start an hour of silence gives it an hour.
+#[test]
+fn a_longer_connect_timeout_holds() {
+    let mut policy = steady(Preset::Default);
+    policy.connect_timeout = Duration::from_mins(60);
+    let mut course = Course::new(policy);
+    course.step(Event::Start);
+    course.report(Report::Begun);
+    assert_eq!(course.due(), Some(HOUR));
+    course.wait(HOUR / 2);
+    course.report(Report::AtWork(course.now));
+    assert_eq!(course.due(), Some(HOUR / 2));
+}
+
 /// E11: 404 with a session id: initialize anew, at once, but not for ever.
 #[test]
 fn e11_an_expired_session_is_reopened_once_without_a_wait() {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{ends::ATTEMPT_SPACING, *};
 use crate::health::{Excuse, Fault, FaultKind};
 
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ fn loss() -> impl Strategy<Value = Loss> {
 fn fault() -> impl Strategy<Value = Fault> {
     let kinds = [
         FaultKind::Cut,
+        FaultKind::Unreachable,
         FaultKind::Foreign,
         FaultKind::Unauthorized,
         FaultKind::Throttled,
@@ -53,13 +54,17 @@ fn report() -> impl Strategy<Value = Report> {
     ];
     prop_oneof![
         2 => Just(Report::Begun),
+        // The time is filled in when it happens.
+        1 => Just(Report::AtWork(*EPOCH)),
         4 => Just(Report::Opened),
         // The time is filled in when it happens.
         1 => Just(Report::Heard(*EPOCH)),
         1 => Just(Report::Doubted),
         1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::Failed(calls, Some(fault))),
+        1 => (0..5u32, fault()).prop_map(|(calls, fault)| Report::FailedInRow(calls, Some(fault))),
         2 => outcome.prop_map(Report::Probe),
         4 => loss().prop_map(Report::Ended),
+        1 => (1..4u32).prop_map(|crashes| Report::Poisoned(crash(), crashes)),
     ]
 }
 
@@ -160,6 +165,7 @@ impl World {
                         live.opened = true;
                         Report::Opened
                     }
+                    Report::AtWork(_) if live.begun && !live.opened => Report::AtWork(now),
                     Report::Heard(_) if live.opened => {
                         live.doubted_at = live.doubted_at.filter(|at| *at == now);
                         Report::Heard(now)
@@ -168,7 +174,7 @@ impl World {
                         live.doubt(now);
                         Report::Doubted
                     }
-                    Report::Failed(..) if live.opened => report,
+                    Report::Failed(..) | Report::FailedInRow(..) if live.opened => report,
                     Report::Probe(outcome) if live.asked => {
                         live.asked = false;
                         Report::Probe(outcome)
@@ -176,6 +182,10 @@ impl World {
                     Report::Ended(loss) => {
                         self.live = None;
                         Report::Ended(loss)
+                    }
+                    Report::Poisoned(..) if live.opened => {
+                        self.live = None;
+                        report
                     }
                     _ => return None,
                 };
@@ -238,7 +248,8 @@ impl World {
             live.doubt(self.course.now);
         }
         self.perform(effect, &event, before.epoch)?;
-        self.check_deadline()
+        self.check_deadline()?;
+        self.check_reason()
     }
 
     fn perform(
@@ -312,6 +323,22 @@ impl World {
         let opened_at = self.opened_at.expect("the first attempt is asked for");
         let pause = now - opened_at;
         prop_assert!(pause >= least, "a hot retry after {pause:?}");
+        Ok(())
+    }
+
+    /// A session that was lost says why, until there is another, or its operator wants one.
+    fn check_reason(&self) -> Result<(), TestCaseError> {
+        let status = self.course.status();
+        let says_why = match status.state {
+            State::Reconnecting => match &self.course.life.phase {
+                Phase::Closing { then, .. } => status.reason.is_some() == (*then != Then::Reopen),
+                _ => status.reason.is_some() && status.attempt > 0,
+            },
+            State::Error | State::Failed | State::Crashed => status.reason.is_some(),
+            State::Connecting => status.reason.is_none() && status.attempt == 0,
+            State::Connected | State::Disconnected | State::Stopping => true,
+        };
+        prop_assert!(says_why, "{:?}", status);
         Ok(())
     }
 

@@ -130,6 +130,7 @@ fn y_every_presets_timings() {
         course.step(Event::Start);
         course.report(Report::Begun);
         assert_eq!(course.due(), Some(30_000), "{preset:?} connects"); // E7
+        assert_eq!(policy.start_timeout, Duration::from_mins(10), "{preset:?}");
         course.ends(refused());
         assert_eq!(course.state(), row.first_refused, "{preset:?} at first");
 

@@ -1,0 +1,174 @@
+//! What follows the end of a session, or of an attempt: a new attempt, at once or after a wait, or none.
+
+use std::time::{Duration, Instant};
+
+use super::{InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, Then, Why};
+
+/// A waiting call may bring an attempt forward, but not sooner than this after the last one began; a
+/// session that lived for less shows nothing.
+pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
+
+/// A server that asks to be left alone for longer is asked after this all the same.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
+
+/// Whether a loss counts against the budget of attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Charge {
+    Counted,
+    Free,
+    /// Free: a call brought the attempt forward, and the policy's own is still to come, at this time.
+    Early(Instant),
+}
+
+impl Lifecycle {
+    pub(super) fn ended(self, loss: Loss, now: Instant, policy: &Policy) -> Step {
+        match self.phase {
+            Phase::Connecting { planned, .. } => self.refused(loss, planned, now, policy),
+            Phase::Up { since, planned, .. } => self.lost(loss, since, planned, now, policy),
+            Phase::Closing { ref then, .. } => match then.clone() {
+                Then::Stay => self.to(Phase::Down(Why::Stopped)),
+                Then::Reopen => self.forgiven().open(None, now),
+                Then::Retry { loss, planned } => self.refused(loss, planned, now, policy),
+                Then::Lose {
+                    loss,
+                    since,
+                    planned,
+                } => self.lost(loss, since, planned, now, policy),
+            },
+            Phase::Down(_) | Phase::Waiting { .. } => (self, None),
+        }
+    }
+
+    /// A session that was up crashed, and calls that are refused from now on caused this crash and
+    /// others before: `crashes` in all. None of them counts.
+    pub(super) fn poisoned(
+        mut self,
+        loss: Loss,
+        crashes: u32,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
+        if !matches!(self.phase, Phase::Up { .. }) {
+            return self.ended(loss, now, policy);
+        }
+        let (counter, _) = self.budget(&loss, policy);
+        *counter = counter.saturating_sub(crashes.saturating_sub(1));
+        if policy.comes_back(&loss) {
+            self.retry(loss, Charge::Free, now, policy)
+        } else {
+            self.to(Phase::Down(Why::Lost(loss)))
+        }
+    }
+
+    /// An attempt failed. One that a call brought forward is free.
+    fn refused(self, loss: Loss, planned: Option<Instant>, now: Instant, policy: &Policy) -> Step {
+        let at_first = !self.greeted && policy.reconnect.initial_failure == InitialFailure::Error;
+        if at_first || !policy.comes_back(&loss) {
+            return self.to(Phase::Down(Why::Refused(loss)));
+        }
+        let charge = planned.map_or(Charge::Counted, |_| Charge::Free);
+        self.retry(loss, charge, now, policy)
+    }
+
+    /// A session that was up since then is gone.
+    fn lost(
+        mut self,
+        loss: Loss,
+        since: Instant,
+        planned: Option<Instant>,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
+        let uptime = now.duration_since(since);
+        if uptime >= policy.reconnect.forgive_after {
+            self.losses = 0;
+        }
+        if uptime >= policy.restart.reset_after {
+            self.crashes = 0;
+        }
+        if !policy.comes_back(&loss) {
+            return self.to(Phase::Down(Why::Lost(loss)));
+        }
+        if uptime >= ATTEMPT_SPACING {
+            self.expired = false;
+        }
+        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11),
+        // even where every loss is forgiven on connect.
+        if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
+            self.losses = 1;
+            self.expired = true;
+            self.lost = Some(loss);
+            return self.open(None, now);
+        }
+        // Calls bring attempts forward, but spend the budget no faster than the policy would.
+        let is_first = *self.budget(&loss, policy).0 == 0;
+        let early = planned.filter(|planned| now < *planned && !is_first);
+        self.retry(
+            loss,
+            early.map_or(Charge::Counted, Charge::Early),
+            now,
+            policy,
+        )
+    }
+
+    /// What counts this loss, and how many of its kind there may be in a row.
+    fn budget(&mut self, loss: &Loss, policy: &Policy) -> (&mut u32, Option<u32>) {
+        let is_crash =
+            matches!(loss, Loss::Crashed { .. }) && policy.restart.mode == RestartMode::OnCrash;
+        if is_crash {
+            (&mut self.crashes, policy.restart.max_attempts)
+        } else {
+            (&mut self.losses, policy.reconnect.max_attempts)
+        }
+    }
+
+    /// Waits for the next attempt, unless the budget is spent.
+    fn retry(mut self, loss: Loss, charge: Charge, now: Instant, policy: &Policy) -> Step {
+        if charge == Charge::Counted {
+            let (counter, budget) = self.budget(&loss, policy);
+            if budget.is_some_and(|budget| *counter >= budget) {
+                return self.to(Phase::Down(Why::Failed(loss)));
+            }
+            *counter = counter.saturating_add(1);
+        }
+        self.lost = Some(loss.clone());
+        let wanted = loss.retry_after().min(LONGEST_RETRY_AFTER);
+        let earliest = self.spaced(&loss, policy).unwrap_or(now).max(now + wanted);
+        let until = match charge {
+            _ if loss.is_unauthorized() => now + policy.unauthorized_delay(self.epoch),
+            Charge::Early(planned) => planned.max(earliest),
+            Charge::Counted | Charge::Free => {
+                now + policy.delay(self.attempt(), self.epoch).max(wanted)
+            }
+        };
+        self.to(Phase::Waiting {
+            until,
+            earliest,
+            planned: None,
+            loss,
+        })
+    }
+
+    /// When a call may bring about an attempt after this loss.
+    fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
+        let spacing = if loss.is_unauthorized() {
+            policy.reconnect.unauthorized_spacing
+        } else {
+            ATTEMPT_SPACING
+        };
+        Some(self.tried? + spacing)
+    }
+
+    /// Before this no call brings about anything: the server has just refused us.
+    pub(super) fn calls_from(&self, policy: &Policy) -> Option<Instant> {
+        match &self.phase {
+            Phase::Waiting { earliest, loss, .. } if loss.is_unauthorized() => Some(*earliest),
+            Phase::Down(Why::Lost(loss)) if loss.is_unauthorized() => self.spaced(loss, policy),
+            Phase::Waiting { .. }
+            | Phase::Down(_)
+            | Phase::Connecting { .. }
+            | Phase::Up { .. }
+            | Phase::Closing { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What probes and traffic show of a session that is up.
+
+use std::time::Instant;
+
+use super::{Lifecycle, Phase, Policy, Step, Then};
+use crate::health::{Fault, Outcome, Verdict};
+
+impl Lifecycle {
+    pub(super) fn heard(mut self, at: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.heard(at);
+        }
+        (self, None)
+    }
+
+    pub(super) fn stalled(mut self, calls: Option<u32>, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.stall(calls, now);
+        }
+        (self, None)
+    }
+
+    pub(super) fn failed(
+        mut self,
+        calls: u32,
+        fault: Option<Fault>,
+        now: Instant,
+        policy: &Policy,
+    ) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
+            return (self, None);
+        };
+        let verdict = tally.calls_failed(calls, fault, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    pub(super) fn failed_in_row(mut self, calls: u32, fault: Option<Fault>, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.calls_failed_in_row(calls, fault, now);
+        }
+        (self, None)
+    }
+
+    pub(super) fn probed(mut self, outcome: Outcome, now: Instant, policy: &Policy) -> Step {
+        let Phase::Up { tally, .. } = &mut self.phase else {
+            return (self, None);
+        };
+        let verdict = tally.judge(outcome, now, &policy.health);
+        self.judged(verdict, now, policy)
+    }
+
+    /// Carries out what the evidence leads to. What may pass by itself does not take a session from
+    /// people who would have to open the next one by hand.
+    fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
+        let (
+            Verdict::Reconnect,
+            Phase::Up {
+                since,
+                tally,
+                planned,
+            },
+        ) = (verdict, &self.phase)
+        else {
+            return (self, None);
+        };
+        if tally.may_pass() && !policy.opens_unasked() {
+            return (self, None);
+        }
+        let then = Then::Lose {
+            loss: tally.loss(),
+            since: *since,
+            planned: *planned,
+        };
+        self.close(then, now, policy)
+    }
+
+    pub(super) fn doubted(mut self, now: Instant) -> Step {
+        if let Phase::Up { tally, .. } = &mut self.phase {
+            tally.doubt(now);
+        }
+        (self, None)
+    }
+}

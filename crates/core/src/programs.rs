@@ -1,0 +1,80 @@
+//! Programs that servers are started with, and the package that brings each of them.
+
+/// A package that brings programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Package {
+    pub name: &'static str,
+    /// Where its own documentation says how to install it.
+    pub url: &'static str,
+}
+
+/// The package that brings `program`, which is a name without a folder. Endings of Windows do not count.
+pub fn package_of(program: &str) -> Option<Package> {
+    let (name, url) = match stem(program) {
+        "node" | "npm" | "npx" => ("Node.js", "https://nodejs.org"),
+        "uv" | "uvx" => ("uv", "https://docs.astral.sh/uv"),
+        "docker" => ("Docker", "https://docs.docker.com/get-started/get-docker"),
+        "podman" => ("Podman", "https://podman.io"),
+        "bun" | "bunx" => ("Bun", "https://bun.sh"),
+        "deno" => ("Deno", "https://deno.com"),
+        "pnpm" | "pnpx" => ("pnpm", "https://pnpm.io/installation"),
+        "yarn" => ("Yarn", "https://yarnpkg.com"),
+        "python" | "python3" | "pip" | "pip3" => ("Python", "https://www.python.org"),
+        "pipx" => ("pipx", "https://pipx.pypa.io"),
+        "poetry" => ("Poetry", "https://python-poetry.org"),
+        "go" => ("Go", "https://go.dev"),
+        "cargo" => ("Rust", "https://rustup.rs"),
+        "java" => ("Java", "https://adoptium.net"),
+        "dotnet" | "dnx" => (".NET", "https://dotnet.microsoft.com"),
+        _ => return None,
+    };
+    Some(Package { name, url })
+}
+
+/// The name of the program that a command names, without its folder and an ending of Windows.
+pub fn name_of(command: &str) -> &str {
+    let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
+    stem(name)
+}
+
+fn stem(name: &str) -> &str {
+    let stem = name.rsplit_once('.').filter(|(_, ending)| {
+        let endings = ["exe", "cmd", "bat"];
+        endings.iter().any(|it| ending.eq_ignore_ascii_case(it))
+    });
+    stem.map_or(name, |(stem, _)| stem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_brought_by_its_package() {
+        for (program, package) in [
+            ("npx", Some("Node.js")),
+            ("npx.cmd", Some("Node.js")),
+            ("uvx", Some("uv")),
+            ("docker", Some("Docker")),
+            ("python3", Some("Python")),
+            ("my-server", None),
+            ("", None),
+        ] {
+            let found = package_of(program).map(|package| package.name);
+            assert_eq!(found, package, "{program}");
+        }
+    }
+
+    #[test]
+    fn a_command_names_a_program() {
+        for (command, name) in [
+            ("npx", "npx"),
+            ("/usr/bin/node", "node"),
+            (r"C:\Program Files\nodejs\NPX.CMD", "NPX"),
+            (".exe", ""),
+            ("é", "é"),
+        ] {
+            assert_eq!(name_of(command), name, "{command}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn tool<'a>(name: &'a str, arguments: &'a str) -> Asked<'a> {
+    Asked {
+        method: Method::ToolsCall,
+        name,
+        arguments,
+    }
+}
+
+/// A server's suspects, and a clock.
+struct Court {
+    suspects: Suspects,
+    now: Instant,
+}
+
+impl Court {
+    fn new() -> Self {
+        Self {
+            suspects: Suspects::default(),
+            now: Instant::now(),
+        }
+    }
+
+    /// A crash a second later: who is refused from then on, and how many crashes are excused.
+    fn crash(&mut self, in_flight: &[Asked<'_>]) -> (Vec<String>, u32) {
+        self.now += SECOND;
+        let (suspects, verdict) = self.suspects.crashed(in_flight, self.now);
+        self.suspects = suspects;
+        let refused = verdict.refused.iter();
+        let refused = refused.map(|it| format!("{} {:?}", it.name, it.arguments));
+        (refused.collect(), verdict.crashes)
+    }
+
+    fn answer(&mut self, asked: Asked<'_>) {
+        if let Some(suspects) = self.suspects.answered(asked) {
+            self.suspects = suspects;
+        }
+    }
+
+    fn refuses(&self, asked: Asked<'_>) -> bool {
+        self.suspects.refusal(asked, self.now).is_some()
+    }
+
+    /// What is allowed again after this time.
+    fn wait(&mut self, time: Duration) -> usize {
+        self.now += time;
+        let (suspects, allowed) = self.suspects.passed(self.now);
+        self.suspects = suspects;
+        allowed.len()
+    }
+}
+
+fn nobody() -> (Vec<String>, u32) {
+    (Vec::new(), 0)
+}
+
+const POISON: (&str, &str) = ("poison", "{}");
+
+fn poison() -> Asked<'static> {
+    tool(POISON.0, POISON.1)
+}
+
+#[test]
+fn a_call_in_flight_at_three_crashes_is_refused_with_its_arguments() {
+    let mut court = Court::new();
+    assert_eq!(court.crash(&[poison()]), nobody());
+    assert_eq!(court.crash(&[poison()]), nobody());
+    assert!(!court.refuses(poison()));
+    assert_eq!(
+        court.crash(&[poison()]),
+        (vec!["poison Same".to_owned()], 3)
+    );
+    assert!(court.refuses(poison()));
+    assert!(!court.refuses(tool("poison", r#"{"n":1}"#)));
+    assert!(!court.refuses(tool("echo", "{}")));
+    let prompt = Asked {
+        method: Method::PromptsGet,
+        ..poison()
+    };
+    assert!(!court.refuses(prompt));
+}
+
+#[test]
+fn an_answer_acquits() {
+    let mut court = Court::new();
+    let ping = tool("ping", "{}");
+    for _ in 0..10 {
+        assert_eq!(
+            court
+                .crash(&[ping, tool("slow", "{}")])
+                .0
+                .iter()
+                .find(|it| it.contains("ping")),
+            None
+        );
+        court.answer(ping);
+    }
+    assert!(!court.refuses(ping));
+}
+
+/// Of several suspects those go free that were not there each time, or were answered.
+#[test]
+fn a_conviction_explains_the_crashes_of_the_others() {
+    let mut court = Court::new();
+    let other = tool("other", "{}");
+    court.crash(&[poison()]);
+    court.crash(&[poison(), other]);
+    assert_eq!(
+        court.crash(&[poison(), other]),
+        (vec!["poison Same".to_owned()], 3)
+    );
+    // It has been there at three crashes by now; two of them were another's.
+    assert_eq!(court.crash(&[other]), nobody());
+    assert!(!court.refuses(other));
+}
+
+/// Crashes in a row are those of the call, not of the server.
+#[test]
+fn two_calls_that_crash_by_turns_are_both_refused() {
+    let mut court = Court::new();
+    let other = tool("other", "{}");
+    for call in [poison(), other, poison(), other] {
+        assert_eq!(court.crash(&[call]), nobody());
+    }
+    assert_eq!(court.crash(&[poison()]).1, 3);
+    court.crash(&[other]);
+    court.crash(&[other]);
+    assert_eq!(court.crash(&[other]).1, 3);
+    assert!(court.refuses(poison()) && court.refuses(other));
+}
+
+#[test]
+fn a_tool_that_crashes_with_different_arguments_is_refused_with_any() {
+    let mut court = Court::new();
+    assert_eq!(
+        court.crash(&[tool("poison", "1"), tool("slow", "1")]),
+        nobody()
+    );
+    court.answer(tool("slow", "2"));
+    assert_eq!(court.crash(&[tool("poison", "2")]), nobody());
+    assert_eq!(
+        court.crash(&[tool("poison", "3")]),
+        (vec!["poison Any".to_owned()], 3)
+    );
+    assert!(court.refuses(tool("poison", "4")));
+    assert!(!court.refuses(tool("slow", "1")));
+}
+
+#[test]
+fn no_tool_is_refused_where_two_may_have_been_it() {
+    let mut court = Court::new();
+    for arguments in ["1", "2", "3", "4"] {
+        assert_eq!(
+            court.crash(&[tool("a", arguments), tool("b", arguments)]),
+            nobody()
+        );
+    }
+    court.answer(tool("a", "5"));
+    assert_eq!(court.crash(&[tool("a", "6"), tool("b", "6")]).0, ["b Any"]);
+}
+
+/// The same call many times at one crash is one suspect.
+#[test]
+fn a_crash_counts_once() {
+    let mut court = Court::new();
+    assert_eq!(court.crash(&[poison(); 9]), nobody());
+    assert_eq!(court.crash(&[poison(); 9]), nobody());
+}
+
+#[test]
+fn a_call_is_allowed_again_after_ten_minutes_and_refused_after_one_more_crash() {
+    let mut court = Court::new();
+    for _ in 0..3 {
+        court.crash(&[poison()]);
+    }
+    assert_eq!(court.wait(REFUSED_FOR / 2), 0);
+    assert!(court.refuses(poison()));
+    assert_eq!(court.wait(REFUSED_FOR / 2), 1);
+    assert!(!court.refuses(poison()));
+    assert_eq!(
+        court.crash(&[poison()]),
+        (vec!["poison Same".to_owned()], 1)
+    );
+    assert_eq!(court.wait(REFUSED_FOR), 1);
+    court.answer(poison());
+    assert!(court.suspects.is_empty());
+}
+
+#[test]
+fn suspicion_passes() {
+    let mut court = Court::new();
+    court.crash(&[poison()]);
+    assert_eq!(court.suspects.due(), Some(court.now + REFUSED_FOR));
+    court.wait(REFUSED_FOR);
+    assert!(court.suspects.is_empty());
+    assert_eq!(court.suspects.due(), None);
+}
+
+/// However many calls are in flight; the one that is there each time is found.
+#[test]
+fn suspects_are_bounded() {
+    let mut court = Court::new();
+    for round in 0..3 {
+        let names: Vec<String> = (0..1000).map(|n| format!("tool-{round}-{n}")).collect();
+        let mut in_flight = vec![poison()];
+        in_flight.extend(names.iter().map(|name| tool(name, "{}")));
+        court.crash(&in_flight);
+        assert!(court.suspects.0.len() <= MAX_SUSPECTS);
+    }
+    assert!(court.refuses(poison()));
+}
+
+proptest! {
+    /// Whatever happens: nobody is refused who was answered after all but two of the crashes at which
+    /// it was in flight, and no more crashes are excused than there were.
+    #[test]
+    fn an_answered_call_is_never_refused(history in prop::collection::vec(
+        (prop::collection::vec((0..4usize, 0..3usize), 0..4), prop::option::of((0..4usize, 0..3usize))),
+        0..40,
+    )) {
+        let (names, texts) = (["a", "b", "c", "d"], ["1", "2", "3"]);
+        let call = |(name, text): &(usize, usize)| tool(names[*name], texts[*text]);
+        let mut court = Court::new();
+        // Crashes since its last answer, by the index of a call.
+        let mut since = std::collections::HashMap::<(usize, usize), u32>::new();
+        let (mut crashes, mut excused) = (0, 0);
+        for (in_flight, answered) in history {
+            // A refused call is not sent.
+            let in_flight: Vec<_> = in_flight.into_iter().filter(|it| !court.refuses(call(it))).collect();
+            let distinct: HashSet<_> = in_flight.iter().copied().collect();
+            for it in &distinct {
+                *since.entry(*it).or_default() += 1;
+            }
+            let calls: Vec<_> = in_flight.iter().map(call).collect();
+            let (refused, freed) = court.crash(&calls);
+            (crashes, excused) = (crashes + 1, excused + freed);
+            prop_assert!(excused <= crashes, "{excused} of {crashes}");
+            for refused in refused.iter().filter(|it| it.ends_with("Same")) {
+                let guilty = distinct.iter().filter(|(name, _)| refused.starts_with(names[*name]));
+                let most = guilty.map(|it| since[it]).max();
+                prop_assert!(most >= Some(CRASHES), "{refused}: {most:?}");
+            }
+            if let Some(answered) = answered && !court.refuses(call(&answered)) {
+                since.remove(&answered);
+                court.answer(call(&answered));
+                // It may be refused with any arguments later, but has no crash of its own.
+                let (next, _) = court.suspects.crashed(&[call(&answered)], court.now);
+                let of_it = next.refusal(call(&answered), court.now);
+                prop_assert!(of_it.is_none_or(|it| it.arguments == Arguments::Any));
+            }
+        }
+    }
+}

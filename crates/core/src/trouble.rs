@@ -1,0 +1,196 @@
+//! Why a server is down, in words for people: the reason, what its process said last, what to do next.
+
+use crate::lifecycle::State;
+
+/// The longest line of stderr that is quoted, in bytes.
+const LONGEST_LINE: usize = 240;
+
+/// Words by which programs mark what went wrong.
+const MARKS: [&str; 16] = [
+    "cannot",
+    "can't",
+    "could not",
+    "denied",
+    "error",
+    "exception",
+    "expected",
+    "failed",
+    "fatal",
+    "invalid",
+    "missing",
+    "no such",
+    "not found",
+    "panic",
+    "required",
+    "usage:",
+];
+
+/// Lines by which programs end that say nothing of what went wrong.
+const ENDINGS: [&str; 9] = [
+    "A complete log of this run",
+    "For more information",
+    "Node.js v",
+    "Run '",
+    "See '",
+    "exit status",
+    "goroutine ",
+    "note: run with `RUST_BACKTRACE",
+    "npm notice",
+];
+
+/// The line of a process's last stderr that says best why it ended: the last one that is marked as an
+/// error, else the last one that says anything.
+pub fn telling_line(stderr: &[impl AsRef<str>]) -> Option<String> {
+    let lines: Vec<&str> = stderr.iter().map(AsRef::as_ref).collect();
+    let line = of_npm(&lines).or_else(|| {
+        let mut said = lines.iter().rev().filter(|line| says_something(line));
+        let marked = said.clone().find(|line| is_marked(line));
+        marked.or_else(|| said.next()).copied()
+    })?;
+    Some(shortened(line.trim()))
+}
+
+/// The first line of npm's that says more than an error's code: it wraps what it says, and adds advice.
+fn of_npm<'l>(lines: &[&'l str]) -> Option<&'l str> {
+    let said = |line: &&'l str| {
+        let words = line.strip_prefix("npm error ");
+        let words = words.or_else(|| line.strip_prefix("npm ERR! "));
+        words.is_some_and(|words| !words.starts_with("code ") && words.trim().len() > 4)
+    };
+    lines.iter().copied().find(said)
+}
+
+fn says_something(line: &str) -> bool {
+    let text = line.trim();
+    let is_frame = text.starts_with("at ") && line.starts_with(char::is_whitespace);
+    let has_word = text
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|it| it.len() > 1);
+    has_word && !is_frame && !ENDINGS.iter().any(|ending| text.starts_with(ending))
+}
+
+/// Indented lines belong to what stands above them.
+fn is_marked(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    !line.starts_with(char::is_whitespace) && MARKS.iter().any(|mark| lower.contains(mark))
+}
+
+fn shortened(line: &str) -> String {
+    if line.len() <= LONGEST_LINE {
+        return line.to_owned();
+    }
+    let end = line.floor_char_boundary(LONGEST_LINE);
+    format!("{}…", &line[..end])
+}
+
+/// The reason, with what the process said last.
+pub fn explained(reason: &str, stderr: &[impl AsRef<str>]) -> String {
+    match telling_line(stderr) {
+        Some(line) if !reason.contains(&line) => format!("{reason}: {line}"),
+        _ => reason.to_owned(),
+    }
+}
+
+/// What a person does next about a server that is down for a reason; `has_log` where its process has
+/// written one.
+pub fn next_step(name: &str, state: State, has_log: bool) -> Option<String> {
+    let log = format!("\"mainstay logs {name}\"");
+    let start = format!("\"mainstay start {name}\"");
+    match (state, has_log) {
+        (State::Connected | State::Connecting | State::Stopping, _) => None,
+        (State::Reconnecting, true) => Some(format!("see {log}")),
+        (State::Reconnecting, false) => None,
+        (State::Disconnected | State::Error | State::Failed | State::Crashed, true) => {
+            Some(format!("see {log}, then {start}"))
+        }
+        (State::Disconnected | State::Error | State::Failed | State::Crashed, false) => {
+            Some(format!("try again by {start}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_tells_why_is_found() {
+        let check = |stderr: &str, expected: Option<&str>| {
+            let lines: Vec<&str> = stderr.lines().collect();
+            assert_eq!(telling_line(&lines).as_deref(), expected, "{stderr}");
+        };
+        check("", None);
+        check("\n  \n--\n", None);
+        check("starting\nlistening on stdio\n", Some("listening on stdio"));
+        check("no licence found\n\n", Some("no licence found"));
+        // Node.js
+        check(
+            "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/x/y'\n    at Module._resolve (node:internal:1)\n    at Module._load {\n  code: 'MODULE_NOT_FOUND',\n  requireStack: []\n}\n\nNode.js v22.1.0\n",
+            Some("Error: Cannot find module '/x/y'"),
+        );
+        // Python
+        check(
+            "Traceback (most recent call last):\n  File \"/x.py\", line 1, in <module>\n    import y\nModuleNotFoundError: No module named 'y'\n",
+            Some("ModuleNotFoundError: No module named 'y'"),
+        );
+        // npm
+        check(
+            "npm error code E404\nnpm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found\nnpm error 404\nnpm error 404  'nope@*' is not in this registry.\nnpm error 404 Note that you can also install from a\nnpm error A complete log of this run can be found in: /x.log\n",
+            Some("npm error 404 Not Found - GET https://registry.npmjs.org/nope - Not found"),
+        );
+        // uv
+        check(
+            "  × No solution found when resolving tool dependencies:\n  ╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.\n",
+            Some(
+                "╰─▶ Because nope was not found in the package registry and you require nope, your requirements are unsatisfiable.",
+            ),
+        );
+        // Docker, Go, Rust, a shell
+        check(
+            "docker: Error response from daemon: no such image.\n\nRun 'docker run --help' for more information\n",
+            Some("docker: Error response from daemon: no such image."),
+        );
+        check(
+            "panic: runtime error: index out of range\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:3 +0x1d\nexit status 2\n",
+            Some("panic: runtime error: index out of range"),
+        );
+        check("sh: 1: foo: not found\n", Some("sh: 1: foo: not found"));
+        check(
+            "Error: API_KEY environment variable is required\nshutting down\n",
+            Some("Error: API_KEY environment variable is required"),
+        );
+        let long = "e".repeat(1000);
+        let shown = telling_line(&[&long]).expect("a line");
+        assert_eq!(shown.chars().count(), LONGEST_LINE + 1);
+    }
+
+    #[test]
+    fn a_reason_is_explained_once() {
+        let explain = |reason, stderr: &[&str]| explained(reason, stderr);
+        assert_eq!(explain("exited (code 7)", &[]), "exited (code 7)");
+        assert_eq!(
+            explain("exited (code 7)", &["no licence"]),
+            "exited (code 7): no licence"
+        );
+        assert_eq!(
+            explain("refused: no licence", &["no licence"]),
+            "refused: no licence"
+        );
+    }
+
+    #[test]
+    fn what_is_down_has_a_next_step() {
+        for state in State::ALL {
+            let is_down = matches!(
+                state,
+                State::Disconnected | State::Error | State::Failed | State::Crashed
+            );
+            let step = next_step("fs", state, false);
+            assert_eq!(step.is_some(), is_down, "{state}");
+            let step = next_step("fs", state, true).unwrap_or_default();
+            let is_said = is_down || state == State::Reconnecting;
+            assert_eq!(step.contains("mainstay logs fs"), is_said, "{state}");
+            assert_eq!(step.contains("mainstay start fs"), is_down, "{state}");
+        }
+    }
+}
