@@ -1,6 +1,7 @@
 //! Streamable HTTP at `/mcp`: sessions, the form of answers, the GET stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -59,7 +60,7 @@ pub(crate) async fn answer(
     }
     let outcome = match received.verb.as_str() {
         "POST" => post(service, script, received, turn).await,
-        "GET" if script.is_legacy() && !script.no_get => get(service, script, received),
+        "GET" if script.is_legacy() && !script.no_get => get(service, script, received).await,
         "DELETE" if script.is_legacy() && !script.stateless => delete(service, script, received),
         _ if !script.is_legacy() => Err(Refusal::Method("POST")),
         _ if script.no_get => Err(Refusal::Method("POST, DELETE")),
@@ -141,9 +142,17 @@ pub(crate) async fn respond(
     }
 }
 
-fn get(service: &Arc<Service>, script: &Script, received: &Received) -> Result<Reply, Refusal> {
+async fn get(
+    service: &Arc<Service>,
+    script: &Script,
+    received: &Received,
+) -> Result<Reply, Refusal> {
     accepts(received, &["text/event-stream"])?;
     let session = find(service, script, received)?;
+    if let Some(delay) = script.get_delay {
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        session.forget();
+    }
     let (outlet, messages) = mpsc::unbounded_channel();
     service.track(&outlet);
     session.attach(outlet);

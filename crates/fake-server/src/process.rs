@@ -48,6 +48,7 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
         std::process::exit(code);
     }
     tokio::time::sleep(Duration::from_millis(script.slow_start)).await;
+    work(&script).await?;
     let door = match transport {
         Transport::Stdio => {
             let text = if script.no_newline {
@@ -55,7 +56,7 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
             } else {
                 FloodText::Junk
             };
-            flood(io::stdout(), script.flood_stdout, text, None)?;
+            flood(io::stdout(), script.flood_stdout, &text, None)?;
             return stdio::serve(Service::new(script, Host::Process)).await;
         }
         Transport::Http => Door::Http,
@@ -73,6 +74,42 @@ pub async fn run(arguments: Arguments) -> io::Result<()> {
     }
 }
 
+/// What the first start of a real server does before it is there.
+async fn work(script: &Script) -> io::Result<()> {
+    burn(Duration::from_millis(script.burn));
+    let mut pause = tokio::time::interval(Duration::from_millis(100));
+    let until = Instant::now() + Duration::from_millis(script.download);
+    let mut piece = 0;
+    while Instant::now() < until {
+        piece += 1;
+        eprintln!("downloading piece {piece}");
+        pause.tick().await;
+    }
+    let until = Instant::now() + Duration::from_millis(script.churn);
+    while Instant::now() < until {
+        std::fs::write("/dev/null", vec![0; 64_000])?;
+        pause.tick().await;
+    }
+    Ok(())
+}
+
+/// Spends as much CPU time, however long others keep the processors busy meanwhile.
+#[cfg(unix)]
+fn burn(time: Duration) {
+    let spent = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(now).expect("a clock that runs forward")
+    };
+    let end = spent() + time;
+    while spent() < end {}
+}
+
+#[cfg(not(unix))]
+fn burn(time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {}
+}
+
 async fn stdin_end() {
     let mut stdin = tokio::io::stdin();
     // An error is an end, too.
@@ -85,7 +122,7 @@ pub(crate) fn complain(text: &str) {
 }
 
 /// Much that nobody asked for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Flood {
     pub to: Pipe,
     /// How its first line begins.
@@ -97,14 +134,14 @@ pub(crate) struct Flood {
     pub time: Option<Duration>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) enum FloodText {
     /// Lines of 80 that mean nothing.
     Junk,
-    /// One line that does not end.
+    /// One line: it has no end within the flood.
     Endless,
     /// This line.
-    Line(&'static str),
+    Line(String),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +159,12 @@ pub(crate) async fn pour(it: Flood) {
         };
         to.write_all(it.begin.as_bytes())?;
         let until = it.time.map(|time| Instant::now() + time);
-        flood(to, it.bytes, it.text, until)
+        flood(&mut to, it.bytes, &it.text, until)?;
+        // Whatever comes next is a message of its own.
+        if matches!(it.text, FloodText::Endless) {
+            to.write_all(b"\n")?;
+        }
+        io::Result::Ok(())
     });
     // A pipe that nobody reads any more takes no flood.
     let _ = poured.await.expect("a flood does not panic");
@@ -136,7 +178,7 @@ fn start(mut script: Script) -> io::Result<Script> {
     if let Some(text) = &script.stderr {
         complain(text);
     }
-    flood(io::stderr(), script.flood_stderr, FloodText::Junk, None)?;
+    flood(io::stderr(), script.flood_stderr, &FloodText::Junk, None)?;
     if script.spawn_grandchild {
         // Left behind on purpose. It keeps our stdout and stderr, as the children of real servers do.
         let child = Command::new("sleep")
@@ -151,7 +193,7 @@ fn start(mut script: Script) -> io::Result<Script> {
 fn flood(
     mut to: impl Write,
     bytes: usize,
-    text: FloodText,
+    text: &FloodText,
     until: Option<Instant>,
 ) -> io::Result<()> {
     let mut line = vec![b'x'; 80];
@@ -161,7 +203,7 @@ fn flood(
         FloodText::Line(text) => line = format!("{text}\n").into_bytes(),
     }
     // As fast as the reader: a write for each line would be slower than any reader.
-    let lines = line.repeat(64_000 / line.len());
+    let lines = line.repeat((64_000 / line.len()).max(1));
     let mut left = bytes;
     while left > 0 || until.is_some_and(|until| Instant::now() < until) {
         let size = if until.is_some() {

@@ -98,6 +98,15 @@ pub struct Script {
     /// *process*: sleeps before it reads or binds
     #[arg(long, value_name = "MS", default_value_t)]
     pub slow_start: u64,
+    /// *process*: spends so much CPU time before it reads or binds
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub burn: u64,
+    /// *process*: says on stderr that it downloads, ten times a second, before it reads or binds
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub download: u64,
+    /// *process*: reads and writes files without a word before it reads or binds
+    #[arg(long, value_name = "MS", default_value_t)]
+    pub churn: u64,
     /// Never answers initialize (and server/discover)
     #[arg(long)]
     pub hang_at_start: bool,
@@ -171,6 +180,9 @@ pub struct Script {
     /// http: 405 on GET
     #[arg(long)]
     pub no_get: bool,
+    /// http: answers GET after a while, and drops what it would have sent there before
+    #[arg(long, value_name = "MS")]
+    pub get_delay: Option<u64>,
     /// http: no session ids
     #[arg(long)]
     pub stateless: bool,

@@ -156,6 +156,11 @@ impl Session {
         }
     }
 
+    /// Drops what waits for the session's stream.
+    pub fn forget(&self) {
+        self.state().backlog.clear();
+    }
+
     /// Breaks the session's stream, if there is one, after what `end` still carries.
     pub fn break_stream(&self, end: Outgoing) {
         if let Some(outlet) = &self.state().outlet {

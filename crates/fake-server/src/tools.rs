@@ -165,35 +165,32 @@ pub(crate) fn call(request: &Request) -> Result<Vec<Action>, RpcError> {
             ]
         }
         "flood" => {
-            let flood = Flood {
-                to: match arguments["to"].as_str() {
-                    None | Some("stdout") => Pipe::Stdout,
-                    Some("stderr") => Pipe::Stderr,
-                    Some(_) => return Err(RpcError::invalid_params("stdout or stderr")),
-                },
-                begin: if arguments["as_message"] == json!(true) {
-                    r#"{"jsonrpc":"2.0","id":0,"result":""#
-                } else {
-                    ""
-                },
-                bytes: number("bytes") as usize,
-                text: match arguments["of"].as_str() {
-                    None if arguments["endless"] == json!(true) => FloodText::Endless,
-                    None => FloodText::Junk,
-                    Some("tools_changed") => FloodText::Line(
-                        r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
-                    ),
-                    Some("log") => FloodText::Line(
-                        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"fake","data":"flood"}}"#,
-                    ),
-                    Some("broken") => FloodText::Line(r#"{"jsonrpc":"2.0","method":"notifica"#),
-                    Some(_) => {
-                        return Err(RpcError::invalid_params("tools_changed, log or broken"));
-                    }
-                },
-                time: arguments["ms"].as_u64().map(Duration::from_millis),
+            let bytes = number("bytes") as usize;
+            let text = flood_text(&arguments)?;
+            let mut actions = match (arguments["to"].as_str(), text) {
+                (Some("answer"), FloodText::Line(line)) => (0..bytes / line.len())
+                    .map(|_| Action::Send(line.clone()))
+                    .collect(),
+                (to, text) => vec![Action::Flood(Flood {
+                    to: match to {
+                        None | Some("stdout") => Pipe::Stdout,
+                        Some("stderr") => Pipe::Stderr,
+                        Some(_) => {
+                            return Err(RpcError::invalid_params("stdout, stderr or answer"));
+                        }
+                    },
+                    begin: if arguments["as_message"] == json!(true) {
+                        r#"{"jsonrpc":"2.0","id":0,"result":""#
+                    } else {
+                        ""
+                    },
+                    bytes,
+                    text,
+                    time: arguments["ms"].as_u64().map(Duration::from_millis),
+                })],
             };
-            vec![Action::Flood(flood), answer(&message::text("flooded"))]
+            actions.push(answer(&message::text("flooded")));
+            actions
         }
         "break_off" => vec![Action::BreakOff(request.response(&message::text("half")))],
         "drop_streams" => {
@@ -318,6 +315,31 @@ pub(crate) fn finishing(tool: &str, mut actions: Vec<Action>) -> Vec<Action> {
 }
 
 /// The text and the arguments as the bytes that came.
+/// What a flood repeats; messages are as long as `lineBytes` says, or longer.
+fn flood_text(arguments: &Value) -> Result<FloodText, RpcError> {
+    let pad = |begin: &str, end: &str| {
+        let wanted = arguments["lineBytes"].as_u64().unwrap_or_default() as usize;
+        let padding = wanted.saturating_sub(begin.len() + end.len());
+        FloodText::Line(format!("{begin}{}{end}", "x".repeat(padding)))
+    };
+    Ok(match arguments["of"].as_str() {
+        None if arguments["endless"] == json!(true) => FloodText::Endless,
+        None => FloodText::Junk,
+        Some("tools_changed") => pad(
+            r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"x":""#,
+            r#""}}}"#,
+        ),
+        Some("log") => pad(
+            r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"fake","data":"flood"#,
+            r#""}}"#,
+        ),
+        Some("broken") => pad(r#"{"jsonrpc":"2.0","method":"notifica"#, ""),
+        Some(_) => {
+            return Err(RpcError::invalid_params("tools_changed, log or broken"));
+        }
+    })
+}
+
 fn echo(raw: &str) -> Result<String, RpcError> {
     let EchoArguments { text } =
         serde_json::from_str(raw).map_err(|error| RpcError::invalid_params(error.to_string()))?;

@@ -19,7 +19,7 @@ use crate::session::Session;
 pub(crate) fn claims(script: &Script, message: &Message, headers: &HeaderMap) -> bool {
     let said = || {
         let version = header(headers, "mcp-protocol-version");
-        version.is_some_and(|it| !REVISIONS.contains(&it)) || headers.contains_key("mcp-method")
+        version.is_some_and(|it| !REVISIONS.contains(&it))
     };
     let meant = || match message {
         Message::Request { params, .. } => meta::is_modern(params),
