@@ -46,6 +46,7 @@ static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 
 struct Reading {
     path: PathBuf,
+    /// Since when somebody waits for it.
     since: Instant,
 }
 
@@ -60,8 +61,9 @@ struct Turn {
 }
 
 impl Turn {
-    /// Not for a file that did not answer before and still does not.
-    fn take(path: &Path, most: usize) -> Result<Self, Unreadable> {
+    /// A turn for somebody who waits `since` then. Not for a file that was given up and is still being
+    /// read.
+    fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
         let mut readings = readings();
         let hangs = |it: &Reading| it.path == path && it.since.elapsed() >= PATIENCE;
         if readings.iter().any(hangs) {
@@ -70,7 +72,7 @@ impl Turn {
         if readings.len() >= most {
             return Err(Unreadable::Congested(readings.len()));
         }
-        let (path, since) = (path.to_owned(), Instant::now());
+        let path = path.to_owned();
         readings.push(Reading {
             path: path.clone(),
             since,
@@ -109,6 +111,22 @@ pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String,
     read_all(paths, limits, read_now)
 }
 
+/// Which of these are no folders. One that cannot be looked at in time counts as one.
+pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let limits = Limits {
+        bytes: 0,
+        readings: MAX_READINGS,
+    };
+    let looked = read_all(paths, limits, |path, _| match std::fs::metadata(path)? {
+        it if it.is_dir() => Ok(String::new()),
+        _ => Err(Unreadable::Absent),
+    });
+    let missing = looked
+        .into_iter()
+        .filter(|(_, it)| *it == Err(Unreadable::Absent));
+    missing.map(|(path, _)| path).collect()
+}
+
 #[derive(Clone, Copy)]
 struct Limits {
     /// Of one file.
@@ -123,7 +141,7 @@ fn read_all(
     limits: Limits,
     read: fn(&Path, u64) -> Result<String, Unreadable>,
 ) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
-    let until = Instant::now() + PATIENCE;
+    let since = Instant::now();
     // Locked to take the next path only.
     let queue = Arc::new(Mutex::new(paths.iter().cloned().collect::<Vec<_>>()));
     let next = |queue: &Mutex<Vec<PathBuf>>| {
@@ -135,7 +153,7 @@ fn read_all(
         let (queue, found) = (Arc::clone(&queue), found.clone());
         let work = move || {
             while let Some(path) = next(&queue) {
-                let turn = Turn::take(&path, limits.readings);
+                let turn = Turn::take(&path, since, limits.readings);
                 let text = turn.and_then(|_turn| read(&path, limits.bytes));
                 // Nobody waits any more.
                 if found.send((path, text)).is_err() {
@@ -151,7 +169,7 @@ fn read_all(
     drop(found);
     let (mut read, mut bytes) = (BTreeMap::new(), 0);
     while read.len() < paths.len() {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = PATIENCE.saturating_sub(since.elapsed());
         let Ok((path, mut text)) = answers.recv_timeout(left) else {
             break;
         };

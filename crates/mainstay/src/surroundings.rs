@@ -43,7 +43,10 @@ impl Surroundings for Process {
 }
 
 /// The world of this process, with files that were read before.
-struct WithFiles(BTreeMap<PathBuf, Result<String, Unreadable>>);
+struct WithFiles {
+    files: BTreeMap<PathBuf, Result<String, Unreadable>>,
+    missing_folders: BTreeSet<PathBuf>,
+}
 
 impl Surroundings for WithFiles {
     fn var(&self, name: &str) -> Option<String> {
@@ -51,7 +54,7 @@ impl Surroundings for WithFiles {
     }
 
     fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
-        match self.0.get(path) {
+        match self.files.get(path) {
             Some(read) => read.clone(),
             None => Process.read_file(path),
         }
@@ -60,11 +63,18 @@ impl Surroundings for WithFiles {
     fn home_dir(&self) -> Option<PathBuf> {
         Process.home_dir()
     }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        !self.missing_folders.contains(path)
+    }
 }
 
-/// The same, where every file is empty; notes which are asked for.
+/// The same, where every file is empty and every folder there; notes which are asked for.
 #[derive(Default)]
-struct Asking(RefCell<BTreeSet<PathBuf>>);
+struct Asking {
+    files: RefCell<BTreeSet<PathBuf>>,
+    folders: RefCell<BTreeSet<PathBuf>>,
+}
 
 impl Surroundings for Asking {
     fn var(&self, name: &str) -> Option<String> {
@@ -72,26 +82,35 @@ impl Surroundings for Asking {
     }
 
     fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
-        self.0.borrow_mut().insert(path.to_owned());
+        self.files.borrow_mut().insert(path.to_owned());
         Ok(String::new())
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
         Process.home_dir()
     }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        self.folders.borrow_mut().insert(path.to_owned());
+        true
+    }
 }
 
-/// Parses with the files that references name. They are read side by side between a first pass, which
-/// finds out which they are, and a second: so the whole takes no longer than [`files::PATIENCE`], however
-/// many of them hang.
+/// Parses with the files that references name, and the folders that must be there. They are looked at
+/// side by side between a first pass, which finds out which they are, and a second: so neither takes
+/// longer than [`files::PATIENCE`], however many of them hang.
 fn with_files<T>(parse: impl Fn(&dyn Surroundings) -> T) -> T {
     let asking = Asking::default();
     let parsed = parse(&asking);
-    let asked = asking.0.into_inner();
-    if asked.is_empty() {
+    let (files, folders) = (asking.files.into_inner(), asking.folders.into_inner());
+    let missing_folders = files::missing_folders(&folders);
+    if files.is_empty() && missing_folders.is_empty() {
         return parsed;
     }
-    parse(&WithFiles(files::referenced(&asked)))
+    parse(&WithFiles {
+        files: files::referenced(&files),
+        missing_folders,
+    })
 }
 
 /// Does what reads files without holding up the tasks of this thread.
@@ -116,6 +135,9 @@ pub struct Loaded {
 pub enum LoadError {
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: Unreadable },
+    /// The usual file was there, and is not any more.
+    #[error("{} has gone", path.display())]
+    Gone { path: PathBuf },
     #[error("{} is no usable configuration", path.display())]
     Invalid { path: PathBuf, errors: ConfigErrors },
 }
@@ -127,6 +149,9 @@ impl LoadError {
             Self::Unreadable { source, .. } => {
                 vec![format!("{self}: {source} ({})", source.hint())]
             }
+            Self::Gone { .. } => vec![format!(
+                "{self} (bring it back, or do without it by \"mainstay reload\")"
+            )],
             Self::Invalid { path, errors } => errors
                 .0
                 .iter()
@@ -141,6 +166,7 @@ impl LoadError {
     pub fn failure(&self) -> Failure {
         let message = match self {
             Self::Unreadable { source, .. } => format!("{self}: {source}"),
+            Self::Gone { .. } => self.to_string(),
             Self::Invalid { errors, .. } => match errors.0.first() {
                 Some(first) => format!("Invalid configuration: {}", first.message),
                 None => self.to_string(),

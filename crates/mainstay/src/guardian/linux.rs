@@ -15,7 +15,10 @@ use rustix::process::{
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::Post;
-use crate::processes::{self, GUARDIAN};
+use crate::{
+    huge_pages,
+    processes::{self, GUARDIAN},
+};
 
 /// What outlives the daemon is asked to end, and has this long before it is killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -79,6 +82,9 @@ fn start_daemon() -> io::Result<Pid> {
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = arguments.next() {
         command.arg0(name);
+    }
+    if huge_pages::are_turned_off_by_us() {
+        command.env(huge_pages::TURNED_OFF, "1");
     }
     // In a group of its own Ctrl-C does not reach it twice: from the terminal, and from us.
     let child = command

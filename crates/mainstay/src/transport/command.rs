@@ -2,10 +2,16 @@
 
 use std::{
     collections::HashMap,
+    env,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
+
+use mainstay_core::programs;
+
+/// Folders that are named where a command is not found. The server's log names them all.
+const SHOWN_FOLDERS: usize = 4;
 
 /// How a command was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,36 +31,78 @@ impl Resolution {
     }
 }
 
-/// What was found before, by command and PATH (D2). Only finds are kept: a program may be installed
-/// while we run.
-static CACHE: Mutex<Option<HashMap<(String, OsString), PathBuf>>> = Mutex::new(None);
+/// What was looked for before, by command and PATH (D2): where it is, or `None`.
+type Seen = HashMap<(String, OsString), Option<PathBuf>>;
 
-/// Resolves `command` against `path`, as the child's environment has it.
+static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+
+/// Held for one look or entry, never while folders are read.
+fn with_seen<T>(work: impl FnOnce(&mut Seen) -> T) -> T {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    work(seen.get_or_insert_default())
+}
+
+/// Resolves `command` against `path`, as the child's environment has it. Blocks. A command that was
+/// missing is looked for again, for it may be installed while we run.
 pub fn resolve(command: &str, path: &OsStr) -> Resolution {
     let given = PathBuf::from(command);
     if given.components().count() > 1 || given.is_absolute() {
         return Resolution::AsGiven(given);
     }
     let key = (command.to_owned(), path.to_owned());
-    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let cache = cache.get_or_insert_default();
-    if let Some(found) = cache.get(&key) {
-        // It may have been removed since.
-        if found.is_file() {
-            return Resolution::Found(found.clone());
+    let before = with_seen(|seen| seen.get(&key).cloned().flatten());
+    // It may have been removed since.
+    if let Some(found) = before.filter(|found| found.is_file()) {
+        return Resolution::Found(found);
+    }
+    let here = env::current_dir().unwrap_or_default();
+    let found = which::which_in(command, Some(path), here).ok();
+    let before = with_seen(|seen| seen.insert(key, found.clone()));
+    match found {
+        Some(found) => {
+            tracing::info!(
+                "resolved command {command:?} to {:?}",
+                found.display().to_string()
+            );
+            Resolution::Found(found)
+        }
+        None => {
+            // Each attempt fails with its reason, so that this is said once.
+            if before != Some(None) {
+                tracing::warn!("could not resolve {command:?} to an absolute path, using as-is");
+            }
+            Resolution::NotFound(given)
         }
     }
-    let here = std::env::current_dir().unwrap_or_default();
-    if let Ok(found) = which::which_in(command, Some(path), here) {
-        tracing::info!(
-            "resolved command {command:?} to {:?}",
-            found.display().to_string()
-        );
-        cache.insert(key, found.clone());
-        Resolution::Found(found)
-    } else {
-        tracing::warn!("could not resolve {command:?} to an absolute path, using as-is");
-        Resolution::NotFound(given)
+}
+
+/// What is said of a command that is not in `path`: where was looked, and what brings it.
+pub fn not_found(command: &str, path: &OsStr) -> String {
+    let (remedy, looked) = (remedy(command), looked_in(path, SHOWN_FOLDERS));
+    format!("command not found: {command}; {remedy}; {looked}")
+}
+
+/// What to do about a command that is not in PATH.
+pub fn remedy(command: &str) -> String {
+    match programs::package_of(command) {
+        Some(package) => format!("install {} ({})", package.name, package.url),
+        None => "install it, or name it by its whole path".to_owned(),
+    }
+}
+
+/// Names the folders of a PATH, `most` of them at most.
+pub fn looked_in(path: &OsStr, most: usize) -> String {
+    let folders: Vec<String> = env::split_paths(path)
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .map(|folder| folder.display().to_string())
+        .collect();
+    if folders.is_empty() {
+        return "PATH is empty".to_owned();
+    }
+    let shown = folders[..folders.len().min(most)].join(", ");
+    match folders.len().saturating_sub(most) {
+        0 => format!("looked in {shown}"),
+        more => format!("looked in {shown} and {more} more"),
     }
 }
 
@@ -88,6 +136,29 @@ mod tests {
             resolve("no-such-tool-anywhere", path),
             Resolution::NotFound("no-such-tool-anywhere".into())
         );
+    }
+
+    #[test]
+    fn what_is_not_found_says_where_and_what_would_help() {
+        for (command, path, expected) in [
+            (
+                "npx",
+                "/a:/b",
+                "command not found: npx; install Node.js (https://nodejs.org); looked in /a, /b",
+            ),
+            (
+                "my-server",
+                "/a:/b:/c:/d:/e::/f",
+                "command not found: my-server; install it, or name it by its whole path; looked in /a, /b, /c, /d and 2 more",
+            ),
+            (
+                "uvx",
+                "",
+                "command not found: uvx; install uv (https://docs.astral.sh/uv); PATH is empty",
+            ),
+        ] {
+            assert_eq!(not_found(command, OsStr::new(path)), expected);
+        }
     }
 
     /// D2: a find that has gone is looked for anew.

@@ -4,13 +4,15 @@ use std::{
     collections::{BTreeMap, HashSet},
     env,
     ffi::{OsStr, OsString},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use mainstay_core::config::{InheritEnv, PathOrder, StdioLaunch};
+
+use super::places::{self, User};
 
 pub type Environment = BTreeMap<OsString, OsString>;
 
@@ -44,71 +46,28 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
-/// The PATH given and the standard places, each place once (D6).
+/// The PATH given and the usual places, each place once (D6). Those of installers and version managers
+/// stand behind what is inherited in any order.
 pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
     let given = inherited.map(env::split_paths).into_iter().flatten();
-    let standard = standard_places(env::var_os("HOME").map(PathBuf::from).as_deref());
+    let user = User::current();
+    let (system, installed, node) = (
+        places::of_system(),
+        user.places().into_iter(),
+        user.node_versions(),
+    );
     let all: Vec<PathBuf> = match order {
-        PathOrder::InheritedFirst => given.chain(standard).collect(),
-        PathOrder::StandardFirst => standard.into_iter().chain(given).collect(),
+        PathOrder::InheritedFirst => given.chain(system).chain(installed).chain(node).collect(),
+        PathOrder::StandardFirst => system
+            .into_iter()
+            .chain(node)
+            .chain(given)
+            .chain(installed)
+            .collect(),
     };
     let mut seen = HashSet::new();
     let places = all.iter().filter(|place| seen.insert(*place));
     env::join_paths(places).unwrap_or_else(|_| inherited.unwrap_or_default().to_owned())
-}
-
-fn standard_places(home: Option<&Path>) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = if cfg!(windows) {
-        let npm = env::var_os("APPDATA").map(|data| PathBuf::from(data).join("npm"));
-        npm.into_iter()
-            .chain([r"C:\Program Files\nodejs".into()])
-            .collect()
-    } else {
-        [
-            "/usr/local/bin",
-            "/usr/bin",
-            "/bin",
-            "/opt/homebrew/bin",
-            "/home/linuxbrew/.linuxbrew/bin",
-        ]
-        .map(PathBuf::from)
-        .into()
-    };
-    if let Some(home) = home {
-        places.extend(versions(&home.join(".nvm/versions/node"), "bin"));
-        places.extend(versions(
-            &home.join(".fnm/node-versions"),
-            "installation/bin",
-        ));
-    }
-    places
-}
-
-/// `folder/*/below`, newest version first (D7: 22.17 before 20.10, compared as numbers).
-fn versions(folder: &Path, below: &str) -> Vec<PathBuf> {
-    // A folder that cannot be read holds nothing for us (D8).
-    let mut found: Vec<(Vec<u64>, PathBuf)> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|entry| {
-            (
-                numbers(&entry.file_name().to_string_lossy()),
-                entry.path().join(below),
-            )
-        })
-        .filter(|(_, path)| path.is_dir())
-        .collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
-    found.into_iter().map(|(_, path)| path).collect()
-}
-
-fn numbers(version: &str) -> Vec<u64> {
-    version
-        .trim_start_matches('v')
-        .split('.')
-        .map(|part| part.parse().unwrap_or(0))
-        .collect()
 }
 
 /// The environment of the user's login shell, asked for once.
@@ -163,27 +122,9 @@ fn parse(text: &[u8]) -> Environment {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
 
-    /// D7
-    #[test]
-    fn node_versions_compare_as_numbers() {
-        let home = tempfile::tempdir().expect("a temporary folder");
-        for version in ["v20.10.0", "v22.17.0", "v9.1.0"] {
-            std::fs::create_dir_all(
-                home.path()
-                    .join(".nvm/versions/node")
-                    .join(version)
-                    .join("bin"),
-            )
-            .expect("made");
-        }
-        let found: Vec<String> = versions(&home.path().join(".nvm/versions/node"), "bin")
-            .iter()
-            .filter_map(|path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned()))
-            .collect();
-        assert_eq!(found, ["v22.17.0", "v20.10.0", "v9.1.0"]);
-    }
+    use super::*;
 
     #[test]
     fn the_inherited_path_comes_first() {
@@ -224,7 +165,7 @@ mod tests {
             index
         };
         assert_eq!((at("/usr/local/bin"), at("/usr/bin")), (0, 1));
-        assert_eq!(at("/venv/bin"), places.len() - 1);
+        assert!(at("/venv/bin") > at("/opt/homebrew/bin"), "{places:?}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::{
     lines::{LineWriter, Mark},
     modern_exchange::ModernExchange,
     pending::{Broken, Ticket},
+    refusals::advice,
     sse::Posted,
     vitals::InFlight,
 };
@@ -45,7 +46,7 @@ pub enum InterruptionKind {
     /// HTTP 404 with a session id: the session is over, and nothing ran.
     #[error("the server ended the session")]
     SessionExpired,
-    #[error("the server answered HTTP {status}{}", detail(body))]
+    #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
     Refused {
         status: u16,
         body: String,
@@ -93,7 +94,8 @@ impl Interruption {
     /// it, or where it says nothing.
     pub fn fault(&self) -> Option<Fault> {
         let kind = match &self.kind {
-            InterruptionKind::Lost | InterruptionKind::Unreachable(_) => FaultKind::Cut,
+            InterruptionKind::Lost => FaultKind::Cut,
+            InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
             InterruptionKind::Refused {
                 is_message: true, ..
             }
@@ -108,8 +110,18 @@ impl Interruption {
             },
             InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
         };
-        let reason = self.kind.to_string();
+        let reason = self.kind.reason();
         Some(Fault { kind, reason })
+    }
+}
+
+impl InterruptionKind {
+    /// In words, but for "cannot connect" where that is said by who quotes it.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unreachable(reason) => reason.clone(),
+            kind => kind.to_string(),
+        }
     }
 }
 
@@ -181,8 +193,12 @@ impl Exchange {
     /// The next message about this request. Cancel-safe.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
         let said = self.read().await;
-        if let (Err(interruption), Some(in_flight)) = (&said, &self.in_flight) {
-            in_flight.interrupted(interruption);
+        if let Some(in_flight) = &self.in_flight {
+            match &said {
+                Ok(Said::Message(frame)) if frame.method().is_none() => in_flight.answered(),
+                Ok(_) => {}
+                Err(interruption) => in_flight.interrupted(interruption),
+            }
         }
         said
     }

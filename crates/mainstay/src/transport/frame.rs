@@ -125,6 +125,14 @@ impl Frame {
         }
     }
 
+    /// Whether it is a response that bears this id.
+    pub fn names(&self, id: u64) -> bool {
+        match self.envelope.kind {
+            Kind::Response { id: span, .. } => self.get(span).parse() == Ok(id),
+            Kind::Request { .. } | Kind::Notification { .. } => false,
+        }
+    }
+
     /// This message under another id (JSON text), on one line; a notification as it is.
     pub fn with_id(&self, id: &str) -> String {
         match self.envelope.kind {

@@ -15,6 +15,7 @@ use crate::lineage::CHAIN_HEADER;
 use super::{
     Frame, Interruption, InterruptionKind,
     http1::{Client, Error, Responding, Response, Unusable},
+    refusals,
 };
 
 /// Redirects followed while a connection is opened.
@@ -210,9 +211,10 @@ pub async fn error_text(mut response: Response) -> String {
 
 /// What an answer to the first request, `asked`, means that is neither success nor a refusal for good.
 /// A server that says when to come back is tried then.
-pub fn unavailable(response: &Response, asked: &str) -> Loss {
+pub fn unavailable(uri: &Uri, response: &Response, asked: &str) -> Loss {
     let head = &response.head;
-    let reason = format!("HTTP {} to {asked}", head.status);
+    let reason = refusals::redirected(uri, head)
+        .unwrap_or_else(|| format!("HTTP {} to {asked}", head.status));
     let wait = match head.status {
         429 | 502..=504 => head.get("retry-after"),
         _ => None,

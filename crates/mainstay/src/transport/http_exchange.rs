@@ -17,14 +17,18 @@ use super::{
     http1::{CollectError, Error, Responding, Response},
     session::Link,
     streamable_http::HttpLink,
+    unasked::NextRead,
 };
-use crate::event_stream::Event;
+use crate::{event_stream::Event, logs::MESSAGE};
 
 /// Before a stream that has ended is asked for again, unless the server names another time.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A server that wants its clients back at once has them back after this.
 const MIN_RETRY: Duration = Duration::from_millis(100);
+
+/// The error with which SDKs say, under HTTP 404, that they do not know a session.
+const SESSION_NOT_FOUND: i64 = -32001;
 
 /// A request that was posted.
 pub struct HttpExchange {
@@ -35,6 +39,7 @@ pub struct HttpExchange {
     state: State,
     stream: bool,
     place: Place,
+    next_read: NextRead,
     budget: Option<Budget>,
 }
 
@@ -95,6 +100,7 @@ impl HttpExchange {
             state: State::Head(response),
             stream: false,
             place: Place::default(),
+            next_read: NextRead::default(),
             budget: None,
         }
     }
@@ -113,6 +119,7 @@ impl HttpExchange {
             state: State::Done,
             stream: false,
             place: Place::default(),
+            next_read: NextRead::default(),
             budget: Some(budget),
         };
         exchange.head(response);
@@ -150,38 +157,41 @@ impl HttpExchange {
                     });
                     return self.body(status, &whole?).map(Said::Message);
                 }
-                State::Events(events) => match events.next().await {
-                    None if self.part() => {
-                        return Ok(Said::Parted {
-                            retry: self.place.retry,
-                        });
-                    }
-                    None => {
-                        self.state = State::Done;
-                        return Err(Interruption::sent(InterruptionKind::Unanswered));
-                    }
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        self.state = State::Done;
-                        return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
-                    }
-                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                        self.state = State::Done;
-                        return Err(http_client::interruption(&error));
-                    }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "an event stream broke off");
-                        if !self.part() {
+                State::Events(events) => {
+                    self.next_read.wait().await;
+                    match events.next().await {
+                        None if self.part() => {
+                            return Ok(Said::Parted {
+                                retry: self.place.retry,
+                            });
+                        }
+                        None => {
                             self.state = State::Done;
-                            return Err(Interruption::sent(InterruptionKind::Lost));
+                            return Err(Interruption::sent(InterruptionKind::Unanswered));
+                        }
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            self.state = State::Done;
+                            return Err(Interruption::sent(InterruptionKind::TooLarge(limit)));
+                        }
+                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                            self.state = State::Done;
+                            return Err(http_client::interruption(&error));
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "an event stream broke off");
+                            if !self.part() {
+                                self.state = State::Done;
+                                return Err(Interruption::sent(InterruptionKind::Lost));
+                            }
+                        }
+                        Some(Ok(event)) => {
+                            self.place.pass(&event);
+                            if let Some(said) = event.data.and_then(|data| self.event(data)) {
+                                return Ok(said);
+                            }
                         }
                     }
-                    Some(Ok(event)) => {
-                        self.place.pass(&event);
-                        if let Some(said) = event.data.and_then(|data| self.event(data)) {
-                            return Ok(said);
-                        }
-                    }
-                },
+                }
                 State::Parted(pause) => {
                     pause.await;
                     let last_event = self.place.last_event.as_deref().unwrap_or_default();
@@ -256,14 +266,20 @@ impl HttpExchange {
 
     /// An answer in one piece: the response itself, or an HTTP error.
     fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
-        // Before the body is looked at: what a server says with its 404 is not the point.
-        if status == 404 && self.link.has_session() {
+        let answer = http_client::answer(status, body, self.id);
+        if status == 404 && self.link.has_session() && !self.is_of_session(&answer) {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
         }
-        let answer = http_client::answer(status, body, self.id);
         self.link.vitals.weigh(&answer);
         answer
+    }
+
+    /// Whether the server has answered this very request: then it still has the session.
+    fn is_of_session(&self, answer: &Result<Frame, Interruption>) -> bool {
+        answer.as_ref().is_ok_and(|frame| {
+            frame.names(self.id) && frame.error_code() != Some(SESSION_NOT_FOUND)
+        })
     }
 
     /// One event of the stream; only what belongs to this call is given on.
@@ -272,32 +288,46 @@ impl HttpExchange {
         if data.is_empty() {
             return None;
         }
+        let length = data.len();
         if message::is_batch(&data) {
-            tracing::warn!("a batch in an event stream was skipped");
+            if let Some(times) = self.link.unasked.fault() {
+                tracing::warn!(times, "a batch in an event stream was skipped");
+            }
+            self.spend(length);
             return None;
         }
         let frame = match Frame::of_server(data) {
             Ok(frame) => frame,
             Err(error) => {
-                tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");
+                if let Some(times) = self.link.unasked.fault() {
+                    tracing::warn!(%error, times, "an event that is no JSON-RPC message was skipped");
+                }
+                self.spend(length);
                 return None;
             }
         };
         self.link.vitals.hear();
-        match frame.envelope().kind {
-            Kind::Response { .. } if frame.answers(self.id) => {
-                if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
-                    events.finish();
-                }
-                Some(Said::Message(frame))
+        let kind = frame.envelope().kind;
+        if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
+            if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+                events.finish();
             }
+            return Some(Said::Message(frame));
+        }
+        self.spend(length);
+        match kind {
             Kind::Response { .. } => {
-                tracing::warn!("received a JSON-RPC response with an unknown id");
+                if let Some(times) = self.link.unasked.fault() {
+                    tracing::warn!(times, "received a JSON-RPC response with an unknown id");
+                }
                 None
             }
             Kind::Notification {
-                method: Method::Progress | Method::LogMessage,
+                method: Method::Progress,
             } => Some(Said::Message(frame)),
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => self.link.unasked.within_rate(frame).map(Said::Message),
             Kind::Notification { method } => {
                 self.link.unasked.notice(method, frame);
                 None
@@ -312,5 +342,11 @@ impl HttpExchange {
                 None
             }
         }
+    }
+
+    /// Counts what does not answer the request.
+    fn spend(&mut self, bytes: usize) {
+        self.next_read
+            .after(self.link.unasked.count(bytes + MESSAGE));
     }
 }

@@ -1,7 +1,7 @@
 //! Newline-delimited messages over a byte stream: a bounded reader and a coalescing writer.
 
 use std::{
-    io,
+    io, mem,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -15,10 +15,10 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::logs::rest;
+use crate::{logs::rest, scratch};
 
-/// Read this much at once; also the most that is kept between lines.
-const READ_SIZE: usize = 64 * 1024;
+/// A line that is longer than this is read into its own buffer, and others through [`scratch`].
+const READ_SIZE: usize = scratch::SIZE;
 
 /// A line that is longer than this gets a buffer of the largest size at once: memory that is not written costs
 /// nothing, and what growing leaves behind does.
@@ -61,6 +61,8 @@ impl Beside<'_> {
 pub struct LineReader<R> {
     input: R,
     buffer: BytesMut,
+    /// A line was taken from `buffer`, and shares its memory.
+    is_shared: bool,
     /// How far `buffer` has been searched for a line end.
     searched: usize,
     max_line: usize,
@@ -85,6 +87,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self {
             input,
             buffer: BytesMut::new(),
+            is_shared: false,
             searched: 0,
             max_line,
             line: LineKind::Unknown,
@@ -187,6 +190,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let mut line = self.buffer.split_to(self.searched + at).freeze();
             self.buffer.advance(1);
+            self.is_shared = true;
             self.searched = 0;
             self.line = LineKind::Unknown;
             if line.last() == Some(&b'\r') {
@@ -213,10 +217,20 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// Reads more; returns how much that was.
     async fn fill(&mut self) -> io::Result<usize> {
+        if mem::take(&mut self.is_shared) || self.buffer.is_empty() {
+            // While it waits it holds no more than the beginning of the next line.
+            self.buffer = BytesMut::from(&*self.buffer);
+        }
         let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
         if length < READ_SIZE {
-            self.buffer.reserve(READ_SIZE);
-        } else if length == capacity {
+            let buffer = &mut self.buffer;
+            let take = |piece: &[u8]| {
+                buffer.extend_from_slice(piece);
+                piece.len()
+            };
+            return scratch::read(&mut self.input, take).await;
+        }
+        if length == capacity {
             // In few steps, the last of them up to the limit.
             let limit = self.max_line.saturating_add(READ_SIZE);
             let next = if capacity > LARGE {
@@ -235,6 +249,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 /// Bytes that may queue for a reader that does not read; a message that finds the queue this full
 /// waits for room.
 const MAX_QUEUED: usize = 8 * 1024 * 1024;
+
+/// Room that a writer keeps for the next message. It has two buffers of this size.
+const KEPT_ROOM: usize = 1024;
 
 /// A queue of lines that one task writes out, everything that has queued in one go.
 #[derive(Debug, Default)]
@@ -374,7 +391,7 @@ impl LineWriter {
         loop {
             let closed = {
                 let mut queue = self.queue();
-                std::mem::swap(&mut queue.bytes, &mut batch);
+                mem::swap(&mut queue.bytes, &mut batch);
                 let begun = written + batch.len() as u64;
                 self.begun.store(begun, Ordering::Release);
                 queue.closed
@@ -402,8 +419,8 @@ impl LineWriter {
             }
             output.flush().await?;
             batch.clear();
-            // One large message must not keep its room for ever.
-            batch.shrink_to(READ_SIZE);
+            // Each of thousands of writers keeps room for a small message.
+            batch.shrink_to(KEPT_ROOM);
         }
     }
 }
@@ -554,6 +571,53 @@ mod tests {
             assert_eq!(limit, expected);
             assert!(reader.buffer.capacity() <= expected + READ_SIZE);
         }
+    }
+
+    /// While a reader waits it holds the beginning of the next line at most, whatever came before.
+    #[tokio::test]
+    async fn a_reader_that_waits_holds_no_buffer() {
+        let (near, mut far) = tokio::io::duplex(1024 * 1024);
+        let mut reader = LineReader::new(near, usize::MAX);
+        let mut message = async || {
+            let reading = reader.message(|_| Duration::ZERO, |_| usize::MAX);
+            let read = tokio::time::timeout(Duration::from_secs(20), reading).await;
+            read.expect("a line").expect("read")
+        };
+        let long = format!("[{}]\n", "x".repeat(200_000));
+        for line in ["{}\n", &long, "{}\n", "{\"id\":"] {
+            far.write_all(line.as_bytes()).await.expect("room");
+        }
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            kept.push(message().await);
+        }
+        let waits = |reader: &mut LineReader<_>| {
+            let waiting = reader.message(|_| Duration::ZERO, |_| usize::MAX);
+            assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+            reader.buffer.capacity()
+        };
+        assert!(waits(&mut reader) <= 64, "{}", reader.buffer.capacity());
+        far.write_all(b"7}\n").await.expect("room");
+        let rest = reader.message(|_| Duration::ZERO, |_| usize::MAX).await;
+        assert_eq!(rest.expect("read"), Some(whole("{\"id\":7}")));
+        assert_eq!(waits(&mut reader), 0);
+    }
+
+    /// A writer gives the room of a large message back.
+    #[tokio::test]
+    async fn a_writer_that_waits_keeps_little_room() {
+        let writer = LineWriter::default();
+        let mut running = std::pin::pin!(writer.run(tokio::io::sink()));
+        let mut room = 0;
+        for _ in 0..3 {
+            writer.send(&"x".repeat(50_000)).await.expect("open");
+            while !writer.queue().bytes.is_empty() {
+                assert!(futures_util::poll!(&mut running).is_pending());
+            }
+            // It has two buffers, which take turns.
+            room = room.max(writer.queue().bytes.capacity());
+        }
+        assert!(room <= KEPT_ROOM, "{room}");
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ mod noise;
 #[cfg(target_os = "linux")]
 mod parent_death;
 mod pending;
+mod places;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
 pub mod process;
@@ -34,7 +35,9 @@ pub mod process;
 #[path = "process_windows.rs"]
 pub mod process;
 mod question;
+mod refusals;
 mod session;
+mod signs;
 mod sse;
 mod stdio;
 mod streamable_http;
@@ -43,6 +46,7 @@ mod turns;
 mod unasked;
 mod vitals;
 mod webhook;
+mod work;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -60,7 +64,7 @@ use crate::{lineage::Lineage, logs::ServerLog};
 
 pub use self::{
     budget::{Budget, Reserve},
-    command::{Resolution, resolve},
+    command::{Resolution, looked_in, remedy, resolve},
     cpu::cpu_time,
     detect::{Approach, Unopened},
     environment::search_path,
@@ -72,10 +76,12 @@ pub use self::{
     pending::Asker,
     question::{Patience, Question, Said},
     session::Session,
+    signs::Signs,
     turns::Turns,
     unasked::{Listener, Notice},
     vitals::{InFlight, Vitals},
     webhook::{NotTaken, Webhook},
+    work::Work,
 };
 
 /// What the lists of one server may have, all pages of all four kinds together: as much as one message
@@ -111,6 +117,8 @@ pub struct Opening {
     pub listener: Arc<dyn Listener>,
     /// What it says beside the protocol.
     pub log: Arc<ServerLog>,
+    /// What is seen of its process before the handshake.
+    pub signs: Arc<Signs>,
     /// When it may knock again by itself.
     pub turns: Arc<Turns>,
     pub stop: Stop,
@@ -207,7 +215,10 @@ async fn open_legacy(
                 let opened = sse::open(opening, launch).await;
                 opened.map_err(|loss| match loss {
                     Loss::ConnectFailed(sse) => Unopened::from(streamable_http::Refused::NotSpoken(
-                        format!("neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken there"),
+                        format!(
+                            "neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken at {}; check the path of `url`",
+                            launch.url.split(['?', '#']).next().unwrap_or_default()
+                        ),
                     )),
                     other => other.into(),
                 })

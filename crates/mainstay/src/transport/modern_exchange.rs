@@ -23,8 +23,9 @@ use super::{
     modern_http::{ModernLink, invalid},
     streamable_http::POST_HEADERS,
     tool_headers::ToolHeaders,
-    unasked::Notice,
+    unasked::NextRead,
 };
+use crate::logs::MESSAGE;
 
 /// Why a message cannot be posted.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +103,7 @@ pub struct ModernExchange {
     state: State,
     status: Option<u16>,
     stream: bool,
+    next_read: NextRead,
     budget: Option<Budget>,
 }
 
@@ -146,6 +148,7 @@ impl ModernExchange {
             state: State::Head(response),
             status: None,
             stream: false,
+            next_read: NextRead::default(),
             budget: None,
         }
     }
@@ -172,6 +175,7 @@ impl ModernExchange {
             state: State::Done,
             status: None,
             stream: false,
+            next_read: NextRead::default(),
             budget: Some(budget),
         };
         exchange.head(response);
@@ -210,37 +214,43 @@ impl ModernExchange {
                     });
                     whole.and_then(|whole| self.body(status, &whole))
                 }
-                State::Events(events) => match events.next().await {
-                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                State::Events(events) => {
+                    self.next_read.wait().await;
+                    match events.next().await {
+                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                        }
+                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                            Err(http_client::interruption(&error))
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "an event stream broke off");
+                            Err(Interruption::sent(InterruptionKind::Lost))
+                        }
+                        Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
+                            None => continue,
+                            Some(said) => said,
+                        },
                     }
-                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                        Err(http_client::interruption(&error))
+                }
+                State::Values(values) => {
+                    self.next_read.wait().await;
+                    match values.next().await {
+                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                        }
+                        Some(Err(StreamBroken::Broken(error))) => {
+                            tracing::debug!(%error, "a stream of JSON values broke off");
+                            Err(Interruption::sent(InterruptionKind::Lost))
+                        }
+                        Some(Ok(value)) => match self.event(value) {
+                            None => continue,
+                            Some(said) => said,
+                        },
                     }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "an event stream broke off");
-                        Err(Interruption::sent(InterruptionKind::Lost))
-                    }
-                    Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
-                        None => continue,
-                        Some(said) => said,
-                    },
-                },
-                State::Values(values) => match values.next().await {
-                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                    }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "a stream of JSON values broke off");
-                        Err(Interruption::sent(InterruptionKind::Lost))
-                    }
-                    Some(Ok(value)) => match self.event(value) {
-                        None => continue,
-                        Some(said) => said,
-                    },
-                },
+                }
                 State::Refreshing(refreshing, _) => {
                     refreshing.await;
                     self.repeat()?;
@@ -310,23 +320,31 @@ impl ModernExchange {
         if data.is_empty() {
             return None;
         }
+        let length = data.len();
         let frame = match Frame::of_server(data) {
             Ok(frame) => frame,
             Err(error) => {
-                tracing::warn!(%error, "an event that is no JSON-RPC message was skipped");
+                if let Some(times) = self.link.unasked.fault() {
+                    tracing::warn!(%error, times, "an event that is no JSON-RPC message was skipped");
+                }
+                self.spend(length);
                 return None;
             }
         };
         self.link.vitals.hear();
-        match frame.envelope().kind {
-            Kind::Response { .. } if frame.answers(self.id) => {
-                if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
-                    events.finish();
-                }
-                Some(Ok(frame))
+        let kind = frame.envelope().kind;
+        if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
+            if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
+                events.finish();
             }
+            return Some(Ok(frame));
+        }
+        self.spend(length);
+        match kind {
             Kind::Response { .. } => {
-                tracing::warn!("received a JSON-RPC response with an unknown id");
+                if let Some(times) = self.link.unasked.fault() {
+                    tracing::warn!(times, "received a JSON-RPC response with an unknown id");
+                }
                 None
             }
             // A change has its own stream; on another one it is nobody's.
@@ -337,16 +355,27 @@ impl ModernExchange {
                     | Method::ResourcesChanged
                     | Method::ResourceUpdated),
             } if self.method != Method::Listen => {
-                self.link.listener.hear(Notice { method, frame });
+                self.link.unasked.notice(method, frame);
                 None
             }
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => self.link.unasked.within_rate(frame).map(Ok),
             Kind::Notification { .. } => Some(Ok(frame)),
             Kind::Request { .. } => {
                 let method = frame.method_name();
-                tracing::warn!(server = %self.link.server, method, "the server made a request on a stream of 2026-07-28");
+                if let Some(times) = self.link.unasked.fault() {
+                    tracing::warn!(server = %self.link.server, method, times, "the server made a request on a stream of 2026-07-28");
+                }
                 Some(Err(Interruption::sent(InterruptionKind::Asked)))
             }
         }
+    }
+
+    /// Counts what does not answer the request.
+    fn spend(&mut self, bytes: usize) {
+        self.next_read
+            .after(self.link.unasked.count(bytes + MESSAGE));
     }
 
     /// What follows from the response: it is the answer, unless the call is to be repeated.

@@ -28,9 +28,10 @@ use super::{
     http1::{self, Responding},
     listening::Listening,
     modern_exchange::{ModernExchange, Posted},
+    refusals,
     session::Link,
     tool_headers::ToolHeaders,
-    unasked::Listener,
+    unasked::Unasked,
     vitals::Vitals,
 };
 
@@ -46,7 +47,7 @@ pub struct ModernLink {
     target: Target,
     next_id: AtomicU64,
     pub(super) tools: ToolHeaders,
-    pub(super) listener: Arc<dyn Listener>,
+    pub(super) unasked: Unasked,
     pub(super) max_message_bytes: usize,
     pub(super) vitals: Arc<Vitals>,
     over: OnceLock<Loss>,
@@ -149,11 +150,12 @@ async fn discover(
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
     let posted = Posted::of(body, &ToolHeaders::default())
         .map_err(|error| Loss::Rejected(error.to_string()))?;
+    let uri = target.uri.clone();
     let sent = target
         .follow("POST", &posted.headers(), Some(posted.body()))
         .await;
     let (response, target) = sent.map_err(|error| {
-        let loss = Loss::ConnectFailed(error.to_string());
+        let loss = refusals::unanswered(&uri, &error);
         match error {
             http1::Error::Connect(_) => NotModern::from(loss),
             // A server may drop whom it does not understand.
@@ -161,15 +163,16 @@ async fn discover(
         }
     })?;
     match response.head.status {
-        status @ (401 | 403) => {
-            return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
+        401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
+        429 => {
+            let asked = Method::Discover.name();
+            return Err(http_client::unavailable(&target.uri, &response, asked).into());
         }
-        429 => return Err(http_client::unavailable(&response, Method::Discover.name()).into()),
         // As to `initialize`: it does not know it, or it is a Mainstay led back to itself.
         501 | 508 => {}
         500.. => {
             return Err(
-                match http_client::unavailable(&response, Method::Discover.name()) {
+                match http_client::unavailable(&target.uri, &response, Method::Discover.name()) {
                     // One that says when to come back is not asked before.
                     loss @ Loss::Unavailable { .. } => loss.into(),
                     loss => NotModern::Unclear(loss),
@@ -183,7 +186,11 @@ async fn discover(
         target,
         next_id: AtomicU64::new(0),
         tools: ToolHeaders::default(),
-        listener: Arc::clone(&opening.listener),
+        unasked: Unasked::new(
+            opening.server.clone(),
+            Arc::clone(&opening.listener),
+            Arc::clone(&opening.log),
+        ),
         max_message_bytes: opening.max_message_bytes,
         vitals: Arc::new(Vitals::new(opening.hang_after)),
         over: OnceLock::new(),

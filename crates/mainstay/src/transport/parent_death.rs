@@ -1,4 +1,5 @@
-//! Ties a child's life to ours: the kernel kills it when we end, however we end.
+//! Ties a child's life to ours: the kernel kills it when we end, however we end. And gives it the huge
+//! pages that we do without.
 #![expect(
     unsafe_code,
     reason = "what a child does between fork and exec cannot be said otherwise"
@@ -10,10 +11,16 @@ use rustix::{
 };
 use tokio::process::Command;
 
+use crate::huge_pages;
+
 /// The signal comes when the *thread* ends that starts the child.
 pub fn tie(command: &mut Command) {
     let parent = getpid();
+    let turn_huge_pages_on = huge_pages::are_turned_off_by_us();
     let tie = move || {
+        if turn_huge_pages_on {
+            huge_pages::turn_on();
+        }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // One that ended before will not be reported.
         if getppid() == Some(parent) {
@@ -22,7 +29,7 @@ pub fn tie(command: &mut Command) {
             Err(Errno::SRCH.into())
         }
     };
-    // SAFETY: three system calls and comparisons; nothing allocates, locks or reads shared state.
+    // SAFETY: four system calls and comparisons; nothing allocates, locks or reads shared state.
     unsafe {
         command.pre_exec(tie);
     }

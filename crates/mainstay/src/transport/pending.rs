@@ -1,25 +1,23 @@
 //! The requests that wait for their answers on one shared connection, by the id we gave them.
 
+mod inbox;
+
 use std::{
-    collections::{HashMap, VecDeque},
-    future::poll_fn,
+    cmp::Reverse,
+    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Poll, Waker},
     time::Duration,
 };
 
 use tokio::time::Instant;
 
-use mainstay_core::message::Method;
+use mainstay_core::{message::Method, suspects::MAX_SUSPECTS};
 
-use super::{Frame, Question, Said};
-
-/// Progress and log messages that one call may have unread; beyond that they are dropped and
-/// counted, for a slow reader must delay neither the server nor other calls.
-const MAX_UNREAD: usize = 1024;
+use self::inbox::Inbox;
+use super::{Frame, Question, Said, lines::Mark, work::Work};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -44,74 +42,6 @@ impl Asker {
 impl Default for Asker {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// What has arrived for one call, in the order in which the server wrote it.
-#[derive(Debug)]
-struct Inbox {
-    /// `None` for requests of our own, which cause no questions.
-    asker: Option<Asker>,
-    state: Mutex<InboxState>,
-}
-
-#[derive(Debug, Default)]
-struct InboxState {
-    unread: VecDeque<Said>,
-    /// Set once nothing more can come.
-    broken: Option<Broken>,
-    dropped: u64,
-    reader: Option<Waker>,
-    /// It has brought the acknowledgement of a subscription, and is no call.
-    subscribed: bool,
-}
-
-impl Inbox {
-    fn update(&self, change: impl FnOnce(&mut InboxState)) {
-        // Held for a few instructions, never across an await.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut state);
-        let reader = state.reader.take();
-        drop(state);
-        if let Some(reader) = reader {
-            reader.wake();
-        }
-    }
-
-    fn push_answer(&self, frame: Frame) {
-        self.update(|state| state.unread.push_back(Said::Message(frame)));
-    }
-
-    fn push_notification(&self, frame: Frame) {
-        self.update(|state| {
-            if state.unread.len() < MAX_UNREAD {
-                state.unread.push_back(Said::Message(frame));
-            } else {
-                state.dropped += 1;
-            }
-        });
-    }
-
-    fn acknowledge(&self) {
-        self.update(|state| state.subscribed = true);
-    }
-
-    fn is_subscribed(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.subscribed
-    }
-
-    fn push_question(&self, question: Question) {
-        // A full inbox drops it, which refuses it.
-        self.update(|state| {
-            if state.unread.len() < MAX_UNREAD {
-                state.unread.push_back(Said::Question(question));
-            }
-        });
-    }
-
-    fn break_off(&self, why: Broken) {
-        self.update(|state| state.broken = Some(why));
     }
 }
 
@@ -147,24 +77,59 @@ pub struct Pending {
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
     /// Given up here and not answered there: they may still cause questions (design section 9).
-    abandoned: HashMap<u64, (Asker, Instant)>,
+    abandoned: HashMap<u64, Abandoned>,
+    /// Up to this id, some were given up that are no longer in `abandoned`.
+    forgotten: u64,
     ended: bool,
+    /// Those that were in flight at the end.
+    lost: Vec<(Work, Mark)>,
+}
+
+#[derive(Debug)]
+struct Abandoned {
+    /// `None` for requests of our own, as a list that was not awaited.
+    asker: Option<Asker>,
+    since: Instant,
+}
+
+impl Abandoned {
+    fn is_recent(&self) -> bool {
+        self.since.elapsed() < ABANDONED_FOR
+    }
 }
 
 impl Calls {
-    fn abandon(&mut self, id: u64, asker: Asker) {
-        self.abandoned
-            .retain(|_, (_, since)| since.elapsed() < ABANDONED_FOR);
+    fn abandon(&mut self, id: u64, asker: Option<Asker>) {
+        let forgotten = &mut self.forgotten;
+        self.abandoned.retain(|id, call| {
+            if !call.is_recent() {
+                *forgotten = (*forgotten).max(*id);
+            }
+            call.is_recent()
+        });
         if self.abandoned.len() < MAX_ABANDONED {
-            self.abandoned.insert(id, (asker, Instant::now()));
+            let since = Instant::now();
+            self.abandoned.insert(id, Abandoned { asker, since });
+        } else {
+            self.forgotten = self.forgotten.max(id);
+        }
+    }
+
+    /// Whose an answer is that no call waits for. Where it may be one's that was given up, nothing is held
+    /// against the server.
+    fn addressee(&mut self, id: u64) -> Addressee {
+        if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
+            Addressee::GaveUp
+        } else {
+            Addressee::Nobody
         }
     }
 
     /// Whose calls were given up, and may be at work all the same.
     fn still_at_work(&self) -> impl Iterator<Item = Asker> {
         let abandoned = self.abandoned.values();
-        let recent = abandoned.filter(|(_, since)| since.elapsed() < ABANDONED_FOR);
-        recent.map(|(asker, _)| *asker)
+        let recent = abandoned.filter(|call| call.is_recent());
+        recent.filter_map(|call| call.asker)
     }
 }
 
@@ -179,12 +144,13 @@ impl Pending {
     }
 
     /// Registers a call before it is sent, so that no answer can come too early.
-    pub fn register(self: &Arc<Self>, asker: Option<Asker>) -> Result<Ticket, Broken> {
+    pub fn register(
+        self: &Arc<Self>,
+        asker: Option<Asker>,
+        work: Option<Work>,
+    ) -> Result<Ticket, Broken> {
         let id = self.next_id();
-        let inbox = Arc::new(Inbox {
-            asker,
-            state: Mutex::default(),
-        });
+        let inbox = Arc::new(Inbox::new(asker, work));
         let mut calls = self.calls();
         if calls.ended {
             return Err(Broken::Ended);
@@ -204,10 +170,7 @@ impl Pending {
         };
         let mut calls = self.calls();
         let Some(inbox) = calls.by_id.remove(&id) else {
-            return match calls.abandoned.remove(&id) {
-                Some(_) => Addressee::GaveUp,
-                None => Addressee::Nobody,
-            };
+            return calls.addressee(id);
         };
         drop(calls);
         inbox.push_answer(frame);
@@ -325,11 +288,21 @@ impl Pending {
         let ended = {
             let mut calls = self.calls();
             calls.ended = true;
-            std::mem::take(&mut calls.by_id)
+            // Servers answer what is open when their stdin ends.
+            calls.forgotten = calls.forgotten.max(self.next_id.load(Ordering::Relaxed));
+            let ended = std::mem::take(&mut calls.by_id);
+            calls.lost.extend(lost(&ended));
+            ended
         };
         for inbox in ended.into_values() {
             inbox.break_off(Broken::Ended);
         }
+    }
+
+    /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
+    /// once.
+    pub fn take_lost(&self) -> Vec<(Work, Mark)> {
+        std::mem::take(&mut self.calls().lost)
     }
 
     pub fn is_ended(&self) -> bool {
@@ -346,47 +319,25 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// The call has been given to the writer, at this place.
+    pub fn queued(&self, mark: Mark) {
+        self.inbox.queued(mark);
+    }
+
     /// The next message for this call. Cancel-safe.
     pub async fn next(&mut self) -> Result<Said, Broken> {
-        poll_fn(|context| {
-            let mut state = self
-                .inbox
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            if let Some(said) = state.unread.pop_front() {
-                return Poll::Ready(Ok(said));
-            }
-            if let Some(why) = state.broken {
-                return Poll::Ready(Err(why));
-            }
-            if !state
-                .reader
-                .as_ref()
-                .is_some_and(|reader| reader.will_wake(context.waker()))
-            {
-                state.reader = Some(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await
+        self.inbox.next().await
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut calls = self.pending.calls();
-        let unanswered = calls.by_id.remove(&self.id).is_some();
-        if let (true, Some(asker)) = (unanswered, self.inbox.asker) {
-            calls.abandon(self.id, asker);
+        if calls.by_id.remove(&self.id).is_some() {
+            calls.abandon(self.id, self.inbox.asker);
         }
         drop(calls);
-        let dropped = self
-            .inbox
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .dropped;
+        let dropped = self.inbox.dropped();
         if dropped > 0 {
             tracing::warn!(
                 dropped,
@@ -394,6 +345,19 @@ impl Drop for Ticket {
             );
         }
     }
+}
+
+/// The latest of the calls that were queued, for a server that crashed.
+fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(Work, Mark)> {
+    let mut calls: Vec<_> = ended
+        .iter()
+        .filter_map(|(id, inbox)| Some((*id, inbox.work()?)))
+        .collect();
+    calls.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let latest = calls.into_iter().take(MAX_SUSPECTS);
+    latest
+        .map(|(_, (work, mark))| (work.clone(), mark))
+        .collect()
 }
 
 /// Whether a message of which only the beginning is known says its method.
@@ -429,6 +393,45 @@ mod tests {
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
     }
 
+    /// Of what was given up, requests of our own included, a late answer is no surprise; what is doubled or
+    /// invented is.
+    #[test]
+    fn a_late_answer_is_told_apart_from_an_invented_one() {
+        let pending = Arc::new(Pending::default());
+        let answered = |id: u64| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            let frame = Frame::read(text.into()).expect("a response");
+            pending.answer(&id.to_string(), frame)
+        };
+        let give_up = |asker| pending.register(asker, None).expect("open").id;
+        let list = give_up(None);
+        assert_eq!(answered(list), Addressee::GaveUp);
+        assert_eq!(answered(list), Addressee::Nobody);
+        assert_eq!(answered(4711), Addressee::Nobody);
+        let many: Vec<u64> = (0..=MAX_ABANDONED)
+            .map(|_| give_up(Some(Asker::new())))
+            .collect();
+        for id in many {
+            assert_eq!(answered(id), Addressee::GaveUp, "{id}");
+        }
+    }
+
+    /// A server may answer what is open when its session ends, such as `subscriptions/listen`.
+    #[test]
+    fn an_answer_after_the_end_is_late() {
+        let pending = Arc::new(Pending::default());
+        let open = pending.register(None, None).expect("open");
+        let id = open.id.to_string();
+        pending.end();
+        let late = |id: &str| {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":""}}}}"#);
+            pending.answer(id, Frame::read(text.into()).expect("a response"))
+        };
+        assert_eq!(late(&id), Addressee::GaveUp);
+        assert_eq!(late("4711"), Addressee::Nobody);
+    }
+
     #[test]
     fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
         let pending = Arc::new(Pending::default());
@@ -437,13 +440,13 @@ mod tests {
             &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],
         );
         assert!(!pending.may_await(unnamed) && !pending.may_await(question));
-        let call = pending.register(Some(Asker::new())).expect("open");
+        let call = pending.register(Some(Asker::new()), None).expect("open");
         assert!(pending.may_await(unnamed) && pending.may_await(question));
         let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
         assert!(pending.may_await(answer(call.id).as_bytes()));
         assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
         // Of two calls it could be either's.
-        let other = pending.register(Some(Asker::new())).expect("open");
+        let other = pending.register(Some(Asker::new()), None).expect("open");
         assert_eq!(pending.too_large(unnamed, 10), None);
         drop(other);
         assert_eq!(pending.too_large(question, 10), None);

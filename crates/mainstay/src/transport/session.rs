@@ -1,6 +1,6 @@
 //! One upstream session: the handshake's result, and a way to send.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mainstay_core::{
     era::{Era, Eras, Greeting, LogLevel},
@@ -20,7 +20,9 @@ use super::{
     sse::SseLink,
     streamable_http::HttpLink,
     vitals::Vitals,
+    work::Work,
 };
+use crate::logs::Throttle;
 
 /// A live connection that has greeted. Shared by everyone who calls; it outlives its connection,
 /// and then says so ([`Session::is_over`]).
@@ -53,6 +55,15 @@ pub(super) enum Link {
 }
 
 impl Link {
+    /// The transport in use: `stdio`, `http` or `sse`.
+    fn transport(&self) -> &'static str {
+        match self {
+            Self::Piped { .. } => "stdio",
+            Self::Http(_) | Self::Modern(_) => "http",
+            Self::Sse(_) => "sse",
+        }
+    }
+
     /// Sends the request that `render` writes for the id given to it.
     pub(super) async fn start(
         &self,
@@ -62,22 +73,26 @@ impl Link {
         let lost = |_| Interruption::not_sent(InterruptionKind::Lost);
         match self {
             Self::Piped { pending, writer } => {
-                let ticket = pending.register(asker).map_err(lost)?;
-                let id = ticket.id;
-                let mark = writer
-                    .send_with(|| render(&id.to_string()))
-                    .await
-                    .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-                let way = Way::Piped {
-                    ticket,
-                    writer: Arc::clone(writer),
-                    mark,
-                };
-                Ok(Exchange::over(way, id))
+                start_piped(pending, writer, asker, None, render).await
             }
             Self::Http(link) => Ok(link.start(asker, render)),
             Self::Modern(link) => link.start(asker, render),
             Self::Sse(link) => link.start(asker, render).map_err(lost),
+        }
+    }
+
+    /// The same of a call that does `work`.
+    async fn call(
+        &self,
+        asker: Asker,
+        work: impl FnOnce() -> Option<Work>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        match self {
+            Self::Piped { pending, writer } => {
+                start_piped(pending, writer, Some(asker), work(), render).await
+            }
+            Self::Http(_) | Self::Modern(_) | Self::Sse(_) => self.start(Some(asker), render).await,
         }
     }
 
@@ -115,10 +130,18 @@ impl Link {
             Self::Modern(_) => false,
             Self::Sse(link) => link.send_later(text),
         };
-        if !taken {
-            tracing::warn!("an answer to the server was dropped: it does not read");
+        if !taken && let Some(times) = replies_dropped() {
+            tracing::warn!(times, "an answer to a server was dropped: it does not read");
         }
     }
+}
+
+/// An answer to a server was dropped. Returns how many to tell of, if it is time to.
+fn replies_dropped() -> Option<u64> {
+    static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
+    // Held for a few operations, never across an await.
+    let mut dropped = DROPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    dropped.again()
 }
 
 /// The params that name a resource.
@@ -126,17 +149,46 @@ fn of(uri: &str) -> String {
     format!(r#"{{"uri":{}}}"#, message::quote(uri))
 }
 
+async fn start_piped(
+    pending: &Arc<Pending>,
+    writer: &Arc<LineWriter>,
+    asker: Option<Asker>,
+    work: Option<Work>,
+    render: impl FnOnce(&str) -> String,
+) -> Result<Exchange, Interruption> {
+    let lost = || Interruption::not_sent(InterruptionKind::Lost);
+    let ticket = pending.register(asker, work).map_err(|_| lost())?;
+    let id = ticket.id;
+    let mark = writer
+        .send_with(|| render(&id.to_string()))
+        .await
+        .map_err(|_| lost())?;
+    ticket.queued(mark);
+    let way = Way::Piped {
+        ticket,
+        writer: Arc::clone(writer),
+        mark,
+    };
+    Ok(Exchange::over(way, id))
+}
+
 impl Session {
+    /// The transport in use: `stdio`, `http` or `sse`.
+    pub fn transport(&self) -> &'static str {
+        self.link.transport()
+    }
+
     /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
-    /// work on it until `deadline`, and ask the client who makes it.
+    /// work on it until `deadline`, and ask the client who makes it. `work` is what a crash may come of.
     pub async fn call(
         &self,
         asker: Asker,
         deadline: Instant,
+        work: impl FnOnce() -> Option<Work>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         let in_flight = self.vitals.call(deadline);
-        let mut exchange = self.link.start(Some(asker), render).await?;
+        let mut exchange = self.link.call(asker, work, render).await?;
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
     }
@@ -278,6 +330,18 @@ impl Session {
         self.link
             .send(message::request(None, Method::Initialized.name(), None))
             .await;
+    }
+
+    /// The calls that were in flight when the server's process ended, the latest first: those of which a
+    /// byte was written. Told once. Over HTTP a crash cannot be told from a lost connection.
+    pub fn take_lost(&self) -> Vec<Work> {
+        let Link::Piped { pending, writer } = &self.link else {
+            return Vec::new();
+        };
+        let lost = pending.take_lost().into_iter();
+        lost.filter(|(_, mark)| writer.has_begun(*mark))
+            .map(|(work, _)| work)
+            .collect()
     }
 
     pub fn is_over(&self) -> bool {

@@ -23,6 +23,7 @@ use super::{
     http_client::{self, Target, Template},
     http1::{Error, Responding, Response},
     pending::{Broken, Pending, Ticket},
+    refusals,
     session::Link,
     unasked::Unasked,
     vitals::Vitals,
@@ -59,7 +60,7 @@ pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Ru
 async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
     let target = Target::new(launch, Some(opening.lineage.chain()))
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
-    let (mut events, target) = subscribe(target, opening.max_message_bytes).await?;
+    let (mut events, target) = subscribe(target, launch, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
     let post = endpoint.template("POST", &[("content-type", "application/json")]);
@@ -102,9 +103,10 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
                 },
             ..
         }) => Err(Loss::Unauthorized(format!(
-            "the server answered HTTP {status}"
+            "HTTP {status}{}",
+            refusals::advice(status)
         ))),
-        Err(interruption) => Err(Loss::ConnectFailed(interruption.to_string())),
+        Err(interruption) => Err(Loss::ConnectFailed(interruption.kind.reason())),
     };
     match greeted {
         Ok((greeting, initialize_answer)) => {
@@ -138,20 +140,23 @@ async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interrupt
     exchange.answer_within(&Budget::new(MAX_GREETING)).await
 }
 
-async fn subscribe(target: Target, limit: usize) -> Result<(Events, Target), Loss> {
+async fn subscribe(
+    target: Target,
+    launch: &HttpLaunch,
+    limit: usize,
+) -> Result<(Events, Target), Loss> {
+    let uri = target.uri.clone();
     let (response, target) = target
         .follow("GET", &[("accept", "text/event-stream")], None)
         .await
-        .map_err(|error| Loss::ConnectFailed(error.to_string()))?;
+        .map_err(|error| refusals::unanswered(&uri, &error))?;
     match response.head.status {
-        status @ (401 | 403) => Err(Loss::Unauthorized(format!(
-            "the server answered HTTP {status}"
-        ))),
+        401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
         200..300 if response.head.is_event_stream => Ok((Events::new(response, limit), target)),
         200..300 => Err(Loss::ConnectFailed(
             "the answer to GET is no event stream".to_owned(),
         )),
-        _ => Err(http_client::unavailable(&response, "GET")),
+        _ => Err(http_client::unavailable(&target.uri, &response, "GET")),
     }
 }
 
@@ -180,7 +185,7 @@ impl SseLink {
         asker: Option<Asker>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Broken> {
-        let ticket = self.pending.register(asker)?;
+        let ticket = self.pending.register(asker, None)?;
         let id = ticket.id;
         let post = self
             .endpoint
@@ -301,7 +306,9 @@ impl Stream {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
                     let id = self.link.pending.too_large(&head, limit);
-                    tracing::warn!(id, limit, "an event exceeds maxMessageBytes");
+                    if let Some(times) = self.unasked.fault() {
+                        tracing::warn!(id, limit, times, "an event exceeds maxMessageBytes");
+                    }
                     continue;
                 }
                 Some(Err(StreamBroken::Broken(error))) => {

@@ -1,6 +1,7 @@
 //! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
 
 use std::{
+    ffi::OsStr,
     io,
     process::{ExitStatus, Stdio},
     sync::Arc,
@@ -17,17 +18,18 @@ use mainstay_core::{
 };
 use tokio::{
     process::{Child, ChildStdout, Command},
-    task::JoinHandle,
+    task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
 
 use crate::{
-    lineage::{self, Lineage, Marks},
+    descriptors::{self, Descriptors},
+    lineage::{self, Marks},
     logs::{MESSAGE, ServerLog, Source, pause},
 };
 
 use super::{
-    Frame, Line, LineReader, LineWriter, Opening, Running, Session, Stop, command,
+    Frame, Line, LineReader, LineWriter, Opening, Resolution, Running, Session, Stop, command,
     detect::{Approach, Unopened},
     environment,
     handshake::{Ungreeted, shake_hands},
@@ -40,6 +42,9 @@ use super::{
     unasked::Unasked,
     vitals::Vitals,
 };
+
+/// What a server takes: its three pipes, a handle of its process, and its log.
+const DESCRIPTORS: usize = 5;
 
 /// The longest message that no call can be waiting for.
 const MAX_UNASKED: usize = 4 * 1024 * 1024;
@@ -97,12 +102,14 @@ impl From<Loss> for Unstarted {
 }
 
 async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unstarted> {
+    let descriptors = descriptors::take(DESCRIPTORS)
+        .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
-    let mut child = spawn(launch, &opening.lineage, &marks)
-        .await
-        .map_err(|error| cannot_spawn(launch, &error))?;
+    // What an earlier process said is no reason of this attempt's end.
+    opening.log.tail.clear();
+    let mut child = spawn(opening, launch, &marks).await?;
     let (pid, log) = (child.id(), Arc::clone(&opening.log));
-    log.tail.clear();
+    opening.signs.started(pid);
     if let Some(pid) = pid {
         log.note(&format!("started pid {pid}: {}", launch.command));
     }
@@ -142,7 +149,11 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
             async move { writer.run(stdin).await }
         }),
         read: tokio::spawn(reader.run(stdout)),
-        stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr)),
+        stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr, {
+            let signs = Arc::clone(&opening.signs);
+            move |bytes| signs.hear(bytes)
+        })),
+        _descriptors: descriptors,
     };
     let running = tokio::spawn(run(child, pipes, stop.clone(), marks));
     let ended = async move {
@@ -195,13 +206,21 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     }
 }
 
-async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Result<Child> {
-    let environment = environment::of_child(launch);
-    let path = environment
-        .get(std::ffi::OsStr::new("PATH"))
-        .cloned()
-        .unwrap_or_default();
-    let resolution = command::resolve(&launch.command, &path);
+/// Starts the process. Its program and its environment are looked for on a thread that may block.
+async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
+    let prepared = spawn_blocking({
+        let launch = launch.clone();
+        move || {
+            let environment = environment::of_child(&launch);
+            let path = environment.get(OsStr::new("PATH")).cloned();
+            let path = path.unwrap_or_default();
+            let resolution = command::resolve(&launch.command, &path);
+            (environment, path, resolution)
+        }
+    });
+    let (environment, path, resolution) = prepared
+        .await
+        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
     let mut command = Command::new(resolution.program());
     command
         .args(&launch.args)
@@ -209,7 +228,7 @@ async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Re
         .envs(environment)
         // Over the entry's own variables: who bears another's marks would not be found.
         .envs(marks.variables())
-        .env(lineage::CHAIN, lineage.chain())
+        .env(lineage::CHAIN, opening.lineage.chain())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -218,23 +237,52 @@ async fn spawn(launch: &StdioLaunch, lineage: &Lineage, marks: &Marks) -> io::Re
     if let Some(cwd) = &launch.cwd {
         command.current_dir(cwd);
     }
-    process::spawn(command).await
+    let error = match process::spawn(command).await {
+        Ok(child) => return Ok(child),
+        Err(error) => error,
+    };
+    if matches!(resolution, Resolution::NotFound(_)) {
+        opening.log.note(&command::looked_in(&path, usize::MAX));
+    }
+    let launch = launch.clone();
+    // Looks at files, which may be on a network that keeps it waiting.
+    let why = spawn_blocking(move || cannot_spawn(&launch, &resolution, &path, &error));
+    Err(why
+        .await
+        .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
 }
 
 /// Why a process was not started (C6). A program or a folder that is missing may come: programs are
 /// replaced while servers run. An argument that no process can be given is wrong for good.
-fn cannot_spawn(launch: &StdioLaunch, error: &io::Error) -> Loss {
-    let reason = match error.kind() {
-        io::ErrorKind::NotFound => match &launch.cwd {
-            Some(cwd) if !cwd.is_dir() => {
-                format!("working directory {} does not exist", cwd.display())
-            }
-            _ => format!("command not found: {}", launch.command),
-        },
-        io::ErrorKind::InvalidInput => {
-            return Loss::Misconfigured(format!("{}: {error}", launch.command));
+fn cannot_spawn(
+    launch: &StdioLaunch,
+    resolution: &Resolution,
+    path: &OsStr,
+    error: &io::Error,
+) -> Loss {
+    let command = &launch.command;
+    let reason = match (error.kind(), &launch.cwd, resolution) {
+        (io::ErrorKind::InvalidInput, _, _) => {
+            return Loss::Misconfigured(format!("{command}: {error}"));
         }
-        _ => format!("{}: {error}", launch.command),
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, Some(cwd), _) if !cwd.is_dir() => {
+            format!(
+                "working directory {} does not exist; create it, or correct `cwd`",
+                cwd.display()
+            )
+        }
+        (io::ErrorKind::NotFound, _, Resolution::NotFound(_)) => command::not_found(command, path),
+        (io::ErrorKind::NotFound, _, _) if resolution.program().is_file() => {
+            format!("{command} cannot be run: the interpreter that its first line names is missing")
+        }
+        (io::ErrorKind::NotFound, _, _) => {
+            format!("command not found: there is no file {command}")
+        }
+        (io::ErrorKind::PermissionDenied, _, _) => format!(
+            "{command}: permission denied; check that the file is executable: chmod +x {}",
+            resolution.program().display()
+        ),
+        _ => format!("{command}: {error}"),
     };
     Loss::CannotSpawn(reason)
 }
@@ -246,6 +294,7 @@ struct Pipes {
     write: JoinHandle<io::Result<()>>,
     read: JoinHandle<()>,
     stderr: JoinHandle<()>,
+    _descriptors: Descriptors,
 }
 
 /// What ended a connection first; exit, end of output and failed writes often come together, and
@@ -405,7 +454,9 @@ impl Reader {
         } else {
             "maxMessageBytes"
         };
-        tracing::warn!(server = %self.server, id, limit, why, "a line is too long");
+        if let Some(times) = self.log.fault() {
+            tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
+        }
         self.log.oversized(&format!(
             "a message on stdout exceeds {limit} bytes ({why})"
         ));

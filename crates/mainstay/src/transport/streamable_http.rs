@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use mainstay_core::{config::HttpLaunch, era::Eras, lifecycle::Loss};
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,7 @@ use super::{
     http_exchange::HttpExchange,
     http1::{self, Responding},
     pending::Pending,
+    refusals,
     session::Link,
     turns::Turns,
     unasked::Unasked,
@@ -44,6 +45,9 @@ pub(super) const POST_HEADERS: [(&str, &str); 2] = [
     ("content-type", "application/json"),
     ("accept", "application/json, text/event-stream"),
 ];
+
+/// How long a new session waits for its GET stream. Some servers send no head before the first event.
+const STREAM_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the end of a session may take.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
@@ -143,10 +147,12 @@ async fn greet_server(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}}"#,
         opening.initialize
     );
+    let uri = target.uri.clone();
     let (response, target) = target
         .follow("POST", &POST_HEADERS, Some(&body))
         .await
-        .map_err(|error| Loss::ConnectFailed(error.to_string()))?;
+        .map_err(|error| refusals::unanswered(&uri, &error))?;
+    let uri = target.uri.clone();
     let status = response.head.status;
     let session_id = response.head.get(SESSION_ID).map(str::to_owned);
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
@@ -169,12 +175,13 @@ async fn greet_server(
     });
     match status {
         200..300 => {}
-        401 | 403 => {
-            return Err(Loss::Unauthorized(format!("the server answered HTTP {status}")).into());
-        }
+        401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
         // 508: a Mainstay that was led back to itself.
         400 | 404 | 405 | 406 | 415 | 501 | 508 => {
             let text = http_client::error_text(response).await;
+            if let Some(loss) = refusals::wants_tls(&uri, &text) {
+                return Err(loss.into());
+            }
             // A JSON-RPC error is said by someone who speaks MCP.
             if let Ok(frame) = Frame::read(text.into())
                 && let Some(error) = frame.error()
@@ -184,7 +191,7 @@ async fn greet_server(
             }
             return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
         }
-        _ => return Err(http_client::unavailable(&response, "initialize").into()),
+        _ => return Err(http_client::unavailable(&uri, &response, "initialize").into()),
     }
     let answer = HttpExchange::answered(Arc::clone(&link), 0, response, Budget::new(MAX_GREETING))
         .response()
@@ -214,10 +221,15 @@ async fn greet_server(
         listening: None,
     };
     session.initialized().await;
-    Ok((
-        session,
-        Box::pin(run(link, answers, opening.stop.close.clone())),
-    ))
+    // A server that is asked something may ask back at once, and many drop what they say on a stream
+    // that nobody has opened yet.
+    let (unanswered, answered) = oneshot::channel();
+    let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
+    tokio::select! {
+        loss = &mut running => return Err(loss.into()),
+        _ = timeout(STREAM_LIMIT, answered) => {}
+    }
+    Ok((session, running))
 }
 
 impl HttpExchange {
@@ -354,8 +366,10 @@ impl HttpLink {
         }
     }
 
-    /// Listens to what the server says unasked, as long as it offers a stream for it.
-    async fn listen(self: &Arc<Self>) {
+    /// Listens to what the server says unasked, as long as it offers a stream for it. Drops
+    /// `unanswered` once the server has said whether it does.
+    async fn listen(self: &Arc<Self>, unanswered: oneshot::Sender<()>) {
+        let mut unanswered = Some(unanswered);
         let nobody = Pending::default();
         let mut last_event = None::<String>;
         let mut wait = FIRST_RETRY;
@@ -369,6 +383,7 @@ impl HttpLink {
                 answered = get => answered,
                 () = self.forgotten.notified() => continue,
             };
+            drop(unanswered.take());
             match answered {
                 Ok(response) if response.head.is_success() && response.head.is_event_stream => {
                     offered = true;
@@ -381,7 +396,9 @@ impl HttpLink {
                         let event = match event {
                             Some(Ok(event)) => event,
                             Some(Err(error @ StreamBroken::TooLarge { .. })) => {
-                                tracing::warn!(%error, "a notification was dropped");
+                                if let Some(times) = self.unasked.fault() {
+                                    tracing::warn!(%error, times, "a notification was dropped");
+                                }
                                 continue;
                             }
                             Some(Err(StreamBroken::Broken(_))) | None => break,
@@ -440,6 +457,7 @@ async fn run(
     link: Arc<HttpLink>,
     mut answers: mpsc::Receiver<String>,
     close: CancellationToken,
+    unanswered: oneshot::Sender<()>,
 ) -> Loss {
     let posting = async {
         while let Some(text) = answers.recv().await {
@@ -447,7 +465,7 @@ async fn run(
         }
     };
     let listening = async {
-        link.listen().await;
+        link.listen(unanswered).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {

@@ -11,6 +11,10 @@ use mainstay_core::{
     ids::ServerName,
     message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
 };
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, sleep_until},
+};
 
 use super::{
     Frame, Question,
@@ -33,6 +37,28 @@ pub trait Listener: Debug + Send + Sync {
 
     /// A question that belongs to no call. Dropping it refuses it.
     fn ask(&self, question: Question);
+}
+
+/// When more of a stream may be read.
+#[derive(Debug, Default)]
+pub struct NextRead(Option<Instant>);
+
+impl NextRead {
+    pub fn after(&mut self, pause: Duration) {
+        if !pause.is_zero() {
+            self.0 = Some(Instant::now() + pause);
+        }
+    }
+
+    /// Returns at that time. Cancel-safe.
+    pub async fn wait(&mut self) {
+        match self.0 {
+            Some(time) => sleep_until(time).await,
+            // Once in a while others have their turn.
+            None => consume_budget().await,
+        }
+        self.0 = None;
+    }
 }
 
 /// Sorts a server's messages on a connection that carries more than one call.
@@ -82,7 +108,7 @@ impl Unasked {
 
     /// Takes a log message that is to be passed on. Beyond the rate it is dropped; the first time the
     /// message becomes one that says so.
-    fn within_rate(&self, frame: Frame) -> Option<Frame> {
+    pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
         let mut left = self.left();
         if left.log_messages.is_full() {
             left.dropping = false;
@@ -108,6 +134,11 @@ impl Unasked {
         );
         let text = message::request(None, Method::LogMessage.name(), Some(&params));
         Frame::read(text.into()).ok()
+    }
+
+    /// The server has made a mistake. Returns how many to tell of, if it is time to.
+    pub fn fault(&self) -> Option<u64> {
+        self.log.fault()
     }
 
     /// Where the connection's era is to be set.
@@ -143,7 +174,9 @@ impl Unasked {
                     }
                     // E16
                     Addressee::Nobody => {
-                        tracing::warn!(server = %self.server, id, "received a JSON-RPC response with an unknown id");
+                        if let Some(times) = self.fault() {
+                            tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");
+                        }
                     }
                 }
             }
@@ -178,7 +211,9 @@ impl Unasked {
             Kind::Request { .. } if self.is_modern() => {
                 let method = frame.method_name();
                 let failed = pending.violated();
-                tracing::warn!(server = %self.server, method, failed, "the server made a request, which 2026-07-28 forbids");
+                if let Some(times) = self.fault() {
+                    tracing::warn!(server = %self.server, method, failed, times, "the server made a request, which 2026-07-28 forbids");
+                }
             }
             Kind::Request { .. } => {
                 if let Some(question) = Question::read(frame, link)

@@ -32,6 +32,8 @@ pub struct Vitals {
     heard: AtomicU64,
     /// Calls in a row, since then, that got something else than an answer.
     failed: AtomicU32,
+    /// Calls in a row that got something else, with none answered between, whatever else came.
+    failed_in_row: AtomicU32,
     /// What the last of them got. Held for a copy only, and by calls that fail only.
     fault: Mutex<Option<Fault>>,
     /// Calls in a row, since then, that had no answer within their time.
@@ -56,6 +58,7 @@ impl Vitals {
             opened: Instant::now(),
             heard: AtomicU64::new(0),
             failed: AtomicU32::new(0),
+            failed_in_row: AtomicU32::new(0),
             fault: Mutex::default(),
             unanswered: AtomicU32::new(0),
             is_stalled: AtomicBool::new(false),
@@ -128,6 +131,11 @@ impl Vitals {
         (self.failed.load(Ordering::Relaxed), fault.clone())
     }
 
+    /// How many calls have failed since one was answered.
+    pub fn failed_in_row(&self) -> u32 {
+        self.failed_in_row.load(Ordering::Relaxed)
+    }
+
     /// When something came last.
     pub fn heard(&self) -> Instant {
         self.time(self.heard.load(Ordering::Relaxed))
@@ -154,8 +162,8 @@ impl Vitals {
     }
 
     /// Since when the server's processes are watched, and the CPU time that they had spent by then.
-    fn watched(&self, anew: bool, spent: impl FnOnce() -> Duration) -> (Instant, Duration) {
-        let now = (Instant::now(), spent());
+    fn watched(&self, anew: bool, spent: Duration) -> (Instant, Duration) {
+        let now = (Instant::now(), spent);
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if anew {
             *watched = None;
@@ -190,10 +198,19 @@ pub struct InFlight {
 }
 
 impl InFlight {
+    /// The call is answered.
+    pub fn answered(&self) {
+        let failed = &self.vitals.failed_in_row;
+        if failed.load(Ordering::Relaxed) != 0 {
+            failed.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// The call ends without an answer.
     pub fn interrupted(&self, why: &Interruption) {
         let Some(fault) = why.fault() else { return };
         let vitals = &self.vitals;
+        vitals.failed_in_row.fetch_add(1, Ordering::Relaxed);
         *vitals.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
         vitals.failed.fetch_add(1, Ordering::Relaxed);
     }
@@ -201,22 +218,24 @@ impl InFlight {
     /// The call has run out of time. It counts if nothing was heard since it was sent. Before calls are
     /// refused, the server's processes are watched for [`CPU_WINDOW`] at least, from the first call on
     /// that was not answered: a server that computes is at work.
-    pub async fn timed_out(&self, policy: &Policy, cpu: Option<impl Fn() -> Duration>) {
+    pub async fn timed_out<F>(&self, policy: &Policy, cpu: Option<impl Fn() -> F>)
+    where
+        F: Future<Output = Duration>,
+    {
         let vitals = &self.vitals;
         let is_silent = || vitals.heard.load(Ordering::Relaxed) == self.heard;
         let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {
             return;
         };
         let calls = vitals.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
-        let spent = || cpu.as_ref().map_or(Duration::ZERO, |cpu| cpu());
-        let (since, before) = vitals.watched(calls == 1, spent);
+        let (since, before) = vitals.watched(calls == 1, spent(cpu.as_ref()).await);
         if calls < limit || vitals.is_stalled() {
             return;
         }
         if cpu.is_some() {
             tokio::time::sleep_until(since + CPU_WINDOW).await;
         }
-        let spent = spent().saturating_sub(before);
+        let spent = spent(cpu.as_ref()).await.saturating_sub(before);
         if !policy.stalls(calls, spent, since.elapsed()) {
             vitals.forget_watched();
             return;
@@ -231,6 +250,14 @@ impl InFlight {
     }
 }
 
+/// What `cpu` says; nothing where there is no process.
+async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Duration {
+    match cpu {
+        Some(cpu) => cpu().await,
+        None => Duration::ZERO,
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.vitals.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -239,6 +266,8 @@ impl Drop for InFlight {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -268,7 +297,7 @@ mod tests {
         for _ in 0..calls {
             let call = vitals.call(Instant::now() + SECOND * 30);
             tokio::time::advance(SECOND * 30).await;
-            let cpu = share.map(|share| move || start.elapsed().mul_f64(share));
+            let cpu = share.map(|share| move || ready(start.elapsed().mul_f64(share)));
             call.timed_out(policy, cpu).await;
         }
     }
@@ -307,7 +336,7 @@ mod tests {
             tokio::time::advance(SECOND * 10).await;
             vitals.hear();
             tokio::time::advance(SECOND * 20).await;
-            call.timed_out(&policy(Some(2)), None::<fn() -> Duration>)
+            call.timed_out(&policy(Some(2)), None::<fn() -> Ready<Duration>>)
                 .await;
             assert_eq!(vitals.stalled(), None);
         }

@@ -13,11 +13,12 @@ use http::Uri;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpStream, lookup_host},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::Unusable;
+use super::{super::refusals, Unusable};
+use crate::descriptors::{self, Descriptors};
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -83,30 +84,33 @@ impl Endpoint {
     }
 
     pub async fn connect(&self) -> io::Result<Connection> {
+        let descriptor = descriptors::take(1)?;
+        let (host, authority) = (self.host.as_str(), self.authority.as_str());
         let connecting = async {
-            let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            let found = lookup_host((host, self.port)).await;
+            let found: Vec<_> = found
+                .map_err(|error| refusals::unresolved(host, &error))?
+                .collect();
+            let tcp = TcpStream::connect(&*found)
+                .await
+                .map_err(|error| refusals::unconnected(authority, &error))?;
             tcp.set_nodelay(true)?;
             watch(&tcp);
-            Ok(match &self.tls {
-                None => Stream::Plain(tcp),
-                Some(name) => Stream::Tls(Box::new(
-                    TlsConnector::from(tls_config())
-                        .connect(name.clone(), tcp)
-                        .await?,
-                )),
-            })
+            let Some(name) = &self.tls else {
+                return Ok(Stream::Plain(tcp));
+            };
+            let tls = TlsConnector::from(tls_config());
+            let tls = tls.connect(name.clone(), tcp).await;
+            let tls = tls.map_err(|error| refusals::unencrypted(host, authority, &error))?;
+            Ok(Stream::Tls(Box::new(tls)))
         };
         let stream = tokio::time::timeout(CONNECT_LIMIT, connecting)
             .await
-            .unwrap_or_else(|_| {
-                Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "connecting took too long",
-                ))
-            })?;
+            .unwrap_or_else(|_| Err(refusals::too_late(authority, CONNECT_LIMIT)))?;
         Ok(Connection {
             stream,
             buffer: BytesMut::new(),
+            _descriptor: descriptor,
         })
     }
 }
@@ -160,6 +164,7 @@ pub struct Connection {
     stream: Stream,
     /// What has arrived and was not taken yet.
     pub buffer: BytesMut,
+    _descriptor: Descriptors,
 }
 
 impl Connection {

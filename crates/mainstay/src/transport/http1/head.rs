@@ -8,6 +8,12 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Most header fields that are read.
 const MAX_FIELDS: usize = 64;
 
+/// What a server says in TLS to a request that is not.
+pub const SPEAKS_TLS: &str = "it is TLS";
+
+/// How records of TLS begin: an alert or a handshake, and the version.
+const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
+
 /// A response's head: what its framing needs, and the fields for whoever asks.
 #[derive(Debug)]
 pub struct Head {
@@ -35,6 +41,9 @@ pub fn take(buffer: &mut BytesMut) -> Result<Option<Head>, &'static str> {
                 return Err("its head is too long");
             }
             Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) if TLS_RECORDS.iter().any(|start| buffer.starts_with(start)) => {
+                return Err(SPEAKS_TLS);
+            }
             Err(_) => return Err("its head cannot be parsed"),
         };
         let status = response.code.unwrap_or_default();

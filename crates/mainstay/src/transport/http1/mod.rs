@@ -19,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 use http::Uri;
 use tokio::time::Instant;
 
-pub use self::head::Head;
+pub use self::head::{Head, SPEAKS_TLS};
 use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, Endpoint},

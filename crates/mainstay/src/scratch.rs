@@ -1,0 +1,55 @@
+//! Reads pipes through one buffer for each thread. A pipe that says nothing holds no memory, and what
+//! one says is kept at its own size.
+
+use std::{cell::RefCell, future::poll_fn, io, mem::MaybeUninit, pin::Pin, task::ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// The most that is read at once.
+pub const SIZE: usize = 64 * 1024;
+
+thread_local! {
+    /// Borrowed during a poll only.
+    static BUFFER: RefCell<Box<[MaybeUninit<u8>]>> = RefCell::new(Box::new_uninit_slice(SIZE));
+}
+
+/// Hands the next piece to `take`; an empty one is the end of the input. Cancel-safe. `take` must not
+/// read in the same way.
+pub async fn read<T>(
+    input: &mut (impl AsyncRead + Unpin),
+    mut take: impl FnMut(&[u8]) -> T,
+) -> io::Result<T> {
+    poll_fn(|context| {
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut piece = ReadBuf::uninit(buffer);
+            ready!(Pin::new(&mut *input).poll_read(context, &mut piece))?;
+            Ok(take(piece.filled())).into()
+        })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn pieces_come_whole_and_then_the_end() {
+        let (mut near, mut far) = tokio::io::duplex(1024 * 1024);
+        let sent: Vec<u8> = (0..=u8::MAX).cycle().take(SIZE + 1000).collect();
+        far.write_all(&sent).await.expect("room");
+        drop(far);
+        let mut found = Vec::new();
+        loop {
+            let piece = read(&mut near, <[u8]>::to_vec).await.expect("read");
+            if piece.is_empty() {
+                break;
+            }
+            found.push(piece);
+        }
+        assert_eq!(found.len(), 2);
+        assert_eq!(found.concat(), sent);
+    }
+}

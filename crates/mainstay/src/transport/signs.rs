@@ -1,0 +1,38 @@
+//! What is seen of a process before its handshake.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use mainstay_core::start::Sight;
+
+use super::cpu;
+
+/// Signs of work of one start. The transport fills them in; whoever paces starts looks at them.
+#[derive(Debug, Default)]
+pub struct Signs {
+    /// The process that was started; 0 while there is none.
+    pid: AtomicU32,
+    /// Bytes read from its stderr.
+    said: AtomicU64,
+}
+
+impl Signs {
+    pub(super) fn started(&self, pid: Option<u32>) {
+        self.pid.store(pid.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    pub(super) fn hear(&self, bytes: usize) {
+        self.said.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The start as it is now. Reads /proc, on a thread that may block.
+    pub async fn look(&self) -> Sight {
+        let tree = match self.pid.load(Ordering::Relaxed) {
+            0 => None,
+            pid => cpu::tree(pid).await,
+        };
+        Sight {
+            tree,
+            said: self.said.load(Ordering::Relaxed),
+        }
+    }
+}

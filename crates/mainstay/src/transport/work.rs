@@ -1,0 +1,54 @@
+//! What a call asks of its server, kept while it is in flight: where the server crashes, its calls are
+//! suspects.
+
+use std::{borrow::Cow, sync::Arc};
+
+use mainstay_core::{message::Method, suspects::Asked};
+
+use super::Frame;
+
+/// A call of a tool, a prompt or a resource. Cloning shares the message.
+#[derive(Clone, Debug)]
+pub struct Work {
+    frame: Frame,
+    /// The server's own name of what is called, where it is not the one in the message.
+    original: Option<Arc<str>>,
+}
+
+impl Work {
+    /// `None` of a request for anything else.
+    pub fn of(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
+        member_of_name(frame.method()?)?;
+        Some(Self {
+            frame: frame.clone(),
+            original: original.cloned(),
+        })
+    }
+
+    /// The server's own name of what is called.
+    pub fn name(&self) -> Option<Cow<'_, str>> {
+        if let Some(original) = &self.original {
+            return Some(Cow::Borrowed(original));
+        }
+        let member = member_of_name(self.frame.method()?)?;
+        self.frame.text_param(member).map(Cow::Owned)
+    }
+
+    /// The same with everything that makes it the call that it is.
+    pub fn asked<'a>(&'a self, name: &'a str) -> Option<Asked<'a>> {
+        let arguments = self.frame.envelope().arguments();
+        Some(Asked {
+            method: self.frame.method()?,
+            name,
+            arguments: arguments.map_or("", |span| self.frame.get(span)),
+        })
+    }
+}
+
+fn member_of_name(method: Method) -> Option<&'static str> {
+    match method {
+        Method::ToolsCall | Method::PromptsGet => Some("name"),
+        Method::ResourcesRead => Some("uri"),
+        _ => None,
+    }
+}
