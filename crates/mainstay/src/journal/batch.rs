@@ -11,6 +11,7 @@ use mainstay_core::{
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::{
+    bounds::Bounds,
     entry::{Call, Ending, Finished, Outcome, Rest},
     facets::Facet,
     objects::{Content, Failed, Insert},
@@ -37,6 +38,7 @@ pub struct Batch<'s> {
     connection: &'s Connection,
     memory: &'s mut Memory,
     payloads: Payloads,
+    bounds: Bounds,
     redactor: &'s Redactor,
     objects: Insert<'s>,
     insert: CachedStatement<'s>,
@@ -56,6 +58,7 @@ impl<'s> Batch<'s> {
             files,
             memory,
             settings,
+            bounds,
             redactor,
             ..
         } = store;
@@ -64,6 +67,7 @@ impl<'s> Batch<'s> {
             connection,
             memory,
             payloads: settings.payloads,
+            bounds: *bounds,
             redactor,
             objects: Insert::new(connection, files),
             insert: connection.prepare_cached(INSERT)?,
@@ -263,8 +267,8 @@ impl<'s> Batch<'s> {
         };
         let text = self.redactor.redact(text, call.secrets.as_deref());
         let content = match self.payloads {
-            Payloads::Full => Content::Kept(&text),
-            Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
+            Payloads::Full if text.len() as u64 <= self.bounds.object => Content::Kept(&text),
+            Payloads::Full | Payloads::Digest | Payloads::Off => Content::Hashed(text.len()),
         };
         self.put((Cid::of(text.as_bytes()), holder), content)
             .map(Some)

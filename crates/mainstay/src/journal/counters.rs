@@ -1,6 +1,6 @@
 //! What the journal has done, in numbers that anybody may read at any time.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,9 +23,25 @@ pub(super) struct Tally {
     pub payloads_dropped: AtomicU64,
     pub lost: AtomicU64,
     pub commits: AtomicU64,
+    /// Nothing can be written for now.
+    is_failing: AtomicBool,
 }
 
 impl Tally {
+    pub fn is_recording(&self) -> bool {
+        !self.is_failing.load(Relaxed)
+    }
+
+    /// The journal cannot be written. Returns whether that is news.
+    pub fn failing(&self) -> bool {
+        !self.is_failing.swap(true, Relaxed)
+    }
+
+    /// It can be. Returns whether that is news.
+    pub fn succeeding(&self) -> bool {
+        !self.is_recording() && self.is_failing.swap(false, Relaxed)
+    }
+
     pub fn counters(&self) -> Counters {
         Counters {
             recorded: self.recorded.load(Relaxed),

@@ -29,10 +29,15 @@ pub struct Files {
     synced: bool,
 }
 
+/// Where they are in the journal's folder.
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join("objects")
+}
+
 impl Files {
-    pub fn new(state: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         Self {
-            path: state.join("objects"),
+            path: path(folder),
             synced: false,
         }
     }

@@ -12,14 +12,18 @@
 
 mod age;
 mod batch;
+mod bounds;
 mod counters;
 mod entry;
+mod error;
 mod facets;
 mod files;
 mod histogram;
 mod holders;
 mod intern;
+mod layout;
 mod objects;
+mod opening;
 mod packs;
 mod queue;
 mod read;
@@ -34,16 +38,11 @@ mod time;
 mod work;
 mod writer;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use bytestring::ByteString;
 use mainstay_core::{
-    config::{self, Durability, Payloads},
+    config::{self, Payloads},
     record::{Cid, Origin, Record, RecordId, Target},
     redact::Secrets,
 };
@@ -51,101 +50,24 @@ use mainstay_core::{
 pub use self::{
     counters::Counters,
     entry::{Acknowledged, Begun, Entry, Finished, NotWritten, Outcome},
+    error::JournalError,
     holders::Holder,
     read::{Filter, Page, Reader, Whose},
     statistics::{Bucket, Range, Series},
 };
-use self::{entry::Call, queue::Queue, read::Readers, store::Store, writer::Writer};
-use crate::{state::private_dir, utc};
+use self::{
+    entry::Call, opening::Opening, queue::Queue, read::Readers, store::Published, writer::Writer,
+};
 
 /// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
 /// would be told of every page that is written.
 const FOLDER: &str = "journal";
 
+/// How long a journal that cannot be opened is left alone before it is tried again.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
+
 /// How long whoever asks for records waits for the latest.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
-
-/// Why the journal cannot be opened or read.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    #[error("cannot use {}", path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("cannot use the journal's database")]
-    Database(#[from] rusqlite::Error),
-    #[error(
-        "{} is of version {found}, and this Mainstay knows {known} at most: \
-         use a newer Mainstay, or move the file away",
-        path.display()
-    )]
-    Newer {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
-    #[error("a pattern of `journal.redact` is no regular expression")]
-    Pattern(#[from] regex::Error),
-    #[error("the journal holds no object {0}")]
-    NoSuchObject(Cid),
-    #[error("of the object {0} only its identifier is kept")]
-    NotKept(Cid),
-    #[error("the object {0} is damaged: what is stored has another hash")]
-    Damaged(Cid),
-    #[error("the journal's database holds {0}, which was never written")]
-    Corrupt(&'static str),
-    #[error("reading the journal failed")]
-    Join(#[from] tokio::task::JoinError),
-    /// In strict mode nothing is begun without what was recorded before.
-    #[error("the journal in {} is damaged", path.display())]
-    Unusable { path: PathBuf, source: Box<Self> },
-}
-
-impl JournalError {
-    /// Whether what the database holds cannot be right: it will not be read another time, either.
-    fn is_damage(&self) -> bool {
-        use rusqlite::{Error, ErrorCode};
-        match self {
-            Self::Corrupt(_) | Self::Damaged(_) => true,
-            Self::Database(error) => match error {
-                Error::SqliteFailure(error, _) => matches!(
-                    error.code,
-                    // A table that is missing is an unknown error.
-                    ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown
-                ),
-                Error::SqlInputError { .. }
-                | Error::InvalidColumnType(..)
-                | Error::FromSqlConversionFailure(..)
-                | Error::IntegralValueOutOfRange(..)
-                | Error::Utf8Error(..)
-                | Error::QueryReturnedNoRows => true,
-                _ => false,
-            },
-            _ => false,
-        }
-    }
-}
-
-fn private(folder: &Path) -> Result<(), JournalError> {
-    private_dir(folder).map_err(|source| JournalError::Io {
-        path: folder.to_owned(),
-        source: source.into(),
-    })
-}
-
-/// Gives a damaged journal another name. Somebody may get records out of it yet, so nothing of it goes.
-fn set_aside(folder: &Path, damage: &JournalError) -> Result<(), JournalError> {
-    let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
-    let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
-    std::fs::rename(folder, &aside).map_err(|source| JournalError::Io {
-        path: folder.to_owned(),
-        source,
-    })?;
-    tracing::warn!(
-        damage = damage as &dyn std::error::Error,
-        aside = %aside.display(),
-        "the journal is damaged; it was set aside, and a new one is begun"
-    );
-    Ok(())
-}
 
 /// The record of every call. Ends with [`Journal::close`].
 #[derive(Debug)]
@@ -158,33 +80,33 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the journal in a state directory, which must be ours, and starts its thread. What a run
-    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`. A damaged journal is
-    /// set aside, or in strict mode an error.
+    /// before left open has ended: it is `unknown` if it was sent, else `cancelled`.
+    ///
+    /// In strict mode a journal that cannot be opened is an error. In relaxed mode a damaged one is set
+    /// aside; where no journal can be opened at all, calls are lost, and it is tried again when calls come,
+    /// once a minute.
     pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
-        let folder = state.join(FOLDER);
-        private(&folder)?;
-        let store = match Store::open(&folder, settings) {
-            Err(damage) if damage.is_damage() => match settings.durability {
-                Durability::Relaxed => {
-                    set_aside(&folder, &damage)?;
-                    private(&folder)?;
-                    Store::open(&folder, settings)?
-                }
-                Durability::Strict => {
-                    return Err(JournalError::Unusable {
-                        path: folder,
-                        source: damage.into(),
-                    });
-                }
-            },
-            opened => opened?,
-        };
+        Self::open_patiently(state, settings, RETRY_AFTER)
+    }
+
+    fn open_patiently(
+        state: &Path,
+        settings: &config::Journal,
+        retry_after: Duration,
+    ) -> Result<Self, JournalError> {
         let queue = Arc::new(Queue::new(settings.durability));
-        let readers = Arc::new(Readers::new(&folder, &store));
-        let writer = Writer::start(&folder, store, Arc::clone(&queue))?;
+        let published = Published::default();
+        let opening = Opening {
+            folder: state.join(FOLDER),
+            settings: settings.clone(),
+            published: published.clone(),
+            queue: Arc::clone(&queue),
+            retry_after,
+        };
+        let readers = Arc::new(Readers::new(&opening.folder, published));
         Ok(Self {
+            writer: Writer::start(opening)?,
             queue,
-            writer,
             readers,
             payloads: settings.payloads,
         })
@@ -226,6 +148,11 @@ impl Journal {
     /// What was recorded and what was dropped since the start.
     pub fn counters(&self) -> Counters {
         self.queue.tally.counters()
+    }
+
+    /// Whether calls are put on record: false while the journal cannot be opened or written.
+    pub fn is_recording(&self) -> bool {
+        self.queue.tally.is_recording()
     }
 
     /// How many calls are open or wait to be written, and how many bytes of their payloads.

@@ -24,7 +24,7 @@ use super::{
     packs::{self, Head, Pack},
     retention::first_call,
     schema,
-    store::Store,
+    store::Published,
     time::{duration, micros, time},
 };
 
@@ -79,17 +79,15 @@ pub struct Page {
 #[derive(Debug)]
 pub struct Readers {
     state: PathBuf,
-    published: Arc<Mutex<Chunk>>,
-    recent: objects::Shared,
+    published: Published,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
-    pub fn new(state: &Path, store: &Store) -> Self {
+    pub fn new(state: &Path, published: Published) -> Self {
         Self {
             state: state.to_owned(),
-            published: Arc::clone(&store.published),
-            recent: Arc::clone(&store.recent),
+            published,
             idle: Mutex::default(),
         }
     }
@@ -101,10 +99,8 @@ impl Readers {
         // Both are held to take something, and to put it back.
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // First: what is committed later is left out, and nothing that was committed is.
-        let last = {
-            let published = self.published.lock();
-            published.unwrap_or_else(PoisonError::into_inner).clone()
-        };
+        let last = self.published.chunk();
+        let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
         let kept = idle().pop();
         let connection = match kept {
             Some(connection) => connection,
@@ -115,7 +111,7 @@ impl Readers {
             connection,
             files: Files::new(&self.state),
             last,
-            recent: Arc::clone(&self.recent),
+            recent: Arc::clone(&self.published.recent),
             pack: None,
         };
         let answer = ask(&mut reader);

@@ -26,8 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const CALLS: i64 = 4096;
 /// Objects that go in one step: twice as many, as they came.
 const OBJECTS: i64 = 2 * CALLS;
-/// Free pages (4 KiB) that stay in the file for what comes next: 32 MiB.
-const SPARE_PAGES: i64 = 8192;
 /// Pages that are given back in one step, each of which may move another.
 const PAGES: i64 = 512;
 /// Calls that go before names are looked for which nobody uses any more: that reads all facets.
@@ -44,8 +42,8 @@ pub struct Retention {
     /// Of objects in files.
     file_bytes: u64,
     looked: Instant,
-    /// Something was written since: whoever sleeps until the next call would leave it too much.
-    grown: bool,
+    /// Bytes that were written since, about: whoever sleeps until the next call would leave them too much.
+    grown: u64,
     busy: bool,
     /// Calls that went since the last sweep.
     gone: i64,
@@ -60,7 +58,7 @@ impl Retention {
             kept: 0,
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
-            grown: false,
+            grown: 0,
             // What has gathered while nobody was here.
             busy: true,
             gone: 0,
@@ -69,22 +67,25 @@ impl Retention {
 
     /// Whether there is something to do, now or soon.
     pub fn is_busy(&self) -> bool {
-        self.busy || self.grown
+        self.busy || self.grown > 0
     }
 
-    /// Something was written, so many bytes of it into files.
-    pub fn grew(&mut self, file_bytes: u64) {
+    /// So many bytes were written, about, and so many of them into files.
+    pub fn grew(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
-        self.grown = true;
+        self.grown += bytes;
     }
 
-    /// One step. `in_use` are calls that are not written to their end.
+    /// One step, or as many as it takes to remove more than has come. `in_use` are calls that are not
+    /// written to their end.
     pub fn step(
         &mut self,
         store: &mut Store,
         in_use: impl Iterator<Item = Row>,
     ) -> Result<(), JournalError> {
-        if !self.busy && self.looked.elapsed() < LOOK_EVERY {
+        let is_due =
+            self.looked.elapsed() >= LOOK_EVERY || self.grown >= store.bounds.between_looks;
+        if !self.busy && !is_due {
             return Ok(());
         }
         self.looked = Instant::now();
@@ -93,11 +94,22 @@ impl Retention {
             store::keep_seen(&store.connection, now)?;
             self.kept = now;
         }
-        self.grown = false;
+        let grown = std::mem::take(&mut self.grown);
         // Where this fails it is tried again when it is time to look again, not at once.
         self.busy = false;
-        // Calls go for the sake of their objects: while some still can go, no more calls need to.
-        self.busy = self.objects(store)? || self.calls(store, now)? || vacuum(&store.connection)?;
+        // More goes than has come, so that the journal stays small however much comes.
+        let before = self.size(store)?;
+        let goal = before.saturating_sub(2 * grown).max(store.bounds.max_bytes);
+        loop {
+            // Calls go for the sake of their objects: while some still can go, no more calls need to.
+            let is_more = self.objects(store)?
+                || self.calls(store, now)?
+                || vacuum(&store.connection, store.bounds.spare_pages)?;
+            if !is_more || self.size(store)? <= goal {
+                self.busy = is_more;
+                break;
+            }
+        }
         if !self.busy {
             rollups(store, now)?;
             if self.gone >= SWEEP_AFTER {
@@ -114,7 +126,7 @@ impl Retention {
         let Some(first) = first_call(connection)? else {
             return Ok(false);
         };
-        let too_many = self.too_many(connection, store.settings.max_bytes, first)?;
+        let too_many = self.too_many(store, first)?;
         let end = too_many.unwrap_or(i64::MAX).min(first + CALLS);
         let oldest = too_many.map_or_else(|| oldest_kept(store, now), |_| i64::MAX);
         let transaction = connection.unchecked_transaction()?;
@@ -194,26 +206,25 @@ impl Retention {
 
     /// The first call that may stay, if the journal is too large: the oldest run of objects can go
     /// with those before it.
-    fn too_many(
-        &self,
-        connection: &Connection,
-        max_bytes: u64,
-        first: i64,
-    ) -> rusqlite::Result<Option<i64>> {
-        let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-        let database = (used * pragma(connection, "page_size")?).unsigned_abs();
-        if database + self.file_bytes <= max_bytes {
+    fn too_many(&self, store: &Store, first: i64) -> rusqlite::Result<Option<i64>> {
+        if self.size(store)? <= store.bounds.max_bytes {
             return Ok(None);
         }
-        let last: Option<i64> = connection
+        let last: Option<i64> = store
+            .connection
             .prepare_cached("SELECT min(last_call) FROM runs WHERE last_call >= ?")?
             .query_row([first], |row| row.get(0))?;
         Ok(match last {
             Some(last) => Some(last + 1),
             // The records themselves are too many. Files are those of the newest calls now.
-            None if database > max_bytes => Some(i64::MAX),
+            None if database(&store.connection)? > store.bounds.max_bytes => Some(i64::MAX),
             None => None,
         })
+    }
+
+    /// What records and objects take.
+    fn size(&self, store: &Store) -> rusqlite::Result<u64> {
+        Ok(database(&store.connection)? + self.file_bytes)
     }
 }
 
@@ -232,9 +243,15 @@ fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// Gives pages back that were freed and not used again.
-fn vacuum(connection: &Connection) -> rusqlite::Result<bool> {
-    let spare = pragma(connection, "freelist_count")? - SPARE_PAGES;
+/// The bytes of the database that are in use.
+fn database(connection: &Connection) -> rusqlite::Result<u64> {
+    let used = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
+    Ok((used * pragma(connection, "page_size")?).unsigned_abs())
+}
+
+/// Returns freed pages to the file system, but for so many.
+fn vacuum(connection: &Connection, spare_pages: i64) -> rusqlite::Result<bool> {
+    let spare = pragma(connection, "freelist_count")? - spare_pages;
     if spare <= 0 {
         return Ok(false);
     }
@@ -264,10 +281,10 @@ fn sweep(store: &mut Store, in_use: impl Iterator<Item = Row>) -> Result<(), Jou
     let Store {
         connection,
         memory,
-        recent,
+        published,
         ..
     } = store;
-    let mut holders: HashSet<u32> = objects::lock(recent).holders().collect();
+    let mut holders: HashSet<u32> = objects::lock(&published.recent).holders().collect();
     let mut targets: HashSet<u32> = memory.rollups.targets().collect();
     for row in in_use {
         // Its statistics are yet to be written, and its result may be.

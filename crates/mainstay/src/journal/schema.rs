@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mainstay_core::config::Durability;
 use rusqlite::{Connection, OpenFlags};
 
-use super::JournalError;
+use super::{JournalError, bounds::Bounds, layout};
 use crate::state::{open_private, private_options};
 
 /// Each step makes the next version of what the one before left. Steps that were released never
@@ -74,8 +74,6 @@ const VERSION_2: &str = "
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Each reader's: what a page of records and its facets take.
 const READER_CACHE_KIB: i32 = 4 * 1024;
-/// What is left of the write-ahead log after it was long.
-const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 /// Statements that are kept: more than there are.
 const STATEMENTS: usize = 64;
 
@@ -84,7 +82,11 @@ pub fn path(state: &Path) -> PathBuf {
 }
 
 /// The connection of the one who writes.
-pub fn open(state: &Path, durability: Durability) -> Result<Connection, JournalError> {
+pub fn open(
+    state: &Path,
+    durability: Durability,
+    bounds: Bounds,
+) -> Result<Connection, JournalError> {
     let path = path(state);
     // Made here, so that nobody else can read it; SQLite gives its mode to the files beside it.
     open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
@@ -97,6 +99,7 @@ pub fn open(state: &Path, durability: Durability) -> Result<Connection, JournalE
         Durability::Strict => "FULL",
     };
     let mut connection = Connection::open_with_flags(&path, flags)?;
+    check(&connection, &path, state)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -104,7 +107,7 @@ pub fn open(state: &Path, durability: Durability) -> Result<Connection, JournalE
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     // The writer chooses the moment; see there.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    connection.pragma_update(None, "journal_size_limit", LOG_LIMIT)?;
+    connection.pragma_update(None, "journal_size_limit", bounds.kept_log)?;
     migrate(&mut connection, &path)?;
     Ok(connection)
 }
@@ -136,8 +139,33 @@ pub fn version(connection: &Connection, path: &Path) -> Result<i64, JournalError
     Ok(found)
 }
 
+/// Whether this is a journal, or nothing yet. Nothing is written to the database of another program.
+fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), JournalError> {
+    if version(connection, path)? > 0 {
+        return Ok(());
+    }
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
+    if tables > 0 || layout::holds_objects(folder)? {
+        return Err(JournalError::Foreign(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Brings the tables to the version that we know.
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
     let found = version(connection, path)?;
+    match take_steps(connection, found) {
+        // Its tables are not those of the version that it bears.
+        Err(error) if error.is_damage() => Err(JournalError::OtherVersion {
+            path: path.to_owned(),
+            found,
+        }),
+        taken => taken,
+    }
+}
+
+fn take_steps(connection: &mut Connection, found: i64) -> Result<(), JournalError> {
     for (version, step) in (1..)
         .zip(MIGRATIONS)
         .filter(|(version, _)| *version > found)

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use mainstay_core::{
@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     JournalError,
+    bounds::Bounds,
     facets::{self, Chunk, Facets},
     files::Files,
     holders::Holders,
@@ -33,12 +34,30 @@ pub struct Store {
     pub files: Files,
     pub memory: Memory,
     pub settings: config::Journal,
+    pub bounds: Bounds,
     pub redactor: Redactor,
     /// What is held is to be read again.
     stale: bool,
-    /// What readers see of the chunk that is not complete.
-    pub published: Arc<Mutex<Chunk>>,
+    pub published: Published,
+}
+
+/// What readers see beside the database.
+#[derive(Clone, Debug, Default)]
+pub struct Published {
+    /// The chunk that is not complete; `None` before the journal is opened.
+    chunk: Arc<Mutex<Option<Chunk>>>,
     pub recent: Shared,
+}
+
+impl Published {
+    pub fn chunk(&self) -> Option<Chunk> {
+        self.lock().clone()
+    }
+
+    /// Held to copy a chunk, by whoever writes it and by whoever reads it.
+    fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
+        self.chunk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What is held of the database, and read from it again when a transaction has failed.
@@ -164,6 +183,7 @@ fn is_unlisted(status: Status, kind: Option<&str>) -> bool {
     let of_listed = [
         FailureKind::ServerNotConnected,
         FailureKind::ServerNotAnswering,
+        FailureKind::CallCrashesServer,
     ];
     let is_listed = |kind| of_listed.iter().any(|listed| listed.code() == kind);
     status == Status::Refused && !kind.is_some_and(is_listed)
@@ -197,23 +217,27 @@ pub fn keep_seen(connection: &Connection, seen: i64) -> rusqlite::Result<()> {
 }
 
 impl Store {
-    pub fn open(state: &Path, settings: &config::Journal) -> Result<Self, JournalError> {
+    pub fn open(
+        state: &Path,
+        settings: &config::Journal,
+        published: Published,
+    ) -> Result<Self, JournalError> {
         let redactor = Redactor::new(&settings.redact)?;
-        let connection = schema::open(state, settings.durability)?;
+        let bounds = Bounds::of(settings.max_bytes);
+        let connection = schema::open(state, settings.durability, bounds)?;
         let files = Files::new(state).written(settings.durability);
-        let recent = Shared::default();
-        let mut memory = Memory::load(&connection, settings.max_bytes, &recent)?;
+        let mut memory = Memory::load(&connection, settings.max_bytes, &published.recent)?;
         close_open_calls(&connection, &mut memory)?;
         files.sweep(|cid| is_in_file(&connection, cid))?;
         let store = Self {
-            published: Arc::default(),
+            published,
             connection,
             files,
             memory,
             settings: settings.clone(),
+            bounds,
             redactor,
             stale: false,
-            recent,
         };
         store.publish();
         Ok(store)
@@ -221,12 +245,9 @@ impl Store {
 
     /// Lets readers see what has been committed.
     pub fn publish(&self) {
-        // Held to copy a chunk, as readers do.
-        let mut published = self
-            .published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        published.take(&self.memory.facets.last);
+        let mut published = self.published.lock();
+        let chunk = published.get_or_insert_default();
+        chunk.take(&self.memory.facets.last);
     }
 
     /// After a transaction that failed: what is held is more than the database says.
@@ -241,7 +262,8 @@ impl Store {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Result<(), Failed> {
         if self.stale {
-            let loaded = Memory::load(&self.connection, self.settings.max_bytes, &self.recent);
+            let recent = &self.published.recent;
+            let loaded = Memory::load(&self.connection, self.settings.max_bytes, recent);
             self.memory = loaded.map_err(Box::new)?;
             self.stale = false;
         }

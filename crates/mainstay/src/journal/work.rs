@@ -23,11 +23,10 @@ use super::{
 const SHOWN_OPEN_AFTER: Duration = Duration::from_secs(1);
 /// How often statistics are written: each touches two rows for every tool that was called.
 const ROLLUPS_EVERY: Duration = Duration::from_secs(1);
-/// Frames of the write-ahead log (4 KiB each) from which on it is brought into the database. Fewer,
-/// and pages that are written with every commit are copied too often; more, and the pause is felt.
-const CHECKPOINT_FRAMES: i64 = 4096;
-/// Turns after which it is looked how long the log is: each brings a dozen frames, as a rule.
+/// Transactions after which the length of the log is looked at: each brings a dozen pages, as a rule.
 const TURNS_BETWEEN_LOOKS: u32 = 16;
+/// What the record of a call takes beside its arguments and result, about.
+const RECORD_BYTES: u64 = 512;
 
 /// Calls that are written in one go where nobody waits for them: a tenth of a millisecond. Then others
 /// that want the processor have it for once, or the calls of that moment would wait for the records of
@@ -53,11 +52,10 @@ pub struct Work {
     /// Calls whose last word is not written.
     tracked: Vec<Tracked>,
     rolled_up: Instant,
-    /// Turns since the log was looked at.
+    /// Transactions since the log was looked at, and the bytes that they brought.
     turns: u32,
-    /// Told once, until it is over.
-    failing: bool,
-    /// The same of what else is to be done.
+    logged: u64,
+    /// What is to be done beside the writing failed the last time: that is told once, until it is over.
     neglected: bool,
 }
 
@@ -77,6 +75,13 @@ struct Step {
     rest: Rest,
 }
 
+impl Step {
+    /// What it brings, about.
+    fn bytes(&self) -> u64 {
+        RECORD_BYTES + self.rest.bytes() as u64
+    }
+}
+
 /// What a transaction has written.
 struct Written {
     /// Where each call is written now.
@@ -93,7 +98,7 @@ impl Work {
             tracked: Vec::new(),
             rolled_up: Instant::now(),
             turns: 0,
-            failing: false,
+            logged: 0,
             neglected: false,
         })
     }
@@ -113,23 +118,13 @@ impl Work {
         pace: Pace,
     ) -> Result<(), NotWritten> {
         self.track(begun);
-        let steps = self.steps(false);
-        let written = self.write(steps, keeps, pace, false);
-        let looked_after = self.look_after();
-        let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
-        if let Err(error) = looked_after
-            && !neglected
-        {
-            tracing::warn!(%error, "the journal could not be looked after");
-        }
-        written
+        self.write_all(keeps, pace, false)
     }
 
     /// The last turn: open calls are written as such, and the log is brought into the database.
     pub fn end(&mut self, begun: Vec<Arc<Call>>, keeps: Vec<Keep>) -> Result<(), NotWritten> {
         self.track(begun);
-        let steps = self.steps(true);
-        let written = self.write(steps, keeps, Pace::Swift, true);
+        let written = self.write_all(keeps, Pace::Swift, true);
         if let Err(error) = self.checkpoint("TRUNCATE", 0) {
             tracing::warn!(%error, "the journal's log was not brought into its database");
         }
@@ -174,6 +169,50 @@ impl Work {
         steps
     }
 
+    /// Writes what there is to write, in as many transactions as its size asks for.
+    fn write_all(
+        &mut self,
+        mut keeps: Vec<Keep>,
+        pace: Pace,
+        last: bool,
+    ) -> Result<(), NotWritten> {
+        let mut written = Ok(());
+        let mut steps = self.steps(last);
+        loop {
+            let rest = steps.split_off(self.fitting(&steps));
+            let keeps = if rest.is_empty() {
+                mem::take(&mut keeps)
+            } else {
+                Vec::new()
+            };
+            let result = self.write(steps, keeps, pace, last);
+            written = written.and(result);
+            self.look_after();
+            if rest.is_empty() {
+                break;
+            }
+            steps = rest;
+        }
+        self.tracked.retain(|tracked| !tracked.done);
+        written
+    }
+
+    /// How many of these fit into one transaction, one at least.
+    fn fitting(&self, steps: &[Step]) -> usize {
+        let most = self.store.bounds.transaction;
+        let mut bytes = 0;
+        let fits = |step: &&Step| {
+            bytes += step.bytes();
+            bytes <= most
+        };
+        steps
+            .iter()
+            .take_while(fits)
+            .count()
+            .max(1)
+            .min(steps.len())
+    }
+
     fn write(
         &mut self,
         mut steps: Vec<Step>,
@@ -208,7 +247,6 @@ impl Work {
             self.tracked[*index].done = rest.ending.is_some();
             answer(mem::take(&mut rest.waiters), &written);
         }
-        self.tracked.retain(|tracked| !tracked.done);
         written
     }
 
@@ -247,7 +285,10 @@ impl Work {
             memory.write_rollups(connection)?;
         }
         self.store.commit()?;
-        self.retention.grew(file_bytes);
+        let kept_bytes = keeps.iter().map(|keep| keep.text.len() as u64);
+        let bytes = steps.iter().map(Step::bytes).chain(kept_bytes).sum();
+        self.logged += bytes;
+        self.retention.grew(bytes, file_bytes);
         Ok(Written { rows, kept })
     }
 
@@ -261,7 +302,7 @@ impl Work {
         let tally = &self.queue.tally;
         tally.recorded.fetch_add(recorded, Relaxed);
         tally.commits.fetch_add(1, Relaxed);
-        if mem::take(&mut self.failing) {
+        if tally.succeeding() {
             tracing::info!("the journal is written again");
         }
     }
@@ -273,7 +314,7 @@ impl Work {
             .tally
             .lost
             .fetch_add(lost.count() as u64, Relaxed);
-        if !mem::replace(&mut self.failing, true) {
+        if self.queue.tally.failing() {
             tracing::error!(%error, "the journal cannot be written; calls are not on record");
         }
         if let Err(error) = self.store.roll_back() {
@@ -282,14 +323,26 @@ impl Work {
         NotWritten(Some(Arc::new(error)))
     }
 
-    fn look_after(&mut self) -> Result<(), JournalError> {
-        self.turns += 1;
-        if self.turns >= TURNS_BETWEEN_LOOKS {
-            self.turns = 0;
-            self.checkpoint("PASSIVE", CHECKPOINT_FRAMES)?;
+    fn look_after(&mut self) {
+        let looked_after = self.keep_small();
+        let neglected = mem::replace(&mut self.neglected, looked_after.is_err());
+        if let Err(error) = looked_after
+            && !neglected
+        {
+            tracing::warn!(%error, "the journal could not be looked after");
         }
+    }
+
+    fn keep_small(&mut self) -> Result<(), JournalError> {
+        let bounds = self.store.bounds;
         let rows = self.tracked.iter().filter_map(|tracked| tracked.row);
-        self.retention.step(&mut self.store, rows)
+        self.retention.step(&mut self.store, rows)?;
+        self.turns += 1;
+        if self.turns >= TURNS_BETWEEN_LOOKS || self.logged >= bounds.between_looks {
+            (self.turns, self.logged) = (0, 0);
+            self.checkpoint("PASSIVE", bounds.log_pages)?;
+        }
+        Ok(())
     }
 
     /// Brings the write-ahead log into the database, if it has so many frames.

@@ -1,15 +1,15 @@
 //! The thread that writes.
 
 use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use super::{
     JournalError,
+    opening::Opening,
     queue::{Gathered, Queue},
-    store::Store,
     work::{Pace, Work, answer},
 };
 
@@ -20,13 +20,18 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn start(state: &Path, store: Store, queue: Arc<Queue>) -> Result<Self, JournalError> {
-        let work = Work::new(store, Arc::clone(&queue))?;
+    pub fn start(opening: Opening) -> Result<Self, JournalError> {
+        let mut desk = Desk {
+            work: opening.begin()?,
+            tried: Instant::now(),
+            opening,
+        };
+        let folder = desk.opening.folder.clone();
         let thread = thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write(work, &queue))
+            .spawn(move || desk.write())
             .map_err(|source| JournalError::Io {
-                path: state.to_owned(),
+                path: folder,
                 source,
             })?;
         Ok(Self {
@@ -50,41 +55,80 @@ impl Writer {
     }
 }
 
-fn write(work: Work, queue: &Queue) {
-    let mut desk = Desk { work, queue };
-    let mut idle = 0;
-    loop {
-        let Gathered {
-            begun,
-            flushes,
-            keeps,
-            asked,
-            last,
-        } = queue.gather(&mut idle, desk.work.is_busy());
-        if last {
-            answer(flushes, &desk.work.end(begun, keeps));
-            return;
+/// What the thread works with. However it ends, nobody is left waiting.
+struct Desk {
+    /// `None` while the journal cannot be opened.
+    work: Option<Work>,
+    /// When that was last tried.
+    tried: Instant,
+    opening: Opening,
+}
+
+impl Desk {
+    fn write(&mut self) {
+        let queue = Arc::clone(&self.opening.queue);
+        let mut idle = 0;
+        loop {
+            let is_busy = self.work.as_ref().is_some_and(Work::is_busy);
+            let gathered = queue.gather(&mut idle, is_busy);
+            let last = gathered.last;
+            match self.work() {
+                Some(work) => turn(work, gathered),
+                None => lose(&queue, gathered),
+            }
+            if last {
+                return;
+            }
         }
-        let pace = if asked { Pace::Swift } else { Pace::Polite };
-        answer(flushes, &desk.work.turn(begun, keeps, pace));
+    }
+
+    fn work(&mut self) -> Option<&mut Work> {
+        if self.work.is_none() && self.tried.elapsed() >= self.opening.retry_after {
+            self.work = self.opening.retry();
+            self.tried = Instant::now();
+        }
+        self.work.as_mut()
     }
 }
 
-/// However the thread ends, nobody is left waiting.
-struct Desk<'q> {
-    work: Work,
-    queue: &'q Queue,
+fn turn(work: &mut Work, gathered: Gathered) {
+    let Gathered {
+        begun,
+        flushes,
+        keeps,
+        asked,
+        last,
+    } = gathered;
+    let written = if last {
+        work.end(begun, keeps)
+    } else {
+        let pace = if asked { Pace::Swift } else { Pace::Polite };
+        work.turn(begun, keeps, pace)
+    };
+    answer(flushes, &written);
 }
 
-impl Drop for Desk<'_> {
+/// Without a journal calls are only counted; whoever waits has his answer in that nobody will give one.
+fn lose(queue: &Queue, gathered: Gathered) {
+    let lost = gathered.begun.len() as u64;
+    queue.tally.lost.fetch_add(lost, Relaxed);
+    for call in gathered.begun {
+        call.close();
+    }
+}
+
+impl Drop for Desk {
     fn drop(&mut self) {
         if thread::panicking() {
             tracing::error!("the journal's thread failed; calls are not on record from now on");
         }
-        self.queue.stop();
-        for call in self.queue.gather(&mut 0, false).begun {
+        let queue = &self.opening.queue;
+        queue.stop();
+        for call in queue.gather(&mut 0, false).begun {
             call.close();
         }
-        self.work.close();
+        if let Some(work) = &mut self.work {
+            work.close();
+        }
     }
 }

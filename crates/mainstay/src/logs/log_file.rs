@@ -30,6 +30,9 @@ const FULL_BATCH: usize = 100;
 /// a flood says is not worth the disk's and other servers' time.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
+/// Room that a file keeps for the next lines. It has two buffers of this size.
+const KEPT_ROOM: usize = 1024;
+
 /// After an error, the file is left alone for this long.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -194,12 +197,10 @@ impl LogFile {
                 Err(error) => self.failed(disk, taken.lines as u64, &error),
             }
         }
-        // A flood's room is given back once it is over.
+        // A burst's room is given back: it may be the last one for long.
         let mut spare = taken.text;
-        if spare.len() < spare.capacity() / 8 {
-            spare = String::new();
-        }
         spare.clear();
+        spare.shrink_to(KEPT_ROOM);
         disk.spare = spare;
     }
 
@@ -253,5 +254,28 @@ impl Disk {
             // An error means that the last one has just gone.
             self.followers.send(batch).ok();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_of_a_burst_is_given_back() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = LogFile::new(folder.path().join("x.log"), Arc::default());
+        for _ in 0..2 {
+            for _ in 0..1000 {
+                file.push("stderr", &"x".repeat(100));
+            }
+            file.flush();
+        }
+        let waiting = {
+            let mut queue = file.queue.lock().expect("no panic");
+            queue.take(String::new()).text
+        };
+        assert!(waiting.capacity() <= KEPT_ROOM, "{}", waiting.capacity());
+        assert!(file.disk().spare.capacity() <= KEPT_ROOM);
     }
 }

@@ -4,23 +4,19 @@ use std::{
     borrow::Cow,
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::SystemTime,
 };
 
-use bytes::BytesMut;
 use mainstay_core::{
     config::ServerConfig,
     ids::ServerName,
     lifecycle::Loss,
     redact::{Secrets, shown},
 };
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
-    sync::broadcast,
-};
+use tokio::{io::AsyncRead, sync::broadcast};
 
 use super::{
     Followed, Line, Source,
@@ -28,17 +24,15 @@ use super::{
     log_file::{LogFile, Tail as From},
     queue::Queue,
     tail::{Tail, text},
+    throttle::Throttle,
 };
-use crate::utc;
+use crate::{scratch, utc};
 
 /// Longest line in a file, in bytes; a longer one is cut.
 const MAX_LINE: usize = 64 * 1024;
 
 /// A line longer than this is an overflow (S7, Y6).
 const MAX_NOISE: usize = 1024 * 1024;
-
-/// Read this much at once.
-const READ_SIZE: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct ServerLog {
@@ -52,6 +46,7 @@ pub struct ServerLog {
     oversized: AtomicU64,
     merged_notifications: AtomicU64,
     dropped_notifications: AtomicU64,
+    faults: Mutex<Throttle>,
 }
 
 #[derive(Debug)]
@@ -82,6 +77,14 @@ pub struct Diagnostics {
 }
 
 impl ServerLog {
+    /// The server has made a mistake that our own log tells of. Returns how often that has happened since
+    /// it was told last, unless it was told a moment ago.
+    pub fn fault(&self) -> Option<u64> {
+        // Held for a few operations, never across an await.
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.again()
+    }
+
     pub(super) fn new(server: ServerName, files: Option<(Arc<LogFile>, Arc<LogFile>)>) -> Self {
         Self {
             server,
@@ -93,6 +96,7 @@ impl ServerLog {
             oversized: AtomicU64::default(),
             merged_notifications: AtomicU64::default(),
             dropped_notifications: AtomicU64::default(),
+            faults: Mutex::default(),
         }
     }
 
@@ -335,20 +339,20 @@ impl LogStream {
         }
     }
 
-    /// Reads a pipe to its end, so that the server never waits for us.
-    pub async fn drain(mut self, mut pipe: impl AsyncRead + Unpin) {
-        let mut buffer = BytesMut::new();
+    /// Reads a pipe to its end, so that the server never waits for us. `heard` is told how many bytes
+    /// come.
+    pub async fn drain(mut self, mut pipe: impl AsyncRead + Unpin, heard: impl Fn(usize)) {
         let mut allowance = Allowance::of_reading();
         loop {
-            buffer.reserve(READ_SIZE);
-            match pipe.read_buf(&mut buffer).await {
+            let take = |piece: &[u8]| {
+                heard(piece.len());
+                self.write(piece);
+                piece.len()
+            };
+            match scratch::read(&mut pipe, take).await {
                 Ok(0) => break,
-                Ok(bytes) => {
-                    self.write(&buffer);
-                    buffer.clear();
-                    // A flood has always more to say; others have their turn.
-                    rest(allowance.spend(bytes)).await;
-                }
+                // A flood has always more to say; others have their turn.
+                Ok(bytes) => rest(allowance.spend(bytes)).await,
                 Err(error) => {
                     let (server, pipe) = (&self.log.server, self.source.as_str());
                     tracing::debug!(%server, %error, "{pipe} cannot be read any more");

@@ -31,6 +31,16 @@ fn said(state: &Path, name: &str) -> Vec<String> {
     said.collect()
 }
 
+#[tokio::test]
+async fn faults_of_a_server_are_told_a_few_times_and_then_counted() {
+    let state = state();
+    let logs = Logs::start(state.path());
+    let (flooding, other) = (logs.server(&name("flooding")), logs.server(&name("other")));
+    let told: Vec<_> = (0..1000).filter_map(|_| flooding.fault()).collect();
+    assert!((1..10).contains(&told.len()), "{told:?}");
+    assert_eq!(other.fault(), Some(1));
+}
+
 /// S1, S5, S11: one file for each server, one for everyone's errors; no secrets.
 #[tokio::test]
 async fn what_a_server_says_is_in_its_file() {

@@ -41,6 +41,14 @@ impl Throttle {
         }
     }
 
+    /// It happened once more, just now. Returns how often it did since it was said last, if it is to be said.
+    pub fn again(&mut self) -> Option<u64> {
+        match self.happened(1, Instant::now()) {
+            Verdict::Say(times) => Some(times),
+            Verdict::Silence => None,
+        }
+    }
+
     /// What has not been said at the end.
     pub fn rest(&mut self) -> Verdict {
         match std::mem::take(&mut self.unsaid) {

@@ -87,6 +87,38 @@ async fn the_oldest_go() {
     journal.close().await;
 }
 
+/// However much comes at once, all that lies on the disk is less than twice what the journal may have.
+#[tokio::test]
+async fn the_disk_holds_less_than_twice_the_bound() {
+    let mut room = Room::new();
+    room.settings.max_bytes = 16 * 1024 * 1024;
+    let journal = room.open();
+    let bound = 2 * room.settings.max_bytes;
+    // In the database, in files, and too large for either.
+    let sizes = [(300, 100), (40, 60_000), (10, 300_000), (1, 5_000_000)];
+    let mut number = 0;
+    for _ in 0..12 {
+        for (count, size) in sizes {
+            for _ in 0..count {
+                number += 1;
+                let result = format!("{number:08}{}", "x".repeat(size));
+                call(&journal, begun("{}"), answered(result));
+            }
+        }
+        journal.flush().await.expect("written");
+        let size: u64 = walk(room.folder.path()).iter().map(|(_, size)| size).sum();
+        assert!(size <= bound, "{size} bytes after {number} calls");
+    }
+    let records = all(&journal).await;
+    let kept = async |record: &Record| {
+        let cid = record.result.expect("a result").cid.expect("an identifier");
+        journal.object(cid).await.is_ok()
+    };
+    assert!(!kept(&records[0]).await, "it is larger than a quarter");
+    assert!(kept(&records[1]).await);
+    journal.close().await;
+}
+
 /// What comes again long after it came first is a new object, and the same file: what is too much goes
 /// by what is there.
 #[test]
@@ -95,7 +127,8 @@ fn a_file_counts_once() {
     // Objects are forgotten after 128 KiB.
     room.settings.max_bytes = 4 * 1024 * 1024;
     create_private_dir(&room.path()).expect("a folder");
-    let mut store = Store::open(&room.path(), &room.settings).expect("opened");
+    let mut store =
+        Store::open(&room.path(), &room.settings, Published::default()).expect("opened");
     let mut counted = 0;
     for number in 0..40 {
         let text = format!("{}{}", number % 5, "x".repeat(INLINE_BYTES));
@@ -143,5 +176,32 @@ async fn what_is_left_of_an_open_call_is_no_harm() {
     let journal = killed.open();
     let page = journal.records(Filter::default(), 1).await.expect("read");
     assert_eq!(page.calls[0].status, Status::Ok);
+    journal.close().await;
+}
+
+/// A journal that cannot be opened loses calls, and says so; once it can be, they are on record.
+#[cfg(unix)]
+#[tokio::test]
+async fn it_is_tried_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let room = Room::new();
+    room.open().close().await;
+    let mode = |mode| fs::set_permissions(room.path(), fs::Permissions::from_mode(mode));
+    mode(0o777).expect("set");
+    let opened = Journal::open_patiently(room.folder.path(), &room.settings, Duration::ZERO);
+    let journal = opened.expect("without");
+    call(&journal, begun("1"), answered("{}"));
+    journal.flush().await.expect_err("lost");
+    assert_eq!(journal.counters().lost, 1);
+    assert!(!journal.is_recording());
+    let unread = journal.records(Filter::default(), 1).await;
+    let error = unread.expect_err("no journal");
+    assert!(matches!(error, JournalError::Absent(_)), "{error}");
+
+    mode(0o700).expect("set");
+    call(&journal, begun("2"), answered("{}"));
+    let records = all(&journal).await;
+    assert_eq!(records.len(), 1);
+    assert!(journal.is_recording());
     journal.close().await;
 }

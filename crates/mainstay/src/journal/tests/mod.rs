@@ -32,7 +32,7 @@ use super::{
     facets::CHUNK,
     objects::{INLINE_BYTES, RUN},
     queue::Keep,
-    store::Store,
+    store::{Published, Store},
 };
 use crate::state::create_private_dir;
 

@@ -1,0 +1,70 @@
+//! What stands in the journal's places before SQLite looks at it: SQLite follows links, waits at pipes,
+//! and begins anew, without its log, where a database is empty.
+
+use std::{
+    fs::{self, Metadata},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::{JournalError, files, schema};
+
+/// Whether each file and folder of a journal is one, where there are any.
+pub fn check(folder: &Path) -> Result<(), JournalError> {
+    check_folder(folder)?;
+    let database = check_file(schema::path(folder))?;
+    let log = check_file(folder.join("journal.db-wal"))?;
+    check_file(folder.join("journal.db-shm"))?;
+    check_folder(&files::path(folder))?;
+    let is_empty = |file: &Option<Metadata>| file.as_ref().is_none_or(|file| file.len() == 0);
+    if is_empty(&database) && (!is_empty(&log) || holds_objects(folder)?) {
+        return Err(JournalError::Emptied(schema::path(folder)));
+    }
+    Ok(())
+}
+
+/// Whether a run before has left objects.
+pub fn holds_objects(folder: &Path) -> Result<bool, JournalError> {
+    let path = files::path(folder);
+    match fs::read_dir(&path) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(JournalError::Io { path, source }),
+    }
+}
+
+/// A link to a folder is one, if it can be trusted: that is looked at when it is used.
+fn check_folder(path: &Path) -> Result<(), JournalError> {
+    if found(path.to_owned())?.is_some() && !path.is_dir() {
+        return Err(JournalError::Misplaced {
+            path: path.to_owned(),
+            what: "not a folder",
+        });
+    }
+    Ok(())
+}
+
+fn check_file(path: PathBuf) -> Result<Option<Metadata>, JournalError> {
+    let Some(found) = found(path.clone())? else {
+        return Ok(None);
+    };
+    let what = if found.is_symlink() {
+        "a link"
+    } else if found.is_dir() {
+        "a folder"
+    } else if !found.is_file() {
+        "not a regular file"
+    } else {
+        return Ok(Some(found));
+    };
+    Err(JournalError::Misplaced { path, what })
+}
+
+/// What is there itself, wherever it leads.
+fn found(path: PathBuf) -> Result<Option<Metadata>, JournalError> {
+    match fs::symlink_metadata(&path) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(JournalError::Io { path, source }),
+    }
+}
