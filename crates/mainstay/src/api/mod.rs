@@ -139,6 +139,9 @@ pub struct Cleared {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Servers {
     pub servers: Vec<Server>,
+    /// What is wrong beside the servers, such as a configuration that cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// O5 and O6.
@@ -180,9 +183,12 @@ pub struct Server {
     /// When the server was last heard; RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<String>,
-    /// Why it is not connected, or not well.
+    /// Why it is not connected, or not well; where it is well, what is to be noted of its lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// What the start of its process does that is under way, and the last line of its stderr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -434,6 +440,9 @@ pub struct Replied {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthReport {
     pub servers: Vec<ServerHealth>,
+    /// As in `GET /api/servers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]

@@ -12,8 +12,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Connections beside those of clients. Each may make one request of what is not MCP.
-const RESERVE: usize = 256;
+use crate::descriptors::{self, Descriptors};
 
 /// How many connections clients may have.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +21,8 @@ pub struct Limits {
     pub all: usize,
     /// From one address (`http.maxConnectionsPerAddress`).
     pub of_address: usize,
+    /// Beside those of clients. Each may make one request of what is not MCP.
+    pub reserve: usize,
 }
 
 impl Limits {
@@ -33,6 +34,7 @@ impl Limits {
         Self {
             all,
             of_address: self.of_address.min(all),
+            ..self
         }
     }
 }
@@ -68,9 +70,15 @@ pub struct Place {
     address: IpAddr,
     /// Whether it is one of a client. A connection of the reserve may become one.
     is_client: AtomicBool,
-    /// `None` for a client.
-    reserved: Mutex<Option<Arc<Reserved>>>,
+    held: Mutex<Held>,
     evicted: CancellationToken,
+}
+
+/// What a connection takes up.
+#[derive(Debug)]
+enum Held {
+    Client { _descriptor: Descriptors },
+    Reserved(Arc<Reserved>),
 }
 
 impl Connections {
@@ -91,16 +99,22 @@ impl Connections {
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
         let address = network(address);
         let mut taken = self.taken();
-        let reserved = (!taken.admit(&self.limits, address)).then(|| taken.reserve());
+        let held = match taken.admit(&self.limits, address) {
+            Some(descriptor) => Held::Client {
+                _descriptor: descriptor,
+            },
+            None => Held::Reserved(taken.reserve(self.limits.reserve)),
+        };
         drop(taken);
-        let evicted = reserved
-            .as_ref()
-            .map_or_else(CancellationToken::new, |reserved| reserved.evicted.clone());
+        let (is_client, evicted) = match &held {
+            Held::Client { .. } => (true, CancellationToken::new()),
+            Held::Reserved(reserved) => (false, reserved.evicted.clone()),
+        };
         Place {
             connections: Arc::clone(self),
             address,
-            is_client: AtomicBool::new(reserved.is_none()),
-            reserved: Mutex::new(reserved),
+            is_client: AtomicBool::new(is_client),
+            held: Mutex::new(held),
             evicted,
         }
     }
@@ -108,18 +122,19 @@ impl Connections {
 
 impl Taken {
     /// Takes a client's place, if there is one.
-    fn admit(&mut self, limits: &Limits, address: IpAddr) -> bool {
+    fn admit(&mut self, limits: &Limits, address: IpAddr) -> Option<Descriptors> {
         let of_address = self.by_address.get(&address).copied().unwrap_or_default();
         if self.clients >= limits.all || of_address >= limits.of_address {
-            return false;
+            return None;
         }
+        let descriptor = descriptors::take(1).ok()?;
         self.clients += 1;
         self.by_address.insert(address, of_address + 1);
-        true
+        Some(descriptor)
     }
 
-    fn reserve(&mut self) -> Arc<Reserved> {
-        if self.reserve.len() >= RESERVE {
+    fn reserve(&mut self, most: usize) -> Arc<Reserved> {
+        if self.reserve.len() >= most {
             let silent = self
                 .reserve
                 .iter()
@@ -139,9 +154,9 @@ impl Taken {
 }
 
 impl Place {
-    fn reserved(&self) -> MutexGuard<'_, Option<Arc<Reserved>>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         // Held for a few operations, never across an await.
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A request has come. Returns whether the connection is one of the reserve.
@@ -149,26 +164,30 @@ impl Place {
         if self.is_client.load(Ordering::Relaxed) {
             return false;
         }
-        let reserved = self.reserved();
-        if let Some(reserved) = &*reserved {
-            reserved.asked.store(true, Ordering::Relaxed);
+        match &*self.held() {
+            Held::Client { .. } => false,
+            Held::Reserved(reserved) => {
+                reserved.asked.store(true, Ordering::Relaxed);
+                true
+            }
         }
-        reserved.is_some()
     }
 
     /// Makes a connection of the reserve a client's, if there is a place by now.
     pub fn admit(&self) -> bool {
-        let mut reserved = self.reserved();
-        let Some(held) = &*reserved else {
+        let mut held = self.held();
+        let Held::Reserved(reserved) = &*held else {
             return true;
         };
         let mut taken = self.connections.taken();
-        if !taken.admit(&self.connections.limits, self.address) {
+        let Some(descriptor) = taken.admit(&self.connections.limits, self.address) else {
             return false;
-        }
-        taken.release(held);
+        };
+        taken.release(reserved);
         drop(taken);
-        *reserved = None;
+        *held = Held::Client {
+            _descriptor: descriptor,
+        };
         self.is_client.store(true, Ordering::Relaxed);
         true
     }
@@ -181,10 +200,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let reserved = self.reserved().take();
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut taken = self.connections.taken();
-        if let Some(reserved) = reserved {
-            taken.release(&reserved);
+        if let Held::Reserved(reserved) = held {
+            taken.release(reserved);
             return;
         }
         taken.clients -= 1;
@@ -208,29 +227,22 @@ pub fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many files this process may have open.
-#[cfg(unix)]
-pub fn open_files() -> usize {
-    use rustix::process::{Resource, getrlimit};
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit).unwrap_or(usize::MAX)
-}
-
-#[cfg(not(unix))]
-pub fn open_files() -> usize {
-    usize::MAX
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const RESERVE: usize = 16;
 
     fn address(number: u8) -> IpAddr {
         [192, 0, 2, number].into()
     }
 
     fn connections(all: usize, of_address: usize) -> Arc<Connections> {
-        Connections::new(Limits { all, of_address })
+        Connections::new(Limits {
+            all,
+            of_address,
+            reserve: RESERVE,
+        })
     }
 
     #[test]
@@ -273,6 +285,7 @@ mod tests {
         let limits = Limits {
             all: 4096,
             of_address: 3072,
+            reserve: RESERVE,
         };
         let few = limits.within(1024);
         assert_eq!((few.all, few.of_address), (512, 512));

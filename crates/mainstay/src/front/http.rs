@@ -24,6 +24,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service as _;
 
+use crate::logs::Throttle;
+
 use super::{
     RETRY_AFTER,
     connections::{Connections, Place},
@@ -33,6 +35,7 @@ use super::{
     rare::Rare,
     rest::Refusal,
     traffic::{Counted, Traffic},
+    unread::{Share, Unread},
 };
 
 /// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
@@ -60,6 +63,7 @@ pub struct Door {
     pub guard: Guard,
     pub entrance: Entrance,
     pub connections: Arc<Connections>,
+    pub unread: Arc<Unread>,
     /// How often a connection is looked at.
     pub look: Duration,
 }
@@ -81,6 +85,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections until `stop`; returns when they have ended, or were given up.
 pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
     let connections = TaskTracker::new();
+    let mut refused = Throttle::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -99,7 +104,9 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationTok
                 connections.spawn(connection(stream, client, stop.clone()));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                if let Some(times) = refused.again() {
+                    tracing::warn!(%error, times, "a connection could not be accepted");
+                }
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -125,11 +132,14 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
         move |request| {
             client.requests.fetch_add(1, Ordering::Relaxed);
             let client = Arc::clone(&client);
-            async move { Ok::<_, Infallible>(client.serve(request).await) }
+            // On the heap until it is answered: hyper keeps room for it as long as the connection lasts.
+            Box::pin(async move { Ok::<_, Infallible>(client.serve(request).await) })
         }
     });
     let traffic = Arc::new(Traffic::default());
-    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic)));
+    let unread = Share::new(Arc::clone(&client.door.unread));
+    let given_up = unread.given_up();
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
     let connection = http1::Builder::new().serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let mut watch = Watch {
@@ -137,6 +147,7 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
         client: &client,
         stop: &stop,
         traffic: &traffic,
+        given_up: &given_up,
         requests: 0,
         quiet: 0,
         blocked_at: None,
@@ -212,6 +223,7 @@ struct Watch<'a> {
     client: &'a Client,
     stop: &'a CancellationToken,
     traffic: &'a Traffic,
+    given_up: &'a CancellationToken,
     changes: watch::Receiver<()>,
     /// Requests at the last look, and at how many looks in a row there were as many.
     requests: u64,
@@ -224,7 +236,7 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Waits for `stop`, until nothing has been asked for too long, an answer is not read, who asked may
-    /// be told nothing more, or the place is needed.
+    /// be told nothing more, or the place or the memory is needed.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -233,6 +245,10 @@ impl Watch<'_> {
                     return Leave::AfterTheAnswer;
                 }
                 () = self.client.place.evicted() => return Leave::Now,
+                () = self.given_up.cancelled() => {
+                    tracing::debug!(address = %self.client.address, "an answer is not read, and others need its memory");
+                    return Leave::Reset;
+                }
                 Ok(()) = self.changes.changed() => false,
                 () = sleep(self.client.door.look) => true,
             };

@@ -9,6 +9,7 @@ pub mod plain;
 mod rare;
 pub mod rest;
 mod traffic;
+pub mod unread;
 
 use ::http::HeaderValue;
 

@@ -15,6 +15,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::unread::Share;
+
 /// What is counted of a connection.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -31,15 +33,19 @@ impl Traffic {
         self.reset.store(true, Ordering::Relaxed);
     }
 
-    fn count(&self, written: &Poll<io::Result<usize>>) {
+    fn count(&self, offered: usize, written: &Poll<io::Result<usize>>, unread: &mut Share) {
         match written {
             Poll::Ready(Ok(bytes)) => {
                 // One task writes.
                 let written = self.written.load(Ordering::Relaxed) + *bytes as u64;
                 self.written.store(written, Ordering::Relaxed);
                 self.blocked.store(false, Ordering::Relaxed);
+                unread.wait(offered.saturating_sub(*bytes), true);
             }
-            Poll::Pending => self.blocked.store(true, Ordering::Relaxed),
+            Poll::Pending => {
+                self.blocked.store(true, Ordering::Relaxed);
+                unread.wait(offered, false);
+            }
             Poll::Ready(Err(_)) => {}
         }
     }
@@ -60,11 +66,16 @@ impl Traffic {
 pub struct Counted {
     stream: TcpStream,
     traffic: Arc<Traffic>,
+    unread: Share,
 }
 
 impl Counted {
-    pub fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
-        Self { stream, traffic }
+    pub fn new(stream: TcpStream, traffic: Arc<Traffic>, unread: Share) -> Self {
+        Self {
+            stream,
+            traffic,
+            unread,
+        }
     }
 }
 
@@ -93,8 +104,10 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.traffic.count(&written);
+        let counted = &mut *self;
+        let written = Pin::new(&mut counted.stream).poll_write(context, bytes);
+        let unread = &mut counted.unread;
+        counted.traffic.count(bytes.len(), &written, unread);
         written
     }
 
@@ -103,8 +116,12 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.traffic.count(&written);
+        let counted = &mut *self;
+        let written = Pin::new(&mut counted.stream).poll_write_vectored(context, slices);
+        let offered = slices.iter().map(|slice| slice.len()).sum();
+        counted
+            .traffic
+            .count(offered, &written, &mut counted.unread);
         written
     }
 

@@ -269,10 +269,15 @@ impl<'a> Asked<'a> {
         self.settled().await;
         let registry = &self.hub.registry;
         let named = self.view.named_by(&name.value);
+        let mut in_time = Ok(());
         if let Some(server) = named.and_then(|server| registry.named(&server)) {
-            registry.listed(&server).await;
+            in_time = registry.listed_for_call(&server).await;
         }
-        resolve(&self.view, &name.value).map_err(|unseen| match unseen {
+        let found = resolve(&self.view, &name.value);
+        if found.is_err() {
+            in_time?;
+        }
+        found.map_err(|unseen| match unseen {
             Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
             Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
                 let message = format!(

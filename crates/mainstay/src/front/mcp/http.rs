@@ -34,7 +34,6 @@ pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 const CHAIN: HeaderName = HeaderName::from_static(CHAIN_HEADER);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
-pub(super) const METHOD: HeaderName = HeaderName::from_static(headers::METHOD);
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
 /// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).

@@ -307,7 +307,7 @@ impl Hub {
                 Err(failure) => return Err(failure),
             }
         }
-        let deadline = Instant::now() + server.config().policy.connect_timeout;
+        let deadline = Instant::now() + server.config().longest_start();
         let session = server.session(Era::Legacy, deadline).await?;
         Ok((Backend::Shared(Arc::clone(server)), session))
     }
@@ -325,7 +325,7 @@ impl Hub {
         };
         let private = Arc::new(server.private(initialize.into(), listener, Wanted::of_client()));
         let upstream = private
-            .session(Instant::now() + server.config().policy.connect_timeout)
+            .session(Instant::now() + server.config().longest_start())
             .await?;
         Ok((private, upstream))
     }

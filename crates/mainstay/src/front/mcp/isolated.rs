@@ -220,7 +220,7 @@ impl Asked<'_> {
 async fn upstream_of(private: Arc<Private>) -> Upstream {
     let server = &private.server;
     if server.eras().legacy.is_none() {
-        let limit = server.config().policy.connect_timeout;
+        let limit = server.config().longest_start();
         let opened = private.session(Instant::now() + limit).await;
         if opened.is_err() && server.opens_no_sessions() {
             return Upstream::Shared(Arc::clone(server));

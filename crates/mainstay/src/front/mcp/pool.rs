@@ -153,7 +153,7 @@ impl Lease {
     /// Has the server log what this level asks for, and all that is more severe. It goes on doing so:
     /// each request is sent what it asked for only.
     pub async fn want_logs(&self, level: LogLevel) -> Result<(), Failure> {
-        let limit = self.session.private.server.config().policy.connect_timeout;
+        let limit = self.session.private.server.config().longest_start();
         let session = self.session.private.session(Instant::now() + limit).await?;
         if !session.takes_log_level() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! A profile on stdin and stdout: one client, one session, one message per line.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use mainstay_core::{message, principal::Principal};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,7 +16,8 @@ use crate::{
     transport::{Line, LineReader, LineWriter},
 };
 
-/// Serves one client until its input ends and all is answered, its output is gone, or `stop`.
+/// Serves one client until its input ends and all is answered, its output is gone, or `stop`. A client
+/// that reads no more has left, which is no error.
 pub async fn serve(
     hub: Arc<Hub>,
     profile: Arc<Profile>,
@@ -24,7 +25,7 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
     max_message: usize,
     stop: CancellationToken,
-) {
+) -> io::Result<()> {
     let tasks = TaskTracker::new();
     let writer = Arc::new(LineWriter::default());
     let mut writing = tokio::spawn({
@@ -86,9 +87,11 @@ pub async fn serve(
         Some(written) => written,
         None => writing.await,
     };
-    match written {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "stdout was closed"),
-        Err(error) => tracing::error!(%error, "the writer failed"),
+    match written? {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            tracing::debug!(%error, "stdout was closed");
+            Ok(())
+        }
+        written => written,
     }
 }

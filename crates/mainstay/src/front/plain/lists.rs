@@ -69,6 +69,12 @@ pub enum NotFound {
     Failed(#[from] Failure),
 }
 
+/// The server of `server/tool`, or the one that the name names in another spelling.
+pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str> {
+    let before_slash = name.split_once('/').map(|(server, _)| server);
+    before_slash.or(named)
+}
+
 /// K2: the server is unknown, or down, or does not have it, or the name cannot be understood. `named` is the
 /// server that the name names in another spelling than `server/tool`.
 pub fn not_found(
@@ -86,8 +92,7 @@ pub fn not_found(
         Unresolved::Ambiguous(candidates) => format!("it may mean {}", candidates.join(" or ")),
         Unresolved::Unknown => format!("expected server/{what}"),
     };
-    let before_slash = name.split_once('/').map(|(name, _)| name);
-    let failure = match before_slash.or(named).map(server) {
+    let failure = match named_server(name, named).map(server) {
         Some(Err(failure)) => failure,
         Some(Ok(server)) if server.view().status.state != State::Connected => {
             server.not_connected()

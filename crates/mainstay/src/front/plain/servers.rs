@@ -14,7 +14,12 @@ use mainstay_core::{
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::{api, registry::Registry, supervisor::Server, utc};
+use crate::{
+    api,
+    registry::Registry,
+    supervisor::{Server, View},
+    utc,
+};
 
 /// The status of a server that nobody has approved yet.
 pub const PENDING: &str = "pending";
@@ -64,7 +69,11 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
     let crash = view.crashes.last;
     api::Server {
         name: server.name.to_string(),
-        transport: config.transport().to_owned(),
+        transport: match &pending {
+            Some(_) => config.transport(),
+            None => server.transport(),
+        }
+        .to_owned(),
         command,
         url,
         enabled: config.enabled,
@@ -90,11 +99,8 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         last_success_at: health
             .and_then(|health| SystemTime::now().checked_sub(ago(health.heard)))
             .map(utc::rfc3339),
-        last_error: view
-            .list_trouble
-            .clone()
-            .filter(|_| connected)
-            .or_else(|| status.reason.clone().filter(|_| !connected || degraded)),
+        last_error: last_error(&view),
+        starting: server.start_words(),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
             .next_retry
@@ -116,6 +122,21 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
+    }
+}
+
+/// What is wrong with the server, or else what is to be noted of its lists.
+fn last_error(view: &View) -> Option<String> {
+    let is_connected = view.status.state == State::Connected;
+    let note = || view.list_note().filter(|_| is_connected);
+    let reason = || {
+        let reason = view.status.reason.clone();
+        reason.filter(|_| !is_connected || view.is_degraded())
+    };
+    if view.has_bad_lists() {
+        note().or_else(reason)
+    } else {
+        reason().or_else(note)
     }
 }
 

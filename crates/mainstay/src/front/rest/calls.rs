@@ -20,7 +20,7 @@ use crate::{
     api::{self, Raw},
     front::plain::{
         calls::{first_content, resource_not_found},
-        lists::{not_found, of_absent},
+        lists::{named_server, not_found, of_absent},
     },
     supervisor::Server,
 };
@@ -178,12 +178,21 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
 }
 
 /// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). One that is
-/// known waits for nobody; before one is said not to be there, servers that are starting have their time.
+/// known waits for nobody; before one is said not to be there, servers that are starting have their time,
+/// and the server that the name names is tried if it was never listed.
 async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
     let registry = &call.hub().registry;
     let mut found = lookup(&registry.catalog(), kind, name);
     if found.is_err() {
         registry.settled().await;
+        let catalog = registry.catalog();
+        let named = catalog.named_by(name).map(ServerName::as_str);
+        if let Some(Ok(server)) = named_server(name, named).map(|server| registry.server(server)) {
+            let in_time = registry.listed_for_call(&server).await;
+            if lookup(&registry.catalog(), kind, name).is_err() {
+                in_time?;
+            }
+        }
         found = lookup(&registry.catalog(), kind, name);
     }
     let found = found.map_err(|why| {

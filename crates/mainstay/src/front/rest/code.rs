@@ -88,10 +88,11 @@ pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
 /// Of the calls of a server.
-pub const OF_CALLS: [Code; 9] = [
+pub const OF_CALLS: [Code; 10] = [
     SERVER_NOT_FOUND,
     Failed(FailureKind::ServerNotConnected),
     Failed(FailureKind::ServerNotAnswering),
+    Failed(FailureKind::CallCrashesServer),
     Failed(FailureKind::CallFailed),
     Failed(FailureKind::CallTimeout),
     Failed(FailureKind::OutcomeUnknown),

@@ -7,7 +7,13 @@ use futures_util::future::join_all;
 use mainstay_core::message::Method;
 use tokio::time::{Instant, timeout};
 
-use super::{Door, address::Query, lists::Filter, refusal::Refusal, servers::millis};
+use super::{
+    Door,
+    address::Query,
+    lists::Filter,
+    refusal::Refusal,
+    servers::{millis, warnings},
+};
 use crate::{
     api::{HealthReport, HealthStatus, ServerHealth},
     supervisor::Server,
@@ -32,6 +38,7 @@ pub async fn report(
     };
     Ok(Json(HealthReport {
         servers: join_all(servers.iter().map(check)).await,
+        warnings: warnings(&door),
     }))
 }
 
@@ -48,13 +55,14 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         ping_ms: None,
         last_success_ms: health.map(|health| since(health.heard)),
         consecutive_failures: health.map_or(0, |health| health.failures),
-        message: view.list_trouble.clone(),
+        message: view.list_note(),
     };
     let Some(session) = view.session.as_ref().filter(|session| !session.is_over()) else {
         let state = view.state();
-        found.message = Some(match &status.reason {
-            Some(reason) => format!("{state}: {reason}"),
-            None => state.to_string(),
+        found.message = Some(if view.wanted || !server.config().enabled {
+            server.plight(&view, state.as_str())
+        } else {
+            state.to_string()
         });
         return found;
     };
@@ -62,8 +70,13 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
     match timeout(PING_LIMIT, session.ask(Method::Ping, None)).await {
         Ok(Ok(_)) => {
             found.ping_ms = Some(millis(asked.elapsed()));
-            found.consecutive_failures = 0;
-            found.status = if view.list_trouble.is_some() {
+            let calls_fail = health.is_some_and(|health| health.calls_fail);
+            if calls_fail {
+                found.message.clone_from(&status.reason);
+            } else {
+                found.consecutive_failures = 0;
+            }
+            found.status = if calls_fail || view.has_bad_lists() {
                 HealthStatus::Unhealthy
             } else {
                 HealthStatus::Healthy

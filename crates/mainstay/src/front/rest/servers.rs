@@ -67,7 +67,14 @@ pub fn all(door: &Door) -> api::Servers {
     let servers = door.hub.registry.servers();
     api::Servers {
         servers: servers.iter().map(|server| details(door, server)).collect(),
+        warnings: warnings(door),
     }
+}
+
+/// What is wrong beside the servers.
+pub fn warnings(door: &Door) -> Vec<String> {
+    let reloader = door.reloader.as_ref();
+    reloader.and_then(|it| it.warning()).into_iter().collect()
 }
 
 pub fn details(door: &Door, server: &Server) -> api::Server {

@@ -17,9 +17,7 @@ use super::{Call, admit, id, refusal_text};
 use crate::{
     calls::Closed,
     front::mcp::{
-        http::{
-            self as door, Accepts, Answer, HEAD_HOLD, METHOD, PROTOCOL_VERSION, Refusal, SESSION_ID,
-        },
+        http::{self as door, Accepts, Answer, HEAD_HOLD, PROTOCOL_VERSION, Refusal, SESSION_ID},
         hub::Hub,
         reply::Reply,
         session::Scope,
@@ -33,7 +31,7 @@ pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     let version = headers.get(PROTOCOL_VERSION);
     // One that is no text is no revision's name either.
     let version = version.map(|version| version.to_str().unwrap_or_default());
-    modern::is_modern(frame.envelope(), version, headers.contains_key(METHOD))
+    modern::is_modern(frame.envelope(), version)
 }
 
 /// Whether someone without a session wants what only a session has.

@@ -159,7 +159,7 @@ pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
         Ok(wanted) => wanted,
         Err(refusal) => return refusal,
     };
-    let limit = server.config().policy.connect_timeout;
+    let limit = server.config().longest_start();
     let session = match server.session(Era::Legacy, Instant::now() + limit).await {
         Ok(session) => session,
         Err(failure) => return Reply::failure(asked.id(), &failure),
@@ -196,7 +196,7 @@ pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
         Err(refusal) => return refusal,
     };
     let private = lease.private();
-    let limit = private.server.config().policy.connect_timeout;
+    let limit = private.server.config().longest_start();
     let session = match private.session(Instant::now() + limit).await {
         Ok(session) => session,
         Err(failure) => return Reply::failure(asked.id(), &failure),
@@ -265,7 +265,7 @@ impl Hearing<'_> {
             if live.is_some_and(|live| Arc::ptr_eq(&live, &session)) {
                 continue;
             }
-            let limit = private.server.config().policy.connect_timeout;
+            let limit = private.server.config().longest_start();
             match private.session(Instant::now() + limit).await {
                 Ok(again) => {
                     for uri in uris {

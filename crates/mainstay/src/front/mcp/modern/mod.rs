@@ -299,7 +299,7 @@ impl Request {
     async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
         let id = id(&self.frame);
         self.hub.registry.attempted(server).await;
-        let limit = server.config().policy.connect_timeout;
+        let limit = server.config().longest_start();
         let failed = |failure| Reply::failure(id, &failure);
         let (session, known) = (server.view().session, server.eras().modern);
         let is_modern = match (&session, known) {

@@ -23,7 +23,7 @@ use crate::{
 
 /// Whether a message comes from a client without a session: there are no headers to tell.
 pub fn is_modern(frame: &Frame) -> bool {
-    modern::is_modern(frame.envelope(), None, false)
+    modern::is_modern(frame.envelope(), None)
         || matches!(frame.method(), Some(Method::Discover | Method::Listen))
 }
 

@@ -24,7 +24,7 @@ use crate::{
         mcp::{hub::Hub, view::View},
         plain::{
             self,
-            lists::{NotFound, not_found},
+            lists::{NotFound, named_server, not_found},
             servers::Sight,
         },
     },
@@ -135,9 +135,18 @@ impl<'a> Context<'a> {
             return Ok(target);
         }
         self.settled().await;
+        let named = self.view.named_by(name);
+        let named = named.as_ref().map(ServerName::as_str);
+        if let Some(Ok(server)) = server
+            .or(named_server(name, named))
+            .map(|server| self.server(server))
+        {
+            let in_time = self.hub.registry.listed_for_call(&server).await;
+            if find().is_err() {
+                in_time?;
+            }
+        }
         find().map_err(|why| {
-            let named = self.view.named_by(name);
-            let named = named.as_ref().map(ServerName::as_str);
             let name = server.map_or(name.into(), |server| Cow::Owned(format!("{server}/{name}")));
             not_found(|server| self.server(server), kind, named, &name, why)
         })

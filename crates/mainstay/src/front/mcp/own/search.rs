@@ -1,12 +1,22 @@
 //! Tools found by what they do: BM25 over names, descriptions and parameters.
+//!
+//! An index is built on a thread that may block, when a list has changed and before anybody searches. It
+//! takes from the indexes before it whatever tools have not changed.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "scores are no exact figures, hashes may be cut, and tools and words are below 2^32"
+)]
 
 use std::{
     cmp::Reverse,
     collections::VecDeque,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    hash::BuildHasher as _,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use bm25::{Embedder, EmbedderBuilder, Scorer, Tokenizer};
+use foldhash::{HashMap, fast::RandomState};
 use mainstay_core::catalog::{Catalog, ListKind, Target};
 use mainstay_core::message;
 use serde_json::Value;
@@ -26,6 +36,9 @@ const NAME_WEIGHT: usize = 3;
 /// authors (BM25 itself has 0.75).
 const LENGTH_WEIGHT: f32 = 0.4;
 
+/// Nobody outside can tell which words have the same hash.
+static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+
 /// Words that say nothing about what a tool does.
 const STOP_WORDS: &[&str] = &[
     "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from",
@@ -34,31 +47,64 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
+/// How fast a word that comes again loses weight (BM25's own).
+const SATURATION: f32 = 1.2;
+
 /// The indexes of the catalogs that were searched lately, by the digest of their tools.
 #[derive(Debug, Default)]
-pub struct Indexes(Mutex<VecDeque<(Digest, Lazy)>>);
+pub struct Indexes(Arc<Mutex<VecDeque<(Digest, Lazy)>>>);
 
 type Digest = [u8; 32];
 
-/// Built by the first who searches.
+/// Built by the first who needs it.
 type Lazy = Arc<OnceLock<Index>>;
 
 impl Indexes {
-    /// Where the tools that fit the query stand in the catalog's list, the best first. The index is built
-    /// when it is first needed, away from the runtime's threads: a large catalog takes a while.
+    /// Where the tools that fit the query stand in the catalog's list, the best first.
     pub async fn search(
         &self,
         catalog: Arc<Catalog>,
         query: String,
     ) -> Result<Vec<usize>, JoinError> {
-        let index = self.index(catalog.digest(ListKind::Tools));
-        let search = move || index.get_or_init(|| Index::of(&catalog)).search(&query);
+        let indexes = Self(Arc::clone(&self.0));
+        let search = move || {
+            let index = indexes.index(&catalog);
+            indexes.built(&index, &catalog).search(&query)
+        };
         spawn_blocking(search).await
     }
 
-    fn index(&self, digest: Digest) -> Lazy {
+    /// Builds the index of a catalog that will be searched.
+    pub fn prepare(&self, catalog: Arc<Catalog>) {
+        let (indexes, index) = (Self(Arc::clone(&self.0)), self.index(&catalog));
+        if index.get().is_none() {
+            // Nobody waits for it: a search that comes first builds it.
+            drop(spawn_blocking(move || {
+                indexes.built(&index, &catalog);
+            }));
+        }
+    }
+
+    /// What is new in the catalog takes a while; the rest is taken from the other indexes.
+    fn built<'i>(&self, index: &'i OnceLock<Index>, catalog: &Catalog) -> &'i Index {
+        index.get_or_init(|| {
+            let others: Vec<Lazy> = {
+                let kept = self.kept();
+                kept.iter().map(|(_, index)| Arc::clone(index)).collect()
+            };
+            let others: Vec<&Index> = others.iter().filter_map(|index| index.get()).collect();
+            Index::of(catalog, &others)
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<(Digest, Lazy)>> {
         // Held for a few moves, never across an await.
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index(&self, catalog: &Catalog) -> Lazy {
+        let digest = catalog.digest(ListKind::Tools);
+        let mut kept = self.kept();
         let known = kept.iter().position(|(known, _)| *known == digest);
         let entry = known.and_then(|at| kept.remove(at));
         let entry = entry.unwrap_or_else(|| (digest, Arc::default()));
@@ -70,61 +116,121 @@ impl Indexes {
 }
 
 /// The tools of one catalog, by their places in its list.
+#[derive(Debug, Default)]
 pub struct Index {
-    embedder: Embedder<u32, Words>,
-    scorer: Scorer<usize>,
-    /// What each is called, in words: who asks for a tool by its name gets it first.
-    names: Vec<[Vec<String>; 2]>,
+    /// By the hash of all that there is to find of a tool.
+    known: HashMap<u64, Arc<Document>>,
+    documents: Vec<Arc<Document>>,
+    /// Which tools have a word, by word and place.
+    postings: Vec<Posting>,
+    /// Words of a tool, on the average.
+    average: f32,
 }
 
-impl std::fmt::Debug for Index {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tools = self.names.len();
-        f.debug_struct("Index")
-            .field("tools", &tools)
-            .finish_non_exhaustive()
+/// What there is to find of one tool.
+#[derive(Debug)]
+struct Document {
+    /// Hashes of its words, and how often each comes.
+    words: Box<[(u32, u32)]>,
+    length: u32,
+    /// What it is called, in words: who asks for a tool by its name gets it first.
+    names: [Vec<String>; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Posting {
+    word: u32,
+    place: u32,
+    count: u32,
+}
+
+impl Document {
+    fn of(exposed: &str, target: &Target, item: &str) -> Self {
+        let mut hashes: Vec<u32> = words(&text(exposed, target, item))
+            .iter()
+            .map(hash)
+            .collect();
+        hashes.sort_unstable();
+        let counts = hashes.chunk_by(|one, other| one == other);
+        Self {
+            words: counts.map(|of| (of[0], of.len() as u32)).collect(),
+            length: hashes.len() as u32,
+            names: [words(exposed), words(&target.original)],
+        }
     }
 }
 
+/// Words whose hashes are the same are rare, and then count as one.
+fn hash(word: impl AsRef<str>) -> u32 {
+    HASHES.hash_one(word.as_ref()) as u32
+}
+
 impl Index {
-    pub fn of(catalog: &Catalog) -> Self {
+    /// Takes the tools that `others` know from these.
+    pub fn of(catalog: &Catalog, others: &[&Self]) -> Self {
         let tools = catalog.names(ListKind::Tools);
         let items = catalog.items(ListKind::Tools);
-        let texts: Vec<String> = tools
-            .zip(items)
-            .map(|((exposed, target), item)| text(exposed, target, item))
-            .collect();
-        let corpus: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let embedder = EmbedderBuilder::with_tokenizer_and_fit_to_corpus(Words, &corpus)
-            .b(LENGTH_WEIGHT)
-            .build();
-        let mut scorer = Scorer::new();
-        for (place, text) in corpus.iter().enumerate() {
-            scorer.upsert(&place, embedder.embed(text));
+        let mut index = Self::default();
+        for ((exposed, target), item) in tools.zip(items) {
+            let key = HASHES.hash_one((exposed, &target.server, &target.original, item));
+            let known = others.iter().find_map(|other| other.known.get(&key));
+            let document = match known {
+                Some(document) => Arc::clone(document),
+                None => Arc::new(Document::of(exposed, target, item)),
+            };
+            index.known.insert(key, Arc::clone(&document));
+            index.documents.push(document);
         }
-        let names = catalog
-            .names(ListKind::Tools)
-            .map(|(exposed, target)| [words(exposed), words(&target.original)])
-            .collect();
-        Self {
-            embedder,
-            scorer,
-            names,
+        for (place, document) in (0..).zip(&index.documents) {
+            let postings = document.words.iter();
+            index
+                .postings
+                .extend(postings.map(|&(word, count)| Posting { word, place, count }));
         }
+        index.postings.sort_unstable();
+        let words: u64 = index.documents.iter().map(|it| u64::from(it.length)).sum();
+        index.average = words as f32 / index.documents.len().max(1) as f32;
+        index
     }
 
     pub fn search(&self, query: &str) -> Vec<usize> {
         let mut query = words(query);
         query.truncate(MAX_QUERY_WORDS);
-        let found = self.scorer.matches(&self.embedder.embed(&query.join(" ")));
-        let mut found: Vec<_> = found.into_iter().map(|hit| (hit.score, hit.id)).collect();
-        let is_named = |place: usize| self.names[place].contains(&query);
+        let mut scores = HashMap::<u32, f32>::default();
+        for word in &query {
+            let found = self.with(hash(word));
+            let (all, with) = (self.documents.len() as f32, found.len() as f32);
+            let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+            for posting in found {
+                *scores.entry(posting.place).or_default() += rarity * self.weight(posting);
+            }
+        }
+        let mut found: Vec<(f32, usize)> = scores
+            .into_iter()
+            .map(|(place, score)| (score, place as usize))
+            .collect();
+        let is_named = |place: usize| self.documents[place].names.contains(&query);
         // Equals stand as in the list, so that one query has one answer.
         found.sort_by(|(a_score, a), (b_score, b)| {
             let named = Reverse(is_named(*a)).cmp(&Reverse(is_named(*b)));
             named.then(b_score.total_cmp(a_score)).then(a.cmp(b))
         });
         found.into_iter().map(|(_, place)| place).collect()
+    }
+
+    /// The tools that have this word.
+    fn with(&self, word: u32) -> &[Posting] {
+        let from = self.postings.partition_point(|it| it.word < word);
+        let found = &self.postings[from..];
+        &found[..found.partition_point(|it| it.word == word)]
+    }
+
+    /// How much a word says about a tool (BM25).
+    fn weight(&self, posting: &Posting) -> f32 {
+        let length = self.documents[posting.place as usize].length as f32 / self.average;
+        let count = posting.count as f32;
+        let scale = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length;
+        count * (SATURATION + 1.0) / (count + SATURATION * scale)
     }
 }
 
@@ -184,16 +290,7 @@ fn add_parameters(text: &mut String, schema: &Value) {
     }
 }
 
-/// Splits names as programmers write them, and words as people do.
-#[derive(Debug)]
-struct Words;
-
-impl Tokenizer for Words {
-    fn tokenize(&self, text: &str) -> Vec<String> {
-        words(text)
-    }
-}
-
+/// Splits names as programmers write them, and words as people do:
 /// `getHTTPUrl_of files` → `get http url file`: parts of names, in lower case, without endings and
 /// without words that say nothing.
 fn words(text: &str) -> Vec<String> {

@@ -335,6 +335,13 @@ impl Families<'_> {
         ] {
             self.single(name, help, None, Kind::Counter, value)?;
         }
+        self.single(
+            "mainstay_journal_recording",
+            "Whether calls can be put on record",
+            None,
+            Kind::Gauge,
+            journal.map(|journal| u64::from(journal.is_recording())),
+        )?;
         let depth = journal.map(|journal| journal.depth());
         self.single(
             "mainstay_journal_waiting_calls",

@@ -71,7 +71,7 @@ fn catalog<'a>(servers: impl Iterator<Item = (&'a str, Vec<Value>)>) -> Catalog 
 #[test]
 fn who_describes_a_tool_finds_it_first() {
     let catalog = realistic();
-    let index = Index::of(&catalog);
+    let index = Index::of(&catalog, &[]);
     let targets = catalog.targets(ListKind::Tools);
     assert!(targets.len() > 60, "{}", targets.len());
     let mut faults = Vec::new();
@@ -160,7 +160,7 @@ fn parameters_and_their_values_are_found() {
         json!({"name": "buy", "inputSchema": schema}),
     ];
     let catalog = catalog([("shop", tools)].into_iter());
-    let index = Index::of(&catalog);
+    let index = Index::of(&catalog, &[]);
     for query in ["filter", "inseam", "trousers", "corduroy"] {
         assert_eq!(index.search(query), [1], "{query}");
     }
@@ -207,11 +207,44 @@ async fn indexes_follow_the_catalog() {
         (search(&other, "alpha").await, search(&other, "beta").await),
         (0, 1)
     );
-    let built = indexes.index(one.digest(ListKind::Tools));
+    let built = indexes.index(&one);
     assert!(built.get().is_some(), "it is kept");
     for number in 0..MAX_INDEXES {
         search(&of(&format!("tool{number}")), "tool").await;
     }
-    let built = indexes.index(one.digest(ListKind::Tools));
+    let built = indexes.index(&one);
     assert!(built.get().is_none(), "bounded");
+}
+
+/// Only what is new in a catalog is read.
+#[test]
+fn what_has_not_changed_is_taken_over() {
+    let of = |tools: &[(&str, &str)]| {
+        let tools = tools.iter();
+        let tools = tools.map(|(name, words)| json!({"name": name, "description": words}));
+        catalog([("x", tools.collect())].into_iter())
+    };
+    let before = Index::of(&of(&[("one", "alpha"), ("two", "beta")]), &[]);
+    let after = of(&[("zero", "beta"), ("one", "alpha"), ("two", "gamma")]);
+    let after = Index::of(&after, &[&before]);
+    assert!(Arc::ptr_eq(&after.documents[1], &before.documents[0]));
+    assert!(!Arc::ptr_eq(&after.documents[2], &before.documents[1]));
+    for (query, expected) in [("alpha", [1]), ("beta", [0]), ("gamma", [2])] {
+        assert_eq!(after.search(query), expected, "{query}");
+    }
+}
+
+/// Nobody needs to search for an index to be built.
+#[tokio::test]
+async fn an_index_is_prepared() {
+    let indexes = Indexes::default();
+    let catalog = Arc::new(catalog([("x", vec![json!({"name": "alpha"})])].into_iter()));
+    indexes.prepare(Arc::clone(&catalog));
+    let is_built = async {
+        while indexes.index(&catalog).get().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let built = tokio::time::timeout(Duration::from_secs(10), is_built).await;
+    assert!(built.is_ok(), "it is not built");
 }
