@@ -17,7 +17,7 @@ use crate::reload::{Change, Known, change_file};
 const EXAMPLES: &str = "\
 Examples:
   mainstay add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/projects
-  mainstay add --env API_KEY='${API_KEY}' search -- uvx search-server
+  mainstay add -e API_KEY='${API_KEY}' search -- uvx search-server
   mainstay add --header 'Authorization: Bearer ${TOKEN}' tracker https://tracker.example.com/mcp";
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ pub struct Add {
     )]
     address: Option<String>,
     /// A variable that is set for its process
-    #[arg(long, value_name = "KEY=VALUE", requires = "command", value_parser = variable)]
+    #[arg(short, long, value_name = "KEY=VALUE", requires = "command", value_parser = variable)]
     env: Vec<(String, String)>,
     /// The folder that its process starts in
     #[arg(long, value_name = "DIR", requires = "command")]

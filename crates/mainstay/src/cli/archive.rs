@@ -56,7 +56,7 @@ impl Archive {
         let reader = found.map(|(_, path)| Reader::open(&path)).transpose()?;
         let reader = reader.flatten().ok_or_else(|| CommandError::NotFound {
             what: format!("a journal of instance {instance:?}"),
-            hint: "the folders of `instances` in the state directory are their names",
+            hint: "the folders of `instances` in the state directory are their names".to_owned(),
         })?;
         Ok(Self {
             journals: vec![Journal {

@@ -9,8 +9,8 @@ use crate::surroundings::Clients;
 
 #[derive(Clone, Debug, Args)]
 pub struct ClientsArgs {
-    /// Read ~/.cideldill/mcp_clients.json, or what `CIDELDILL_MCP_CLIENTS_CONFIG` and `CIDELDILL_HOME` say
-    #[arg(long = "mcp-clients", conflicts_with = "config")]
+    /// For scripts written for another program: reads that program's file, which docs/seeds.md names.
+    #[arg(long = "mcp-clients", conflicts_with = "config", hide = true)]
     usual: bool,
     /// The configuration; each of its servers must say its `transport`
     #[arg(

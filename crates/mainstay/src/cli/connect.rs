@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use mainstay_core::config::Secret;
 
-use super::{CommandError, instance::Kept, serve, signals::Signals};
+use super::{CommandError, instance::Kept, serve, signals::Signals, suggest};
 use crate::{
     api::{Client, ClientError},
     daemon::{self, Daemon},
@@ -54,7 +54,10 @@ impl DaemonArgs {
     ) -> Result<T, CommandError> {
         match &self.config {
             Some(config) => for_the_occasion(config, |_, _| Ok(Kept::default()), work).await,
-            None => work(&running(self.url.clone())?).await,
+            None => {
+                let client = running(self.url.clone())?;
+                suggest::completed(&client, work(&client).await).await
+            }
         }
     }
 
@@ -156,7 +159,7 @@ async fn for_the_occasion<T>(
     let outcome = tokio::select! {
         outcome = async {
             daemon.hub.registry.settled().await;
-            work(&client).await
+            suggest::completed(&client, work(&client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
     };

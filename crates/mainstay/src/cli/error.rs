@@ -6,7 +6,10 @@ use http::StatusCode;
 use mainstay_core::failure::Failure;
 use serde_json::{Map, Value};
 
-use super::screen::{complain, complain_json};
+use super::{
+    screen::{complain, complain_json},
+    suggest,
+};
 use crate::{
     api::ClientError,
     journal::JournalError,
@@ -61,7 +64,7 @@ pub enum CommandError {
         source: io::Error,
     },
     #[error("{what} not found")]
-    NotFound { what: String, hint: &'static str },
+    NotFound { what: String, hint: String },
     #[error("cannot read {path}")]
     Read { path: String, source: io::Error },
     #[error("signals cannot be heard")]
@@ -146,16 +149,13 @@ impl CommandError {
             | Self::State(StateError::Untrusted { source, .. }) | Self::Token(TokenError::State(StateError::Untrusted { source, .. })) => source.hint(),
             Self::State(StateError::Io { source, .. }) => {
                 let untrusted = source.get_ref().and_then(|it| it.downcast_ref::<Untrusted>());
-                untrusted.and_then(Untrusted::hint)
+                untrusted.and_then(Untrusted::hint).or_else(|| disk_hint(source.kind()))
             }
             Self::State(StateError::NotBelieved { path, .. }) => {
                 Some(format!("stop the daemon, remove {}, and start it again", path.display()))
             }
             Self::Elsewhere(url) => Some(format!("if that is right, name it: --url {url}")),
-            Self::Journal(JournalError::Unusable { path, .. }) => Some(format!(
-                "set it aside, and a new one is begun: mv '{0}' '{0}-damaged'",
-                path.display()
-            )),
+            Self::Journal(error) => error.hint(),
             Self::NotRecorded(_) => Some(
                 "set MAINSTAY_HOME to a directory that can be written, or `journal.durability` to `relaxed`".to_owned(),
             ),
@@ -163,9 +163,9 @@ impl CommandError {
             Self::Lineage(LineageError::LaunchesItself { server, .. }) => Some(format!(
                 "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
             )),
-            Self::Client(error) => client_hint(error).map(str::to_owned),
+            Self::Client(error) => suggested(error),
             Self::Failed(failure) => hint_of(failure.kind.code()).map(str::to_owned),
-            Self::NotFound { hint, .. } => Some((*hint).to_owned()),
+            Self::NotFound { hint, .. } => Some(hint.clone()),
             Self::Usage { hint, .. } => hint.clone(),
             Self::Listen { source, .. } => match source.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -265,6 +265,33 @@ fn client_exit(error: &ClientError) -> Exit {
             StatusCode::GATEWAY_TIMEOUT => Exit::TIMED_OUT,
             _ => Exit::FAILED,
         },
+    }
+}
+
+/// What to do next about a disk.
+fn disk_hint(kind: io::ErrorKind) -> Option<String> {
+    let remedy = match kind {
+        io::ErrorKind::StorageFull => "free space there",
+        io::ErrorKind::ReadOnlyFilesystem => "make its disk writable",
+        _ => return None,
+    };
+    Some(format!(
+        "{remedy}, or set MAINSTAY_HOME to a directory on another disk"
+    ))
+}
+
+/// What was meant, and what to do next.
+fn suggested(error: &ClientError) -> Option<String> {
+    let next = client_hint(error);
+    let meant = error
+        .body()
+        .and_then(|body| body.get(suggest::MEMBER)?.as_str());
+    match meant {
+        Some(meant) => Some(format!(
+            "did you mean {meant}? {}",
+            next.unwrap_or_default()
+        )),
+        None => next.map(str::to_owned),
     }
 }
 

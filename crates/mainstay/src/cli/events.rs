@@ -4,10 +4,20 @@ use std::time::Duration;
 
 use chrono::{DateTime, Local};
 use clap::Args;
-use mainstay_core::event::{EventId, EventKind};
+use mainstay_core::{
+    event::{EventId, EventKind},
+    suspects::Arguments,
+};
 use serde_json::{Value, json};
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit,
+    connect::DaemonArgs,
+    output,
+    stderr::complain,
+    time,
+    trouble::{trouble, word},
+};
 use crate::api::{self, Client, ClientError, Told};
 
 /// A daemon that is gone is looked for so often.
@@ -100,17 +110,8 @@ impl Events {
                 let now = Local::now();
                 let chosen = servers.servers.iter();
                 for server in chosen.filter(|server| self.is_about(&server.name)) {
-                    let word = if server.enabled {
-                        &server.status
-                    } else {
-                        "disabled"
-                    };
-                    let next = server.next_retry_ms.map(Duration::from_millis);
-                    let detail = server.last_error.as_deref().map(|reason| {
-                        let attempt = server.reconnect_attempt.unwrap_or_default();
-                        output::trouble(Some(reason), attempt, next)
-                    });
-                    line(now, &server.name, word, &detail.unwrap_or_default())?;
+                    let why = trouble(server).unwrap_or_default();
+                    line(now, &server.name, word(server), &why)?;
                 }
                 Ok(())
             }
@@ -137,7 +138,7 @@ impl Events {
 
 /// `2026-11-21 08:30:12  files  reconnecting  process exited unexpectedly (code 3); attempt 1 in 1.0 s`
 fn line(at: DateTime<Local>, server: &str, word: &str, detail: &str) -> Result<(), CommandError> {
-    let at = at.format("%Y-%m-%d %H:%M:%S");
+    let at = time::with_day(at);
     let line = format!("{at}  {server:12}  {word:12}  {detail}");
     output::line(line.trim_end())
 }
@@ -165,7 +166,7 @@ fn words(event: &api::Event) -> (&str, String) {
             last_error,
         } => {
             let next = Some(Duration::from_millis(next_retry_ms));
-            let detail = output::trouble(last_error.as_deref(), attempt, next);
+            let detail = output::trouble(&because(last_error), attempt, next);
             ("reconnecting", detail)
         }
         EventKind::ServerReconnected { attempts_taken, .. } => {
@@ -185,6 +186,23 @@ fn words(event: &api::Event) -> (&str, String) {
         }
         EventKind::ServerHealthRestored {} => ("healthy", String::new()),
         EventKind::ServerFailed { status, last_error } => (status.as_str(), because(last_error)),
+        EventKind::CallRefused {
+            method,
+            tool,
+            arguments,
+            crashes,
+            retry_after_ms,
+        } => {
+            let call = called(&method, tool, arguments);
+            let wait = output::span(Duration::from_millis(retry_after_ms));
+            let detail = format!("{call}, for {wait}: in flight at {crashes} crashes");
+            ("refused", detail)
+        }
+        EventKind::CallAllowed {
+            method,
+            tool,
+            arguments,
+        } => ("allowed", called(&method, tool, arguments)),
         EventKind::ToolsChanged {
             added,
             removed,
@@ -224,6 +242,16 @@ fn words(event: &api::Event) -> (&str, String) {
             ("rejected", format!("the configuration: {reason}"))
         }
     }
+}
+
+/// `tools/call of search, with the same arguments`
+fn called(method: &str, tool: Option<String>, arguments: Arguments) -> String {
+    let of_tool = tool.map_or_else(String::new, |tool| format!(" of {tool}"));
+    let with = match arguments {
+        Arguments::Same => "the same arguments",
+        Arguments::Any => "any arguments",
+    };
+    format!("{method}{of_tool}, with {with}")
 }
 
 /// `new: a, b, c, d, e and 3 more`
@@ -284,6 +312,18 @@ mod tests {
                 status: State::Failed,
                 last_error: Some("gave up".to_owned()),
             },
+            EventKind::CallRefused {
+                method: "tools/call".to_owned(),
+                tool: Some("search".to_owned()),
+                arguments: Arguments::Same,
+                crashes: 3,
+                retry_after_ms: 600_000,
+            },
+            EventKind::CallAllowed {
+                method: "resources/read".to_owned(),
+                tool: None,
+                arguments: Arguments::Any,
+            },
             EventKind::ToolsChanged {
                 added: names,
                 removed: vec!["x".to_owned()],
@@ -308,6 +348,8 @@ mod tests {
         reconnected  after 1 attempt
         degraded  3 checks failed: no reason known
         failed  gave up
+        refused  tools/call of search, with the same arguments, for 10 min: in flight at 3 crashes
+        allowed  resources/read, with any arguments
         tools  9; new: a, b, c, d, e and 2 more; gone: x
         configured  no server changed
         rejected  the configuration: no

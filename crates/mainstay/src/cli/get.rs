@@ -3,7 +3,12 @@
 use clap::Args;
 use mainstay_core::display;
 
-use super::{CommandError, Exit, approve, connect::DaemonArgs, output};
+use super::{
+    CommandError, Exit, approve,
+    connect::DaemonArgs,
+    output,
+    trouble::{detail, word},
+};
 use crate::api;
 
 #[derive(Debug, Args)]
@@ -31,11 +36,7 @@ impl Get {
 
 fn told(details: &api::ServerDetails) -> String {
     let api::ServerDetails { server, entry } = details;
-    let status = if server.enabled {
-        &server.status
-    } else {
-        "disabled"
-    };
+    let status = word(server);
     let tools = output::count(server.tool_count, "tool");
     let mut lines = vec![format!("{} is {status}, {tools}", server.name)];
     if let Some(hidden) = hidden(server) {
@@ -49,8 +50,8 @@ fn told(details: &api::ServerDetails) -> String {
                 .map(|line| format!("  {line}")),
         );
     }
-    if let Some(error) = &server.last_error {
-        lines.push(format!("  {}", output::one_line(error)));
+    if server.pending.is_none() {
+        lines.push(format!("  {}", detail(server)));
     }
     if server.ephemeral {
         lines.push("  not in the configuration: gone when the daemon ends".to_owned());

@@ -22,6 +22,11 @@ impl Health {
             .daemon
             .with(async |client| Ok(client.health(self.name.as_deref()).await?))
             .await?;
+        if !self.daemon.json {
+            for warning in &report.warnings {
+                complain(&format!("warning: {warning}"));
+            }
+        }
         if self.daemon.json {
             output::json(&report)?;
         } else if report.servers.is_empty() {

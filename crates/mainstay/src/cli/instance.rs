@@ -7,7 +7,7 @@ use mainstay_core::config::{self, Durability};
 
 use super::CommandError;
 use crate::{
-    journal::{Journal, JournalError},
+    journal::Journal,
     lineage::Lineage,
     state::{Instance, StateDir, StateError},
     surroundings::{Loaded, Process},
@@ -37,7 +37,7 @@ impl Kept {
             None => None,
         };
         let journal = match &instance {
-            Some(instance) => record(instance, settings)?,
+            Some(instance) => Journal::wanted(instance.path(), settings)?,
             None => None,
         };
         Ok(Self {
@@ -62,22 +62,5 @@ fn or_without<T>(
             tracing::warn!(error = &error as &dyn Error, "nothing is kept");
             Ok(None)
         }
-    }
-}
-
-/// Where calls are recorded. A newer Mainstay's journal is nobody's to do without.
-fn record(
-    instance: &Instance,
-    settings: &config::Journal,
-) -> Result<Option<Arc<Journal>>, JournalError> {
-    match Journal::wanted(instance.path(), settings) {
-        Err(error)
-            if settings.durability == Durability::Relaxed
-                && !matches!(error, JournalError::Newer { .. }) =>
-        {
-            tracing::warn!(error = &error as &dyn Error, "no call is recorded");
-            Ok(None)
-        }
-        wanted => wanted,
     }
 }

@@ -1,10 +1,14 @@
 //! `mainstay list`: the servers and how they are.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{
+    CommandError, Exit, approve,
+    connect::DaemonArgs,
+    output,
+    stderr::complain,
+    trouble::{self, word},
+};
 use crate::api;
 
 #[derive(Debug, Args)]
@@ -19,6 +23,11 @@ impl List {
             .daemon
             .with(async |client| Ok(client.servers().await?))
             .await?;
+        if !self.daemon.json {
+            for warning in &list.warnings {
+                complain(&format!("warning: {warning}"));
+            }
+        }
         if self.daemon.json {
             output::json(&list)?;
         } else if list.servers.is_empty() {
@@ -34,31 +43,20 @@ impl List {
 }
 
 fn row(server: &api::Server) -> [String; 6] {
-    let status = if server.enabled {
-        &server.status
-    } else {
-        "disabled"
-    };
     let pid = server.pid.map(|pid| pid.to_string()).unwrap_or_default();
-    let detail = match (&server.last_error, server.uptime_ms) {
-        _ if server.pending.is_some() => {
-            let pending = server.pending.as_ref();
-            pending.map(super::approve::wanted).unwrap_or_default()
-        }
-        (None, Some(uptime)) => format!("up {}", output::span(Duration::from_millis(uptime))),
-        (None, None) => String::new(),
-        (reason, _) => output::trouble(
-            reason.as_deref(),
-            server.reconnect_attempt.unwrap_or_default(),
-            server.next_retry_ms.map(Duration::from_millis),
-        ),
-    };
     [
         server.name.clone(),
-        status.to_owned(),
+        word(server).to_owned(),
         server.transport.clone(),
         server.tool_count.to_string(),
         pid,
-        detail,
+        detail(server),
     ]
+}
+
+fn detail(server: &api::Server) -> String {
+    match &server.pending {
+        Some(pending) => approve::wanted(pending),
+        None => trouble::detail(server),
+    }
 }

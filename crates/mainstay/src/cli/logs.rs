@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 use mainstay_core::ids::ServerName;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};
 use crate::{
     api::{self, Client, ClientError, LogEvent},
     logs,
@@ -90,11 +90,16 @@ impl Logs {
     fn unknown(&self) -> CommandError {
         CommandError::NotFound {
             what: format!("the log of server '{}'", self.name),
-            hint: "`mainstay list` shows the servers and how they are",
+            hint: "`mainstay list` shows the servers and how they are".to_owned(),
         }
     }
 }
 
 fn shown(line: &api::LogLine) -> String {
-    format!("{} {:8} {}", line.time, line.source, line.text)
+    format!(
+        "{} {:8} {}",
+        time::local(&line.time),
+        line.source,
+        line.text
+    )
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_core::ids::ProfileName;
+use tokio::sync::oneshot;
 
 use super::{
     CommandError, Exit, clients::ClientsArgs, instance::Kept, screen, serve, signals::Signals,
@@ -73,16 +74,31 @@ impl Mcp {
         let registry = &daemon.hub.registry;
         let profile = registry.profile(&self.profile);
         let profile = profile.expect("the configuration has it, and is not read again");
-        let serve = async |stdout| {
-            daemon
-                .serve_stdio(profile, tokio::io::stdin(), stdout)
-                .await;
-        };
+        let (stdout, shown) = screen::protocol();
+        let serving = daemon.serve_stdio(profile, tokio::io::stdin(), stdout);
+        let (tell, mut told) = oneshot::channel();
+        // A door like others: the client is heard while calls have their time to end.
+        let door = tokio::spawn(async move {
+            let (served, ()) = tokio::join!(serving, shown);
+            // Nobody asks where a limit of time has passed.
+            tell.send(served).ok();
+        });
+        let mut served = None;
         tokio::select! {
-            () = screen::protocol(serve) => signals.asked_otherwise(),
+            ended = &mut told => {
+                served = Some(ended);
+                signals.asked_otherwise();
+            }
             () = screen::gone() => signals.asked_otherwise(),
             _ = signals.next() => {}
         }
-        serve::stop(daemon, None, &mut signals).await
+        let exit = serve::stop(daemon, Some(door), &mut signals).await?;
+        let served = match served {
+            Some(served) => served,
+            None => told.await,
+        };
+        // Without a word of it, its time has run out.
+        let served = served.unwrap_or(Ok(()));
+        served.map(|()| exit).map_err(CommandError::Output)
     }
 }

@@ -35,10 +35,13 @@ mod signals;
 mod stats;
 mod status;
 pub mod stderr;
+mod suggest;
 mod switch;
 mod switches;
+mod time;
 mod token;
 mod tools;
+mod trouble;
 mod validate;
 
 use std::{
@@ -109,14 +112,14 @@ pub enum Command {
     Events(events::Events),
     /// Ask every server whether it is well
     Health(health::Health),
-    /// Start a server that was stopped, has crashed or was given up
+    /// Start servers that were stopped, have crashed or were given up
     Start(operate::Operate),
-    /// Stop a server; its tools are listed no longer
+    /// Stop servers; their tools are listed no longer
     Stop(operate::Operate),
-    /// Stop a server and start it again
+    /// Stop servers and start them again
     Restart(operate::Operate),
-    /// Give a server a new session, whatever there is
-    Reconnect(operate::Reconnect),
+    /// Give servers new sessions, whatever there is
+    Reconnect(operate::Operate),
     /// Read the configuration again; what did not change keeps its sessions
     Reload(reload::Reload),
     /// Show which calls there were, or what is known of one
@@ -197,10 +200,10 @@ impl Command {
             Self::Approve(command) => Some(&command.daemon),
             Self::Events(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
-            Self::Start(command) | Self::Stop(command) | Self::Restart(command) => {
-                Some(&command.daemon)
-            }
-            Self::Reconnect(command) => Some(&command.daemon),
+            Self::Start(command)
+            | Self::Stop(command)
+            | Self::Restart(command)
+            | Self::Reconnect(command) => Some(&command.daemon),
             Self::Reload(command) => Some(&command.daemon),
             Self::Records(command) => Some(&command.daemon),
             Self::Stats(command) => Some(&command.daemon),
@@ -249,7 +252,7 @@ impl Command {
             Self::Start(command) => command.run("start").await,
             Self::Stop(command) => command.run("stop").await,
             Self::Restart(command) => command.run("restart").await,
-            Self::Reconnect(command) => command.run().await,
+            Self::Reconnect(command) => command.run("reconnect").await,
             Self::Reload(command) => command.run().await,
             Self::Records(command) => command.run().await,
             Self::Stats(command) => command.run().await,

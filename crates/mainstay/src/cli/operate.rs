@@ -1,6 +1,8 @@
 //! `mainstay start`, `stop`, `restart` and `reconnect`: what an operator wants of a server, and
 //! whether it came about (B12, O2).
 
+use std::collections::HashSet;
+
 use clap::Args;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -11,53 +13,35 @@ use super::{
     output,
     screen::{complain, complain_json},
 };
-use crate::api::{Client, ClientError, Operated};
+use crate::api::{self, Client, ClientError, Operated};
 
 #[derive(Debug, Args)]
 pub struct Operate {
-    /// The server
-    name: String,
-    #[command(flatten)]
-    pub daemon: DaemonArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct Reconnect {
-    /// The server
-    #[arg(required_unless_present = "all")]
-    name: Option<String>,
-    /// Every server that is to be up
-    #[arg(long, conflicts_with = "name")]
+    /// The servers
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every server that is to be up; with `start`, every server that may be
+    #[arg(long, conflicts_with = "names")]
     all: bool,
     #[command(flatten)]
     pub daemon: DaemonArgs,
 }
 
-impl Operate {
-    /// `operation` as the REST route has it.
-    pub async fn run(self, operation: &str) -> Result<Exit, CommandError> {
-        let operated = self
-            .daemon
-            .with(async |client| Ok(client.operate(&self.name, operation).await?))
-            .await?;
-        tell(&self.daemon, &operated)?;
-        Ok(Exit::DONE)
-    }
-}
+type Outcomes = Vec<(String, Result<Operated, ClientError>)>;
 
-impl Reconnect {
-    /// With `--all` every server is tried, and those that failed are named at the end.
-    pub async fn run(self) -> Result<Exit, CommandError> {
-        if let Some(name) = self.name {
-            let one = Operate {
-                name,
-                daemon: self.daemon,
-            };
-            return one.run("reconnect").await;
+impl Operate {
+    /// `operation` as the REST route has it. Of several servers every one is tried, and those that failed
+    /// are named.
+    pub async fn run(self, operation: &str) -> Result<Exit, CommandError> {
+        if let [name] = self.names.as_slice() {
+            let operate = async |client: &Client| Ok(client.operate(name, operation).await?);
+            let operated = self.daemon.with(operate).await?;
+            tell(&self.daemon, &operated)?;
+            return Ok(Exit::DONE);
         }
-        let operated = self.daemon.with(reconnect_all).await?;
+        let operate = async |client: &Client| self.operate(client, operation).await;
         let mut exit = Exit::DONE;
-        for (name, operated) in operated {
+        for (name, operated) in self.daemon.with(operate).await? {
             match operated {
                 Ok(operated) => tell(&self.daemon, &operated)?,
                 Err(error) => {
@@ -73,18 +57,26 @@ impl Reconnect {
         }
         Ok(exit)
     }
-}
 
-type Outcomes = Vec<(String, Result<Operated, ClientError>)>;
-
-async fn reconnect_all(client: &Client) -> Result<Outcomes, CommandError> {
-    let servers = client.servers().await?.servers;
-    let wanted = servers.into_iter().filter(|server| server.wanted);
-    Ok(join_all(wanted.map(async |server| {
-        let operated = client.operate(&server.name, "reconnect").await;
-        (server.name, operated)
-    }))
-    .await)
+    async fn operate(&self, client: &Client, operation: &str) -> Result<Outcomes, CommandError> {
+        let mut names = self.names.clone();
+        if self.all {
+            let is_meant = |server: &api::Server| match operation {
+                "start" => server.enabled && server.pending.is_none(),
+                _ => server.wanted,
+            };
+            let servers = client.servers().await?.servers.into_iter();
+            names.extend(servers.filter(is_meant).map(|server| server.name));
+        }
+        // One that is named twice is meant once.
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        Ok(join_all(names.into_iter().map(async |name| {
+            let operated = client.operate(&name, operation).await;
+            (name, operated)
+        }))
+        .await)
+    }
 }
 
 /// Says what came of it, and on stderr what is odd about it.

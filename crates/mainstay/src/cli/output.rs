@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
 use mainstay_core::display;
 
 pub use super::screen::{bytes, data, json, line, pretty, text};
@@ -18,35 +18,73 @@ pub fn headline(text: &str) -> Cow<'_, str> {
     one_line(text.trim().lines().next().unwrap_or_default().trim())
 }
 
-/// Prints rows under a head; on a terminal the last column takes what is left of the line.
+/// How rows that are wider than the terminal are laid out. Output to anything else is never cut.
+#[derive(Clone, Copy)]
+enum Wide<'a> {
+    /// The last column wraps.
+    Wrap,
+    /// A row is one line: these columns share what the others leave, and end in `…`.
+    Cut(&'a [&'a str]),
+}
+
+/// Prints rows under a head; on a terminal the last column wraps.
 pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), CommandError> {
-    // Programs that read on get whole lines.
-    let arrangement = if screen::stdout_is_terminal() {
-        ContentArrangement::Dynamic
-    } else {
-        ContentArrangement::Disabled
-    };
-    text(&laid_out(head, rows, arrangement))
+    text(&laid_out(head, rows, Wide::Wrap, terminal_width()))
+}
+
+/// Prints rows under a head, one line each; on a terminal the columns in `cut` are cut to its width.
+pub fn lines<const N: usize>(
+    head: [&str; N],
+    cut: &[&str],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Result<(), CommandError> {
+    text(&laid_out(head, rows, Wide::Cut(cut), terminal_width()))
+}
+
+/// The width of the terminal. `None` where a program reads, which gets whole lines.
+fn terminal_width() -> Option<u16> {
+    screen::stdout_is_terminal()
+        .then(|| Table::new().width())
+        .flatten()
 }
 
 fn laid_out<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
-    arrangement: ContentArrangement,
+    wide: Wide<'_>,
+    width: Option<u16>,
 ) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(head);
-    table.set_content_arrangement(arrangement);
-    for row in rows {
+    let row_of = |mut row: Row| {
+        if let Wide::Cut(_) = wide {
+            row.max_height(1);
+        }
+        row
+    };
+    table
+        .load_style(presets::NOTHING)
+        .set_header(row_of(Row::from(head)));
+    match width {
+        Some(width) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width),
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
+    for cells in rows {
         // Escaped before it is measured.
-        table.add_row(row.map(|cell| one_line(&cell).into_owned()));
+        let row = Row::from(cells.map(|cell| one_line(&cell).into_owned()));
+        table.add_row(row_of(row));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        if index + 1 < N {
+        let is_flexible = match wide {
+            Wide::Wrap => index + 1 == N,
+            Wide::Cut(columns) => columns.contains(&head[index]),
+        };
+        if !is_flexible {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
@@ -75,8 +113,8 @@ pub fn span(span: Duration) -> String {
 }
 
 /// `process exited unexpectedly (signal 9); attempt 1 in 1.0 s`
-pub fn trouble(reason: Option<&str>, attempt: u32, next_retry: Option<Duration>) -> String {
-    let reason = one_line(reason.unwrap_or("no reason known"));
+pub fn trouble(reason: &str, attempt: u32, next_retry: Option<Duration>) -> String {
+    let reason = one_line(reason);
     match next_retry {
         Some(wait) => format!("{reason}; attempt {attempt} in {}", span(wait)),
         None => reason.into_owned(),
@@ -117,11 +155,30 @@ mod tests {
             &zalgo,
         ]
         .map(row);
-        insta::assert_snapshot!(laid_out(
-            ["CELL", "NEXT"],
-            rows,
-            ContentArrangement::Disabled
-        ));
+        insta::assert_snapshot!(laid_out(["CELL", "NEXT"], rows, Wide::Wrap, None));
+    }
+
+    /// `records` at 80 columns: the columns that may be cut share what the others leave.
+    #[test]
+    fn a_row_of_lines_is_one_line_however_narrow_the_terminal_is() {
+        let row = |name: &str, error: &str| ["4711", name, "ok", error].map(str::to_owned);
+        let rows = || {
+            [
+                row("files/read_text_file", ""),
+                row("a-server-with-a-long-name/and_a_long_tool_name", ""),
+                row(
+                    "x/y",
+                    &"the server answered with an error that is long ".repeat(9),
+                ),
+            ]
+        };
+        let head = ["ID", "CALL", "STATUS", "ERROR"];
+        let cut = Wide::Cut(&["CALL", "ERROR"]);
+        insta::assert_snapshot!(laid_out(head, rows(), cut, Some(60)));
+        for width in 20..120 {
+            let shown = laid_out(head, rows(), cut, Some(width));
+            assert_eq!(shown.lines().count(), 4, "{shown}");
+        }
     }
 
     #[test]

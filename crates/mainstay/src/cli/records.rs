@@ -16,6 +16,7 @@ use super::{
     connect::DaemonArgs,
     output,
     stderr::complain,
+    time::local,
 };
 use crate::{
     api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord},
@@ -173,12 +174,8 @@ impl Records {
             return Ok(Exit::DONE);
         }
         let rows = found.calls.iter().map(row);
-        output::table(
-            [
-                "ID", "TIME", "CALL", "STATUS", "STATE", "TOOK", "BY", "ERROR",
-            ],
-            rows,
-        )?;
+        let head = ["ID", "TIME", "CALL", "STATUS", "TOOK", "BY", "ERROR"];
+        output::lines(head, &["CALL", "BY", "ERROR"], rows)?;
         if found.truncated {
             complain(&left_out(&found));
         }
@@ -248,13 +245,12 @@ fn left_out(found: &CallRecords) -> String {
     }
 }
 
-fn row(record: &CallRecord) -> [String; 8] {
+fn row(record: &CallRecord) -> [String; 7] {
     [
         record.id.clone(),
         local(&record.started_at),
         record.name.clone(),
-        record.status.clone(),
-        record.state.clone(),
+        status(record),
         took(record.duration_ms),
         by(record),
         record
@@ -263,6 +259,20 @@ fn row(record: &CallRecord) -> [String; 8] {
             .map(|error| error.message.clone())
             .unwrap_or_default(),
     ]
+}
+
+/// `ok`, or `timeout, sent`: how far the call got is left out where the status implies it.
+fn status(record: &CallRecord) -> String {
+    let implied = match &*record.status {
+        "ok" | "error" => "answered",
+        "unknown" => "sent",
+        "refused" => "not_sent",
+        _ => "",
+    };
+    if record.state == implied {
+        return record.status.clone();
+    }
+    format!("{}, {}", record.status, record.state.replace('_', " "))
 }
 
 /// The client by its own name; who has none, by his door.
@@ -279,20 +289,6 @@ pub fn took(milliseconds: Option<f64>) -> String {
         Some(short) if short < 10.0 => format!("{short:.1} ms"),
         Some(long) => output::span(Duration::from_secs_f64(long / 1000.0)),
     }
-}
-
-/// A time as the people here have it; the day only where it is not today.
-fn local(time: &str) -> String {
-    let Ok(time) = DateTime::parse_from_rfc3339(time) else {
-        return time.to_owned();
-    };
-    let time = time.with_timezone(&Local);
-    let format = if time.date_naive() == Local::now().date_naive() {
-        "%H:%M:%S%.3f"
-    } else {
-        "%Y-%m-%d %H:%M:%S%.3f"
-    };
-    time.format(format).to_string()
 }
 
 fn described(record: &WholeCallRecord) -> String {

@@ -6,7 +6,7 @@ use super::{
     CommandError, Exit,
     add::{legal, tell},
     connect::{DaemonArgs, Place},
-    output,
+    output, suggest,
 };
 use crate::reload::{Change, change_file};
 
@@ -25,7 +25,8 @@ impl Remove {
     pub async fn run(self) -> Result<Exit, CommandError> {
         match self.daemon.place()? {
             Place::Daemon(client) => {
-                let removed = client.remove(&self.name, !self.ephemeral).await?;
+                let removed = client.remove(&self.name, !self.ephemeral).await;
+                let removed = suggest::completed(&client, removed.map_err(Into::into)).await?;
                 if self.daemon.json {
                     output::json(&removed)?;
                 } else {

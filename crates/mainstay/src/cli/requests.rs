@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, value::RawValue};
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};
 use crate::api;
 
 const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ impl Requests {
                 it.id.to_string(),
                 it.server.clone(),
                 it.method.clone(),
-                it.asked_at.clone(),
+                time::local(&it.asked_at),
                 gist(&it.params),
             ]
         };

@@ -13,7 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay resolve npx
 
-PATH is searched first, then the usual places of Homebrew, nvm, fnm and the system.";
+PATH is searched first, then the usual folders of the system, Homebrew, installers and version managers.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,17 +28,22 @@ pub struct Resolve {
 impl Resolve {
     pub fn run(self) -> Result<Exit, CommandError> {
         let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
-        let found: Option<PathBuf> = match transport::resolve(&self.command, &path) {
-            Resolution::Found(program) => Some(program),
+        let absent = |hint| CommandError::NotFound {
+            what: format!("command {}", self.command),
+            hint,
+        };
+        let program: PathBuf = match transport::resolve(&self.command, &path) {
+            Resolution::Found(program) => program,
             Resolution::AsGiven(program) => std::path::absolute(program)
                 .ok()
-                .filter(|program| program.is_file()),
-            Resolution::NotFound(_) => None,
+                .filter(|program| program.is_file())
+                .ok_or_else(|| absent("install it, or correct the path".to_owned()))?,
+            Resolution::NotFound(_) => {
+                let remedy = transport::remedy(&self.command);
+                let looked = transport::looked_in(&path, usize::MAX);
+                return Err(absent(format!("{remedy}; {looked}")));
+            }
         };
-        let program = found.ok_or_else(|| CommandError::NotFound {
-            what: format!("command {}", self.command),
-            hint: "install it, or add its folder to PATH in the server's `env`",
-        })?;
         if self.json {
             output::json(&json!({"command": self.command, "path": program}))?;
         } else {

@@ -8,12 +8,15 @@
 
 use std::{
     borrow::Cow,
+    env,
+    ffi::OsString,
     io::{self, IsTerminal as _, Write},
     process::ExitCode,
 };
 
 use mainstay_core::{display, message};
 use serde::{Serialize, de::IgnoredAny};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWrite, BufReader};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
@@ -120,8 +123,11 @@ pub fn ask(question: &str) {
 /// Says why the arguments are wrong, which may have been copied from a server's words; or prints the
 /// help that was asked for.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() {
-        error.render().to_string().lines().for_each(complain);
+    let text = error.render().to_string();
+    if error.use_stderr() && asks_for_json(env::args_os().skip(1)) {
+        complain_json(&usage_as_json(&text));
+    } else if error.use_stderr() {
+        text.lines().for_each(complain);
     } else {
         // With stdout gone nobody reads it.
         error.print().ok();
@@ -129,14 +135,43 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Gives `serve` the place where the protocol is written. On a terminal somebody tries it out by hand:
-/// messages are shown as JSON of the same meaning.
-pub async fn protocol<T>(serve: impl AsyncFnOnce(Protocol) -> T) -> T {
-    if !stdout_is_terminal() {
-        return serve(Box::new(tokio::io::stdout())).await;
+/// Whether `--json` is among the arguments, and not among those of a server's command.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let ours = arguments.take_while(|argument| argument != "--");
+    ours.into_iter().any(|argument| argument == "--json")
+}
+
+/// The message is the first paragraph; the hint is what the next ones advise.
+fn usage_as_json(text: &str) -> Value {
+    let line = |paragraph: &str| {
+        let words = paragraph.lines().map(str::trim);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut paragraphs = text.trim().split("\n\n").map(line);
+    let message = paragraphs.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let mut body = json!({"error": "invalid_arguments", "message": message});
+    let hint = paragraphs.find_map(|it| it.strip_prefix("tip: ").map(str::to_owned));
+    if let Some(hint) = hint {
+        body["hint"] = hint.into();
     }
+    body
+}
+
+/// The place where the protocol is written, and what shows it there until it is dropped. On a terminal
+/// somebody tries it out by hand: messages are shown as JSON of the same meaning.
+pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
+    let is_terminal = stdout_is_terminal();
     let (writer, reader) = tokio::io::duplex(PIPE);
-    let show = async {
+    let protocol: Protocol = if is_terminal {
+        Box::new(writer)
+    } else {
+        Box::new(tokio::io::stdout())
+    };
+    let show = async move {
+        if !is_terminal {
+            return;
+        }
         let mut messages = BufReader::new(reader).split(b'\n');
         // It ends with the writer.
         while let Ok(Some(message)) = messages.next_segment().await {
@@ -146,7 +181,7 @@ pub async fn protocol<T>(serve: impl AsyncFnOnce(Protocol) -> T) -> T {
             }
         }
     };
-    tokio::join!(serve(Box::new(writer)), show).0
+    (protocol, show)
 }
 
 /// Resolves when nobody can read stdout any more: the other end of its pipe is closed. Without it a client

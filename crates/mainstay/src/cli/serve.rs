@@ -1,8 +1,10 @@
 //! `mainstay serve`: the daemon.
 
 use std::{
+    error::Error,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -10,7 +12,11 @@ use std::{
 use clap::Args;
 use mainstay_core::config::{Config, Plan};
 use serde_json::json;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     CommandError, Exit,
@@ -27,10 +33,19 @@ use crate::{
     lineage::Lineage,
     reload::Reloader,
     setting::Setting,
-    state::StateDir,
+    state::{Ownership, StateDir, StateError},
     surroundings::{Clients, LoadError, Loaded, Origin, Process},
     tokens::{self, Tokens},
 };
+
+/// Between two looks at whether the last daemon has stopped.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often it is tried to tell the commands where we are.
+const ANNOUNCE_EVERY: Duration = Duration::from_mins(1);
+
+/// What an end at once may take: calls are told, and the journal is closed.
+const HASTE_LIMIT: Duration = Duration::from_secs(4);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,7 +125,7 @@ impl Serve {
         tell_findings(&loaded);
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
-        let state = state.own()?;
+        let state = own(state, &mut signals).await?;
         let tokens = Tokens::open(state.dir().clone(), &state.token)?;
         let unbound = |source| CommandError::Listen {
             address: self.listen,
@@ -119,7 +134,7 @@ impl Serve {
         let listener = daemon::bind(self.listen).await.map_err(unbound)?;
         let address = listener.local_addr().map_err(unbound)?;
         let url = format!("http://{}", reachable(address));
-        state.announce(&url)?;
+        let is_announced = announce(&state, &url);
 
         let journal = Journal::wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
@@ -148,6 +163,7 @@ impl Serve {
             }
             std::future::pending().await
         };
+        let announcing = announce_again(&state, &url, is_announced);
         let watching = daemon.watch(|outcome| tell_reload(&outcome));
         let following = tellers.follow();
         let signal = tokio::select! {
@@ -155,7 +171,11 @@ impl Serve {
             never = welcome => never,
             () = watching => unreachable!("it ends with the daemon"),
             () = following => unreachable!("it never ends"),
+            never = announcing => never,
         };
+        if let Err(error) = state.announce_stop(&url, daemon.stop_limit()) {
+            tracing::warn!(%error, "the next daemon is not told to wait for this one");
+        }
         complain(&format!(
             "{}: stopping; once more stops at once",
             signal.name
@@ -244,6 +264,46 @@ impl Serve {
     }
 }
 
+/// Takes the state directory. Waits for a daemon that is stopping, as long as that daemon may need.
+async fn own(state: StateDir, signals: &mut Signals) -> Result<Ownership, CommandError> {
+    let taken = match state.clone().own() {
+        Err(taken @ StateError::Taken { .. }) => taken,
+        owned => return Ok(owned?),
+    };
+    let Some((pid, limit)) = stopping(&taken) else {
+        return Err(taken.into());
+    };
+    complain(&format!(
+        "waiting for the daemon that is stopping (pid {pid})"
+    ));
+    let freed = async {
+        loop {
+            sleep(LOOK).await;
+            match state.clone().own() {
+                // Its file goes a moment before its lock.
+                Err(StateError::Taken { daemon: None, .. }) => {}
+                Err(error) if stopping(&error).is_some() => {}
+                owned => return owned,
+            }
+        }
+    };
+    tokio::select! {
+        owned = timeout(limit, freed) => Ok(owned.unwrap_or(Err(taken))?),
+        signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),
+    }
+}
+
+/// The owner of the directory and how long it may need, where it is stopping.
+fn stopping(taken: &StateError) -> Option<(u32, Duration)> {
+    match taken {
+        StateError::Taken {
+            daemon: Some(daemon),
+            ..
+        } => Some((daemon.pid, daemon.stops_within()?)),
+        _ => None,
+    }
+}
+
 /// The address that a client on this machine uses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
@@ -252,6 +312,26 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, address.port())
+}
+
+/// Tells the commands where we are. Clients need that not, so where it cannot be told they are served all
+/// the same.
+fn announce(state: &Ownership, url: &str) -> bool {
+    let announced = state.announce(url);
+    if let Err(error) = &announced {
+        let error = error as &dyn Error;
+        tracing::error!(error, "commands cannot find this daemon without --url");
+    }
+    announced.is_ok()
+}
+
+/// Tells it once it can be told.
+async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool) -> T {
+    while !is_announced {
+        sleep(ANNOUNCE_EVERY).await;
+        is_announced = state.announce(url).is_ok();
+    }
+    std::future::pending().await
 }
 
 /// The signal that ends us. A hangup reloads, where there is something to be read again.
@@ -287,7 +367,8 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order; at another signal, at once. Nobody is left either way.
+/// Stops in order; at another signal, at once, and what becomes of calls is told and on record all the
+/// same. A third one waits for nothing but the end of the servers. Nobody is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,
@@ -295,18 +376,24 @@ pub async fn stop(
 ) -> Result<Exit, CommandError> {
     let registry = Arc::clone(&daemon.hub.registry);
     let limit = daemon.stop_limit();
-    let stopped = tokio::select! {
-        stopped = timeout(limit, daemon.stop(doors)) => {
-            stopped.map_err(|_| CommandError::StillRunning { seconds: limit.as_secs() })
-        }
-        signal = signals.next() => {
-            Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() })
+    let haste = CancellationToken::new();
+    let mut stopping = pin!(timeout(limit, daemon.stop_in_haste(doors, haste.clone())));
+    let error = tokio::select! {
+        stopped = stopping.as_mut() => match stopped {
+            Ok(()) => return Ok(Exit::DONE),
+            Err(_) => CommandError::StillRunning { seconds: limit.as_secs() },
+        },
+        signal = signals.next_end() => {
+            haste.cancel();
+            tokio::select! {
+                _ = timeout(HASTE_LIMIT, stopping) => {}
+                _ = signals.next_end() => {}
+            }
+            CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }
         }
     };
-    if stopped.is_err() {
-        registry.kill().await;
-    }
-    stopped.map(|()| Exit::DONE)
+    registry.kill().await;
+    Err(error)
 }
 
 #[cfg(test)]

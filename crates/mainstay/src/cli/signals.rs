@@ -46,14 +46,28 @@ impl Signals {
     /// The next signal; one that comes twice in a moment counts once.
     pub async fn next(&mut self) -> Signal {
         loop {
-            let (signal, now) = (self.incoming.next().await, Instant::now());
-            let before = self.asked.replace((Some(signal), now));
-            let echo =
-                before.is_some_and(|(by, at)| by.is_none_or(|it| it == signal) && now - at < ECHO);
-            if !echo {
+            let signal = self.incoming.next().await;
+            if !self.is_echo(signal) {
                 return signal;
             }
         }
+    }
+
+    /// The next one that asks for the end while we are at it. A hangup does not: where the terminal has
+    /// gone we end anyway, and there is nothing to be read again.
+    pub async fn next_end(&mut self) -> Signal {
+        loop {
+            let signal = self.incoming.next().await;
+            if !signal.is_hangup() && !self.is_echo(signal) {
+                return signal;
+            }
+        }
+    }
+
+    fn is_echo(&mut self, signal: Signal) -> bool {
+        let now = Instant::now();
+        let before = self.asked.replace((Some(signal), now));
+        before.is_some_and(|(by, at)| by.is_none_or(|it| it == signal) && now - at < ECHO)
     }
 
     /// The last one asked for something else than the end: the same again is not its echo.

@@ -7,7 +7,11 @@ use std::{
 };
 
 use mainstay_core::{catalog::ListKind, config::Withheld, lifecycle::State};
-use tokio::{sync::broadcast::error::RecvError, task::JoinSet, time::Instant};
+use tokio::{
+    sync::broadcast::error::RecvError,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use super::{output, stderr::complain};
 use crate::{
@@ -17,6 +21,9 @@ use crate::{
 
 /// Lines of stderr shown beside a failure.
 const SHOWN_STDERR: usize = 5;
+
+/// A start that takes longer is told of; again when it has taken three times as long, and so on.
+const SLOW_START: Duration = Duration::from_secs(3);
 
 /// Tells of all servers, each in a task that ends with the server's supervisor.
 pub struct Tellers {
@@ -144,15 +151,34 @@ impl Teller {
     }
 
     async fn run(self: Arc<Self>) {
-        if !self.server.is_wanted() {
+        if !self.server.config().enabled {
             self.say("disabled", "");
+        } else if !self.server.is_wanted() {
+            let name = &self.server.name;
+            let start = format!("not started by itself; start it by \"mainstay start {name}\"");
+            self.say(State::Disconnected.as_str(), &start);
         }
         let mut changes = self.server.changes();
+        let mut patience = SLOW_START;
+        let slow = sleep(patience);
+        tokio::pin!(slow);
         loop {
             let view = changes.borrow_and_update().clone();
             self.look(&view);
-            if changes.changed().await.is_err() {
-                return;
+            let is_starting = view.status.state == State::Connecting;
+            tokio::select! {
+                ended = changes.changed() => {
+                    if ended.is_err() {
+                        return;
+                    }
+                }
+                () = &mut slow, if is_starting => {
+                    let words = self.server.start_words();
+                    let words = words.unwrap_or_else(|| "the first attempt is under way".to_owned());
+                    self.say(State::Connecting.as_str(), &words);
+                    patience *= 2;
+                    slow.as_mut().reset(Instant::now() + patience);
+                }
             }
         }
     }
@@ -194,10 +220,11 @@ impl Teller {
             .status
             .next_retry
             .map(|at| at.saturating_duration_since(Instant::now().into_std()));
-        self.say(
-            state.as_str(),
-            &output::trouble(view.status.reason.as_deref(), attempt, wait),
-        );
+        let reason = view.status.reason.as_deref().unwrap_or_default();
+        let trouble = output::trouble(reason, attempt, wait);
+        let step = self.server.next_step(view);
+        let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+        self.say(state.as_str(), &format!("{trouble}{step}"));
         let stderr = self.server.log.tail.texts();
         for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
             complain(&format!("{:width$}  | {line}", "", width = self.width));

@@ -6,7 +6,7 @@ use super::{
     CommandError, Exit,
     add::{legal, tell},
     connect::{DaemonArgs, Place},
-    operate,
+    operate, output, suggest,
 };
 use crate::{
     api::Keeping,
@@ -37,8 +37,13 @@ impl Switch {
                     persist: !self.ephemeral,
                     ..Keeping::default()
                 };
-                let operated = client.switch(&self.name, switch, keeping).await?;
-                operate::tell(&self.daemon, &operated)?;
+                let operated = client.switch(&self.name, switch, keeping).await;
+                let operated = suggest::completed(&client, operated.map_err(Into::into)).await?;
+                if enabled || self.daemon.json {
+                    operate::tell(&self.daemon, &operated)?;
+                } else {
+                    output::line(&format!("{} is disabled", operated.name))?;
+                }
             }
             Place::File(origin) => {
                 let name = legal(&self.name)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mainstay_core::config::Secret;
 
-use super::{CommandError, Exit, connect, output, stderr::complain};
+use super::{CommandError, Exit, connect, output, stderr::complain, time};
 use crate::{
     api::{
         AddToken, AddedToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken,
@@ -159,11 +159,15 @@ impl Token {
         }
         let row = |it: &ClientToken| {
             let expires = match &it.expires_at {
-                Some(end) if it.expired => format!("{end} (expired)"),
-                Some(end) => end.clone(),
+                Some(end) if it.expired => format!("{} (expired)", time::local_with_day(end)),
+                Some(end) => time::local_with_day(end),
                 None => "never".to_owned(),
             };
-            [it.name.clone(), it.created_at.clone(), expires]
+            [
+                it.name.clone(),
+                time::local_with_day(&it.created_at),
+                expires,
+            ]
         };
         output::table(["NAME", "CREATED", "EXPIRES"], list.tokens.iter().map(row))
     }

@@ -3,18 +3,21 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
-use crate::api;
+use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, suggest};
+use crate::api::{self, Client};
 
 const EXAMPLES: &str = "\
 Examples:
   mainstay tools
+  mainstay tools alpha                     those of one server
   mainstay tools get alpha/echo
   mainstay tools get alpha/echo --json     with its input schema";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Tools {
+    /// Only those of this server
+    server: Option<String>,
     #[command(flatten)]
     pub daemon: DaemonArgs,
     #[command(subcommand)]
@@ -23,8 +26,11 @@ pub struct Tools {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List them all (the default)
-    List,
+    /// List them (the default)
+    List {
+        /// Only those of this server
+        server: Option<String>,
+    },
     /// Show one tool and its arguments
     Get {
         #[arg(value_name = "SERVER/TOOL")]
@@ -34,15 +40,32 @@ enum Action {
 
 impl Tools {
     pub async fn run(self) -> Result<Exit, CommandError> {
-        let tools = self
-            .daemon
-            .with(async |client| Ok(client.tools().await?))
-            .await?;
+        let server = match &self.action {
+            Some(Action::List { server }) => server.as_deref(),
+            Some(Action::Get { .. }) => None,
+            None => self.server.as_deref(),
+        };
+        let ask = async |client: &Client| {
+            let mut tools = client.tools().await?;
+            if let Some(server) = server {
+                tools.tools.retain(|tool| tool.server == server);
+                if tools.tools.is_empty() {
+                    // There may be none of that name.
+                    client.server(server).await?;
+                }
+            }
+            Ok(tools)
+        };
+        let tools = self.daemon.with(ask).await?;
         match self.action {
             Some(Action::Get { name }) => {
-                let tool = find(&tools.tools, &name).ok_or_else(|| CommandError::NotFound {
-                    what: format!("tool {name}"),
-                    hint: "`mainstay tools` lists them all",
+                let tool = find(&tools.tools, &name).ok_or_else(|| {
+                    let meant = suggest::tool(&name, &tools.tools);
+                    let meant = meant.map_or_else(String::new, |it| format!("did you mean {it}? "));
+                    CommandError::NotFound {
+                        what: format!("tool {name}"),
+                        hint: format!("{meant}`mainstay tools` lists them all"),
+                    }
                 })?;
                 if self.daemon.json {
                     output::json(tool)?;
@@ -50,11 +73,11 @@ impl Tools {
                     show(tool)?;
                 }
             }
-            Some(Action::List) | None if self.daemon.json => output::json(&tools)?,
-            Some(Action::List) | None if tools.tools.is_empty() => {
+            Some(Action::List { .. }) | None if self.daemon.json => output::json(&tools)?,
+            Some(Action::List { .. }) | None if tools.tools.is_empty() => {
                 complain("no tools; `mainstay list` shows how the servers are");
             }
-            Some(Action::List) | None => {
+            Some(Action::List { .. }) | None => {
                 let row = |tool: &api::Tool| {
                     [
                         tool.name.clone(),

@@ -1,0 +1,104 @@
+//! What was probably meant by a name that nobody has.
+
+use serde_json::Value;
+
+use super::CommandError;
+use crate::api::{self, Client, ClientError};
+
+/// The member of an error that holds it.
+pub const MEMBER: &str = "did_you_mean";
+
+/// Adds it to an error of the daemon.
+pub async fn completed<T>(
+    client: &Client,
+    mut outcome: Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    if let Err(error) = &mut outcome {
+        complete(client, error).await;
+    }
+    outcome
+}
+
+/// Where the lists cannot be had, the error stays as it is.
+async fn complete(client: &Client, error: &mut CommandError) {
+    let CommandError::Client(ClientError::Refused { body, .. }) = error else {
+        return;
+    };
+    let said = |member: &str| body.get(member).and_then(Value::as_str);
+    let meant = match said("error") {
+        Some("server_not_found") => {
+            let (Some(name), Ok(known)) = (said("server"), client.servers().await) else {
+                return;
+            };
+            let names = known.servers.iter().map(|server| server.name.as_str());
+            nearest(name, names).map(str::to_owned)
+        }
+        Some("tool_not_found" | "invalid_tool_name") => {
+            let (Some(name), Ok(known)) = (said("tool"), client.tools().await) else {
+                return;
+            };
+            // The error names the server apart, whether the name has it or not.
+            let server = said("server").map(|server| format!("{server}/"));
+            match server.filter(|server| !name.starts_with(server)) {
+                Some(server) => tool(&(server + name), &known.tools),
+                None => tool(name, &known.tools),
+            }
+        }
+        _ => None,
+    };
+    if let Some(meant) = meant {
+        body.insert(MEMBER.to_owned(), meant.into());
+    }
+}
+
+/// The tool that was probably meant: of the server that was named, or of any if none was.
+pub fn tool(name: &str, known: &[api::Tool]) -> Option<String> {
+    let Some((server, name)) = name.split_once('/') else {
+        let found = nearest_of(name, known.iter(), |tool| &tool.original_name)?;
+        return Some(found.name.clone());
+    };
+    let of_server = known.iter().filter(|tool| tool.server == server);
+    let found = nearest_of(name, of_server, |tool| &tool.original_name)?;
+    Some(found.name.clone())
+}
+
+/// The nearest of some names, if it is near enough to be a slip of the finger.
+pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    nearest_of(name, known, |name| *name)
+}
+
+fn nearest_of<T>(
+    name: &str,
+    known: impl Iterator<Item = T>,
+    name_of: impl Fn(&T) -> &str,
+) -> Option<T> {
+    let name = name.to_lowercase();
+    let most = (name.chars().count() / 3).max(1);
+    let far = |it: &T| strsim::damerau_levenshtein(&name, &name_of(it).to_lowercase());
+    let near = known
+        .map(|it| (far(&it), it))
+        .filter(|(far, _)| *far <= most);
+    near.min_by_key(|(far, _)| *far).map(|(_, it)| it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_near_and_another_word_is_not() {
+        let known = ["alpha", "beta", "github", "git"];
+        for (name, expected) in [
+            ("alpa", Some("alpha")),
+            ("aplha", Some("alpha")),
+            ("ALPHA", Some("alpha")),
+            ("githib", Some("github")),
+            ("gitt", Some("git")),
+            ("gamma", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, known.into_iter()), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! How a server is, as every command says it: a word, and why.
+
+use std::time::Duration;
+
+use mainstay_core::{lifecycle::State, trouble as words};
+
+use super::output;
+use crate::api::Server;
+
+/// The canonical word of its status, or `disabled`.
+pub fn word(server: &Server) -> &str {
+    if server.enabled {
+        &server.status
+    } else {
+        "disabled"
+    }
+}
+
+/// Why it is not connected, or not well, and what comes next. `None` where it is well, or down as its
+/// operator wants it.
+pub fn trouble(server: &Server) -> Option<String> {
+    let attempt = server.reconnect_attempt.unwrap_or_default();
+    let next_retry = server.next_retry_ms.map(Duration::from_millis);
+    if let Some(words) = &server.starting {
+        let said = format!("starting: {}", output::one_line(words));
+        return Some(match &server.last_error {
+            Some(reason) => {
+                let reason = output::one_line(reason);
+                format!("{said} (attempt {attempt}, after: {reason})")
+            }
+            None => said,
+        });
+    }
+    let reason = server.last_error.as_ref().map(|reason| {
+        if server.connected {
+            reason.clone()
+        } else {
+            words::explained(reason, &server.stderr)
+        }
+    });
+    let said = match &reason {
+        Some(reason) if is_under_way(server) && attempt > 0 => {
+            format!(
+                "{}; attempt {attempt} is under way",
+                output::one_line(reason)
+            )
+        }
+        Some(reason) => output::trouble(reason, attempt, next_retry),
+        None => match &*server.status {
+            "connecting" => "the first attempt is under way".to_owned(),
+            "reconnecting" => "its operator wants a new session".to_owned(),
+            "stopping" => "its operator stops it".to_owned(),
+            _ if server.health_status.as_deref() == Some("degraded") => "it is degraded".to_owned(),
+            _ => return None,
+        },
+    };
+    Some(match next_step(server).filter(|_| reason.is_some()) {
+        Some(step) => format!("{said}; {step}"),
+        None => said,
+    })
+}
+
+/// The same, or how it is where nothing is wrong.
+pub fn detail(server: &Server) -> String {
+    let name = &server.name;
+    if !server.enabled {
+        return format!("enable it by \"mainstay enable {name}\"");
+    }
+    trouble(server)
+        .or_else(|| {
+            let uptime = Duration::from_millis(server.uptime_ms?);
+            Some(format!("up {}", output::span(uptime)))
+        })
+        .unwrap_or_else(|| match (server.wanted, server.auto_start) {
+            (true, _) => server.status.clone(),
+            (false, true) => format!("stopped; start it by \"mainstay start {name}\""),
+            (false, false) => {
+                format!("not started by itself; start it by \"mainstay start {name}\"")
+            }
+        })
+}
+
+fn next_step(server: &Server) -> Option<String> {
+    let mut states = State::ALL.into_iter();
+    let state = states.find(|state| state.as_str() == server.status)?;
+    words::next_step(&server.name, state, !server.stderr.is_empty())
+}
+
+/// Whether it is being connected, rather than waiting for that.
+fn is_under_way(server: &Server) -> bool {
+    server.status == "reconnecting" && server.next_retry_ms.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn server(status: &str) -> Server {
+        let shown = json!({
+            "name": "fs", "transport": "stdio", "enabled": true, "autoStart": true, "wanted": true,
+            "status": status, "connected": status == "connected", "crashCount": 0, "callsInFlight": 0,
+            "toolsReady": true, "listsStale": false, "toolCount": 0, "resourceCount": 0, "promptCount": 0,
+        });
+        serde_json::from_value(shown).expect("a server")
+    }
+
+    fn lost(status: &str, next_retry_ms: Option<u64>) -> Server {
+        Server {
+            last_error: Some("the server ended the session".to_owned()),
+            reconnect_attempt: Some(1),
+            next_retry_ms,
+            ..server(status)
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_connected_says_why() {
+        for (server, expected) in [
+            (
+                lost("reconnecting", Some(1000)),
+                "the server ended the session; attempt 1 in 1.0 s",
+            ),
+            (
+                lost("reconnecting", None),
+                "the server ended the session; attempt 1 is under way",
+            ),
+            (
+                lost("failed", None),
+                "the server ended the session; try again by \"mainstay start fs\"",
+            ),
+            (
+                Server {
+                    stderr: vec!["no licence".to_owned(), "Node.js v22".to_owned()],
+                    ..lost("reconnecting", Some(1000))
+                },
+                "the server ended the session: no licence; attempt 1 in 1.0 s; see \"mainstay logs fs\"",
+            ),
+            (server("connecting"), "the first attempt is under way"),
+            (server("reconnecting"), "its operator wants a new session"),
+            (server("stopping"), "its operator stops it"),
+        ] {
+            assert_eq!(
+                trouble(&server).as_deref(),
+                Some(expected),
+                "{}",
+                server.status
+            );
+        }
+        let starting = |server| Server {
+            starting: Some("at work for 40 s: Downloading".to_owned()),
+            ..server
+        };
+        for (server, expected) in [
+            (
+                server("connecting"),
+                "starting: at work for 40 s: Downloading",
+            ),
+            (
+                lost("reconnecting", None),
+                "starting: at work for 40 s: Downloading (attempt 1, after: the server ended the session)",
+            ),
+        ] {
+            assert_eq!(trouble(&starting(server)).as_deref(), Some(expected));
+        }
+        let degraded = Server {
+            health_status: Some("degraded".to_owned()),
+            ..server("connected")
+        };
+        assert_eq!(trouble(&degraded).as_deref(), Some("it is degraded"));
+        let disabled = Server {
+            enabled: false,
+            ..server("disconnected")
+        };
+        assert_eq!(word(&disabled), "disabled");
+        assert_eq!(detail(&disabled), "enable it by \"mainstay enable fs\"");
+        for server in [server("connected"), server("disconnected"), disabled] {
+            assert_eq!(trouble(&server), None, "{}", server.status);
+        }
+    }
+
+    #[test]
+    fn a_detail_is_never_empty() {
+        for state in State::ALL {
+            let server = server(state.as_str());
+            assert!(!detail(&server).is_empty(), "{state}");
+            let stopped = Server {
+                wanted: false,
+                ..server
+            };
+            assert!(!detail(&stopped).is_empty(), "{state}");
+        }
+        let up = Server {
+            uptime_ms: Some(1000),
+            ..server("connected")
+        };
+        assert_eq!(detail(&up), "up 1.0 s");
+        let stopped = Server {
+            wanted: false,
+            ..server("disconnected")
+        };
+        assert_eq!(
+            detail(&stopped),
+            "stopped; start it by \"mainstay start fs\""
+        );
+    }
+}
