@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{sleep, timeout_at},
 };
 
 use crate::peer::{Peer, Target, Trouble};
@@ -46,9 +46,11 @@ impl Line {
         arguments: &Value,
         limit: Duration,
     ) -> Result<Value, Trouble> {
-        let called = timeout(limit, async {
-            self.peer().await?.call(tool, arguments).await
-        });
+        let end = Instant::now() + limit;
+        let opened = timeout_at(end.into(), self.peer()).await;
+        let peer = opened.unwrap_or(Err(Trouble::Late));
+        let peer = peer.map_err(|trouble| Trouble::NoSession(trouble.to_string()))?;
+        let called = timeout_at(end.into(), peer.call(tool, arguments));
         let outcome = called.await.unwrap_or(Err(Trouble::Late));
         if matches!(outcome, Err(Trouble::Lost(_))) {
             self.hang_up().await;
@@ -77,12 +79,22 @@ impl Line {
 pub enum Door {
     /// `/mcp`
     Http,
-    /// Lines, as on stdio.
-    Pipe,
+    /// `/sse`
+    Sse,
     /// `/servers/<name>/mcp`
     Transparent,
     /// Without Mainstay.
     Direct,
+}
+
+impl Door {
+    /// Its name in records.
+    pub fn recorded(self) -> &'static str {
+        match self {
+            Self::Sse => "mcp_sse",
+            Self::Http | Self::Transparent | Self::Direct => "mcp_http",
+        }
+    }
 }
 
 /// One call.
@@ -94,6 +106,13 @@ pub struct Call {
     pub took: Duration,
     pub key: u64,
     pub outcome: Result<(), Trouble>,
+}
+
+impl Call {
+    /// Whether it left its caller.
+    pub fn was_sent(&self) -> bool {
+        !matches!(self.outcome, Err(Trouble::NoSession(_)))
+    }
 }
 
 /// What all callers share.

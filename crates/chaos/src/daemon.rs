@@ -1,11 +1,12 @@
-//! The gateway's process as the run sees it.
+//! The `mainstay serve` that is struck, from outside: its processes, its configuration and its REST API.
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
-    path::Path,
+    fs,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    time::Duration,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -16,87 +17,128 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use serde_json::Value;
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    sync::Mutex,
-    time::timeout,
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::{sleep, timeout},
 };
 
-use crate::gateway::Stats;
+use crate::{processes, usage::Usage};
 
-/// It stops in order within this (issue: "Shutdown in order, within 10 s").
+/// The longest an orderly stop may take.
 pub const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-const TOKEN: &str = "chaos";
-
-/// An answer of REST takes no longer …
+/// The longest that REST may take to answer …
 const REST_LIMIT: Duration = Duration::from_secs(2);
 
-/// … but for what waits until a server is connected.
-const RECONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// … but for what waits until a server is connected, and for a page of records.
+const LONG_REST_LIMIT: Duration = Duration::from_secs(10);
+
+/// A changed file is in force within this, the stop sequence of a process included.
+const RELOAD_LIMIT: Duration = Duration::from_secs(20);
+
+/// Between two looks at the states.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Records in a page, as many as REST gives.
+const PAGE: usize = 1000;
 
 pub struct Daemon {
-    pub http: SocketAddr,
-    pub pipes: SocketAddr,
-    child: Child,
-    control: Mutex<Control>,
+    pub url: String,
+    guardian: Child,
+    pid: u32,
+    token: String,
+    configuration: Configuration,
     rest: Client<HttpConnector, Full<Bytes>>,
 }
 
-struct Control {
-    commands: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+/// The file, and what it says.
+struct Configuration {
+    path: PathBuf,
+    // Held for a change and its writing, so that none is lost.
+    now: Mutex<Value>,
+}
+
+/// What `serve --json` says.
+#[derive(Deserialize)]
+struct Started {
+    url: String,
+    pid: u32,
+}
+
+/// A call in the journal.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    pub id: String,
+    pub door: String,
+    pub server: Option<String>,
+    pub state: String,
+    pub status: String,
+    #[serde(default)]
+    pub arguments: Value,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    calls: Vec<Record>,
+    next: Option<String>,
 }
 
 impl Daemon {
-    pub async fn start(config: &Path, state: &Path) -> anyhow::Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["gateway", "--token", TOKEN, "--config"])
-            .arg(config)
-            .arg("--state")
-            .arg(state)
-            .stdin(Stdio::piped())
+    /// Starts the program with a state directory and a configuration below `folder`.
+    pub async fn start(
+        program: &Path,
+        configuration: Value,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let configuration = Configuration::write(configuration, &folder.join("config"))?;
+        let state = folder.join("state");
+        let mut command = Command::new(program);
+        let ours =
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTAY_"));
+        for (name, _) in ours {
+            command.env_remove(name);
+        }
+        let mut guardian = command
+            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&configuration.path)
+            .env("HOME", folder)
+            .env("MAINSTAY_HOME", &state)
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(fs::File::create(folder.join("stderr"))?)
             .kill_on_drop(true)
-            .spawn()?;
-        let commands = child.stdin.take().context("no stdin")?;
-        let stdout = child.stdout.take().context("no stdout")?;
-        let mut answers = BufReader::new(stdout).lines();
-        let line = answers.next_line().await?.context("it did not start")?;
-        let addresses = line
-            .strip_prefix("listening on ")
-            .and_then(|line| line.split_once(' '));
-        let (http, pipes) = addresses.context("no addresses")?;
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let stdout = guardian.stdout.take().context("no stdout")?;
+        let line = BufReader::new(stdout).lines().next_line().await?;
+        let said = || fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+        let line = line.with_context(|| format!("mainstay did not start: {}", said()))?;
+        let Started { url, pid } = serde_json::from_str(&line)?;
+        anyhow::ensure!(guardian.id() != Some(pid), "it has no guardian");
         Ok(Self {
-            http: http.parse()?,
-            pipes: pipes.parse()?,
-            child,
-            control: Mutex::new(Control { commands, answers }),
+            url,
+            guardian,
+            pid,
+            token: fs::read_to_string(state.join("token"))?,
+            configuration,
             rest: Client::builder(TokioExecutor::new()).build_http(),
         })
     }
 
-    /// Lets its machine sleep.
-    pub async fn jump(&self, time: Duration) -> anyhow::Result<()> {
-        let command = format!("jump {}\n", time.as_millis());
-        let mut control = self.control.lock().await;
-        Ok(control.commands.write_all(command.as_bytes()).await?)
-    }
-
-    pub async fn stats(&self) -> anyhow::Result<Stats> {
-        let mut control = self.control.lock().await;
-        control.commands.write_all(b"stats\n").await?;
-        let line = control.answers.next_line().await?.context("it has ended")?;
-        Ok(serde_json::from_str(&line)?)
+    /// What guardian and daemon hold.
+    pub fn usage(&self) -> anyhow::Result<Usage> {
+        let guardian = self.guardian.id().context("mainstay has ended")?;
+        Ok(Usage::of(guardian)?.and(Usage::of(self.pid)?))
     }
 
     /// The state of every server, as REST says it.
     pub async fn states(&self) -> anyhow::Result<BTreeMap<String, Value>> {
-        let asked = self.ask(Method::GET, mainstay::api::SERVERS);
-        let all = timeout(REST_LIMIT, asked).await;
-        let all: Value = all.context("REST does not answer")??;
+        let all = self.ask(Method::GET, "/api/servers", REST_LIMIT).await?;
         let servers = all["servers"].as_array().context("no servers")?;
         let named = |server: &Value| Some((server["name"].as_str()?.to_owned(), server.clone()));
         Ok(servers.iter().filter_map(named).collect())
@@ -104,29 +146,98 @@ impl Daemon {
 
     /// Reconnects a server as its operator would, and waits until it is there again.
     pub async fn reconnect(&self, server: &str) -> anyhow::Result<()> {
-        let path = format!("{}/{server}/reconnect", mainstay::api::SERVERS);
-        let asked = timeout(RECONNECT_LIMIT, self.ask(Method::POST, &path));
-        asked.await.context("REST does not reconnect it")??;
+        let path = format!("/api/servers/{server}/reconnect");
+        self.ask(Method::POST, &path, LONG_REST_LIMIT).await?;
         Ok(())
     }
 
-    async fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+    /// Changes a server's entry in the file, and waits until it has a session by the new one.
+    pub async fn rewrite(&self, server: &str) -> anyhow::Result<()> {
+        let session = async || {
+            let states = self.states().await.ok()?;
+            Some(states.get(server)?["connectedAt"].as_str()?.to_owned())
+        };
+        let before = session().await;
+        self.configuration.change(server)?;
+        let begun = Instant::now();
+        loop {
+            let now = session().await;
+            if now.is_some() && now != before {
+                return Ok(());
+            }
+            anyhow::ensure!(begun.elapsed() < RELOAD_LIMIT, "it is not reloaded");
+            sleep(GLANCE).await;
+        }
+    }
+
+    /// All records of a tool, the newest first.
+    pub async fn records(&self, tool: &str) -> anyhow::Result<Vec<Record>> {
+        let mut records = Vec::new();
+        let mut before = String::new();
+        loop {
+            let path = format!("/api/call-records?tool={tool}&limit={PAGE}{before}");
+            let page = self.ask(Method::GET, &path, LONG_REST_LIMIT).await?;
+            let Page { calls, next } = serde_json::from_value(page)?;
+            records.extend(calls);
+            match next {
+                Some(id) => before = format!("&before={id}"),
+                None => return Ok(records),
+            }
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, limit: Duration) -> anyhow::Result<Value> {
         let request = Request::builder()
             .method(method)
-            .uri(format!("http://{}{path}", self.http))
-            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
+            .uri(format!("{}{path}", self.url))
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
             .body(Full::default())?;
-        let response = self.rest.request(request).await?;
-        let status = response.status();
-        anyhow::ensure!(status.is_success(), "REST answers {status}");
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok(serde_json::from_slice(&body)?)
+        let answer = async {
+            let response = self.rest.request(request).await?;
+            let status = response.status();
+            anyhow::ensure!(status.is_success(), "REST answers {status} to {path}");
+            let body = response.into_body().collect().await?.to_bytes();
+            Ok(serde_json::from_slice(&body)?)
+        };
+        let answered = timeout(limit, answer).await;
+        answered.with_context(|| format!("REST does not answer {path}"))?
     }
 
     /// Stops it in order; an error where it takes too long.
     pub async fn stop(mut self) -> anyhow::Result<ExitStatus> {
-        drop(self.control);
-        let ended = timeout(STOP_LIMIT, self.child.wait()).await;
+        processes::send(
+            self.guardian.id().context("mainstay has ended")?,
+            Signal::TERM,
+        );
+        let ended = timeout(STOP_LIMIT, self.guardian.wait()).await;
         Ok(ended.context("Mainstay did not stop in time")??)
+    }
+}
+
+impl Configuration {
+    /// In a folder of its own, for the folder is watched.
+    fn write(now: Value, folder: &Path) -> anyhow::Result<Self> {
+        fs::create_dir(folder)?;
+        let path = folder.join("config.json");
+        fs::write(&path, now.to_string())?;
+        let now = Mutex::new(now);
+        Ok(Self { path, now })
+    }
+
+    /// Counts up a variable of a process, or a header of requests.
+    fn change(&self, server: &str) -> anyhow::Result<()> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = &mut now["mcpServers"][server];
+        let place = if entry["command"].is_null() {
+            &mut entry["headers"]["x-edition"]
+        } else {
+            &mut entry["env"]["EDITION"]
+        };
+        let edition = place.as_str().and_then(|it| it.parse().ok()).unwrap_or(0);
+        *place = json!((edition + 1).to_string());
+        // As editors do: readers see either, whole.
+        let new = self.path.with_extension("new");
+        fs::write(&new, now.to_string())?;
+        Ok(fs::rename(&new, &self.path)?)
     }
 }

@@ -52,9 +52,6 @@ const SLACK: Duration = Duration::from_secs(3);
 /// An idle connection that has become half-open is not used after this (`transport/http1`).
 const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long Mainstay's machine sleeps.
-const SLEEP: Duration = Duration::from_secs(600);
-
 /// Between two kills: a handshake takes about as long.
 const FLAP_PAUSE: Duration = Duration::from_millis(5);
 
@@ -121,7 +118,6 @@ impl Server {
                 let env = BTreeMap::from([mark(&self.run, &self.name, SERVED)]);
                 json!({"command": program, "args": args, "env": env})
             }
-            Target::Lines(_) => unreachable!("no server is reached so"),
         };
         entry["timeout"] = json!(CALL_TIMEOUT.as_millis() as u64);
         entry
@@ -150,6 +146,7 @@ impl Server {
                     sleep(FLAP_PAUSE).await;
                 }
             }
+            (Fault::Rewrite, _) => mainstay.rewrite(&self.name).await?,
             (Fault::Stop, _) => {
                 processes::signal(&self.run, &self.name, Signal::STOP);
                 last().await;
@@ -195,11 +192,6 @@ impl Server {
                 self.direct.hang_up().await;
                 sleep(IDLE_LIMIT).await;
             }
-            (Fault::Sleep, Some(network)) => {
-                network.gate.strand();
-                self.direct.hang_up().await;
-                mainstay.jump(SLEEP).await?;
-            }
             (Fault::Forget, Some(_)) => self.by_hand("forget_sessions", &json!({})).await?,
             (Fault::Unavailable, Some(_)) => {
                 let ms = strike.lasts.as_millis() as u64;
@@ -236,6 +228,7 @@ impl Server {
             Fault::FloodOut | Fault::FloodErr | Fault::Stop => SLACK + CALL_TIMEOUT,
             // Seen at once.
             Fault::Flap
+            | Fault::Rewrite
             | Fault::CrashInCall
             | Fault::BreakOff
             | Fault::Reset
@@ -249,7 +242,7 @@ impl Server {
             }
             Fault::Hang if self.network.is_some() => retry + CONNECT_TIMEOUT,
             // Seen by its silence alone.
-            Fault::Hang | Fault::Strand | Fault::Sleep => {
+            Fault::Hang | Fault::Strand => {
                 HANG_AFTER
                     + CALL_TIMEOUT
                     + HEALTH_INTERVAL.mul_f64(1.1)

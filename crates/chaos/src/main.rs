@@ -1,19 +1,22 @@
-//! Twenty servers of every transport in seeded trouble under steady calls, through Mainstay and
-//! directly, and one that nobody calls: who does not know that something is wrong shall not notice.
+//! Twenty servers of every transport in seeded trouble under steady calls, through the program
+//! `mainstay` and directly, and one that nobody calls: who does not know that something is wrong shall
+//! not notice.
 //!
 //! ```text
 //! plan        what goes wrong and when, from the seed alone
 //! fleet       the servers, and how they are struck         (processes, fake_server::gate)
-//! gateway     Mainstay's process                           (daemon: the same from outside)
+//! daemon      `mainstay serve`, over REST and its file     (usage: what it holds)
 //! peer        plain MCP clients                            (caller: steady calls)
 //! run         all of it together, watched throughout       (standing: who has no fault)
+//! account     each call: its caller, the journal, its server
 //! report      the figures, and the verdict
 //! ```
 //!
 //! Checked: every call to a healthy server is answered, with a p99 within twice that of direct calls; no
-//! call runs twice; no process outlives its parent, and no two serve one session; every server is back
-//! within its policy's bound; none loses its session, or is said to be unwell, without a fault of its
-//! own; what Mainstay holds does not grow.
+//! call runs twice; the journal has each call once, as its caller and its server saw it; no process
+//! outlives its parent, and no two serve one session; every server is back within its policy's bound;
+//! none loses its session, or is said to be unwell, without a fault of its own; what Mainstay holds does
+//! not grow.
 #![expect(clippy::print_stdout, reason = "figures go to stdout")]
 #![allow(
     clippy::cast_precision_loss,
@@ -21,35 +24,47 @@
     reason = "figures are far below where it matters"
 )]
 
+mod account;
 mod caller;
 mod daemon;
 mod fleet;
-mod gateway;
 mod peer;
 mod plan;
 mod processes;
 mod report;
 mod run;
 mod standing;
+mod usage;
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
+use anyhow::Context as _;
 use clap::Parser;
 
-/// As in the product.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use crate::plan::Strike;
 
 /// Strikes servers behind a Mainstay, and watches whether anybody notices
 #[derive(Debug, Parser)]
 struct Arguments {
-    #[command(subcommand)]
-    role: Option<Role>,
+    /// The program [default: the one beside this]
+    #[arg(long, value_name = "PATH")]
+    mainstay: Option<PathBuf>,
+    /// Keep configuration, state and stderr of Mainstay there
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Repeats a run; the time, unless given
     #[arg(long)]
     seed: Option<u64>,
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// What is held after so many rounds must not grow
+    #[arg(long, default_value_t = 1)]
+    warm_up: usize,
     /// How long a round lasts at least
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -61,53 +76,31 @@ struct Arguments {
     plan: bool,
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum Role {
-    /// Mainstay itself, with commands on stdin
-    #[command(hide = true)]
-    Gateway(gateway::Gateway),
-}
-
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    if let Some(Role::Gateway(gateway)) = arguments.role {
-        gateway.run().await?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let now = || {
-        std::time::SystemTime::UNIX_EPOCH
-            .elapsed()
-            .unwrap_or_default()
-    };
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let seed = arguments.seed.unwrap_or_else(|| now().as_secs());
     let length = Duration::from_secs(arguments.seconds);
     let rounds = plan::rounds(seed, arguments.rounds, length);
     if arguments.plan {
-        for (number, strike) in rounds
-            .iter()
-            .enumerate()
-            .flat_map(|(n, round)| round.iter().map(move |it| (n, it)))
-        {
-            let plan::Strike {
-                at,
-                server,
-                fault,
-                lasts,
-            } = strike;
-            println!(
-                "round {} at {at:?}: s{server} {fault:?} for {lasts:?}",
-                number + 1
-            );
-        }
+        print(&rounds);
         return Ok(ExitCode::SUCCESS);
     }
     run::tell(&format!(
         "chaos --seed {seed} --rounds {} --seconds {}",
         arguments.rounds, arguments.seconds
     ));
-    let folder = tempfile::tempdir()?;
-    let report = run::Run::perform(&rounds, length, folder.path()).await?;
+    let program = arguments.mainstay.map_or_else(beside, Ok)?;
+    let program = program.canonicalize().with_context(|| {
+        let build = "build it with cargo build --package mainstay, or name it with --mainstay";
+        format!("no {}: {build}", program.display())
+    })?;
+    let temporary = tempfile::tempdir()?;
+    let folder = arguments.keep.as_deref().unwrap_or(temporary.path());
+    fs::create_dir_all(folder)?;
+    let folder = folder.canonicalize()?;
+    let report = run::Run::perform(&program, &rounds, arguments.warm_up, length, &folder).await?;
     if arguments.json {
         let mut value = serde_json::to_value(&report)?;
         value["seed"] = seed.into();
@@ -120,4 +113,27 @@ async fn main() -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The program that cargo has built with the same profile.
+fn beside() -> std::io::Result<PathBuf> {
+    let name = format!("mainstay{}", std::env::consts::EXE_SUFFIX);
+    Ok(std::env::current_exe()?.with_file_name(name))
+}
+
+fn print(rounds: &[Vec<Strike>]) {
+    for (number, round) in rounds.iter().enumerate() {
+        for strike in round {
+            let Strike {
+                at,
+                server,
+                fault,
+                lasts,
+            } = strike;
+            println!(
+                "round {} at {at:?}: s{server} {fault:?} for {lasts:?}",
+                number + 1
+            );
+        }
+    }
 }

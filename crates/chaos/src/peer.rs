@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    net::SocketAddr,
     path::PathBuf,
     process::Stdio,
     sync::{
@@ -21,7 +20,6 @@ use hyper_util::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
-    net::TcpStream,
     process::{Child, Command},
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -34,8 +32,6 @@ pub enum Target {
     Http(String),
     /// HTTP+SSE.
     Sse(String),
-    /// Lines over TCP, as on stdio.
-    Lines(SocketAddr),
     Process {
         program: PathBuf,
         args: Vec<String>,
@@ -46,6 +42,9 @@ pub enum Target {
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
+    /// There is no session, so that no call was sent.
+    #[error("no session: {0}")]
+    NoSession(String),
     /// The connection or the session is gone; a new peer is needed.
     #[error("lost: {0}")]
     Lost(String),
@@ -143,12 +142,6 @@ impl Peer {
                 session: None,
             },
             Target::Sse(url) => subscribe(url, &mut tasks).await?,
-            Target::Lines(address) => {
-                let stream = TcpStream::connect(address).await.map_err(lost)?;
-                stream.set_nodelay(true).map_err(lost)?;
-                let (input, output) = stream.into_split();
-                lines(input, output, &mut tasks)
-            }
             Target::Process { program, args, env } => {
                 let mut process = Command::new(program)
                     .args(args)

@@ -55,8 +55,8 @@ pub enum Fault {
     Silence,
     /// Its connections are half-open for good; new ones work.
     Strand,
-    /// The same, and the clock says that the machine has slept.
-    Sleep,
+    /// Its entry in the configuration is another one, so that Mainstay begins anew with it alone.
+    Rewrite,
     /// HTTP 404 to every session it had.
     Forget,
     /// HTTP 503 with Retry-After for a while.
@@ -69,7 +69,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    const STDIO: [Self; 8] = [
+    const STDIO: [Self; 9] = [
         Self::Kill,
         Self::Flap,
         Self::CrashInCall,
@@ -78,6 +78,7 @@ impl Fault {
         Self::FloodOut,
         Self::FloodErr,
         Self::BreakOff,
+        Self::Rewrite,
     ];
     const HTTP: [Self; 13] = [
         Self::Kill,
@@ -89,7 +90,7 @@ impl Fault {
         Self::Reset,
         Self::Silence,
         Self::Strand,
-        Self::Sleep,
+        Self::Rewrite,
         Self::Forget,
         Self::Unavailable,
         Self::DropStreams,
@@ -105,7 +106,7 @@ impl Fault {
         Self::Reset,
         Self::Silence,
         Self::Strand,
-        Self::Sleep,
+        Self::Rewrite,
         Self::Unavailable,
         Self::DropStreams,
     ];

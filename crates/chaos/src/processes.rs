@@ -28,7 +28,24 @@ pub fn of_run(run: &str) -> Vec<Process> {
         return Vec::new();
     };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.filter_map(|pid| read(pid, run)).collect()
+    let mut all: Vec<Process> = pids.filter_map(|pid| read(pid, run)).collect();
+    tell_children(&mut all);
+    all
+}
+
+/// What a fake starts has its name until it runs a program of its own.
+fn tell_children(all: &mut [Process]) {
+    let fakes = pids_of_fakes(all);
+    for process in all {
+        process.is_fake &= !fakes.contains(&process.parent);
+    }
+}
+
+fn pids_of_fakes(all: &[Process]) -> Vec<u32> {
+    all.iter()
+        .filter(|it| it.is_fake)
+        .map(|it| it.pid)
+        .collect()
 }
 
 /// `None` for others, and for those that end meanwhile.
@@ -77,13 +94,29 @@ pub fn send(pid: u32, signal: Signal) {
 
 /// What outlived those that started it: descendants whose parent is no process of the run.
 pub fn orphans(all: &[Process]) -> BTreeMap<u32, String> {
-    let fakes: Vec<u32> = all
-        .iter()
-        .filter(|it| it.is_fake)
-        .map(|it| it.pid)
-        .collect();
+    let fakes = pids_of_fakes(all);
     all.iter()
         .filter(|it| !it.is_fake && !fakes.contains(&it.parent))
         .map(|it| (it.pid, format!("{}/{}", it.server, it.role)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_not_begun_yet_is_no_second_server() {
+        let fake = |pid, parent| Process {
+            pid,
+            parent,
+            server: "s9".to_owned(),
+            role: SERVED.to_owned(),
+            is_fake: true,
+        };
+        let mut all = [fake(10, 1), fake(11, 10), fake(12, 1)];
+        tell_children(&mut all);
+        assert_eq!(pids_of_fakes(&all), [10, 12]);
+        assert!(orphans(&all).is_empty());
+    }
 }

@@ -1,7 +1,7 @@
 //! What a run has shown: figures, and whether they are good enough.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     time::{Duration, Instant},
 };
@@ -9,10 +9,11 @@ use std::{
 use serde::Serialize;
 
 use crate::{
+    account::Account,
     caller::{Call, Door},
-    gateway::Stats,
     plan::{Fault, Transport},
     run::Window,
+    usage::Usage,
 };
 
 /// Through Mainstay a call may take so many times what it takes directly …
@@ -21,20 +22,6 @@ const FACTOR: f64 = 2.0;
 /// … or so much more, where that is more: a few turns of the scheduler on a machine whose cores are
 /// all at work. An unoptimised build takes its time everywhere, and is at twice as many places.
 const FLOOR: Duration = Duration::from_millis(if cfg!(debug_assertions) { 25 } else { 2 });
-
-/// How much more may be held after the third round than after the first, in percent …
-const GROWTH: usize = 10;
-
-/// … or so many more, where that is more: of few threads and descriptors, one is more than a tenth.
-const SMALL: usize = 2;
-
-/// The same of memory, in KiB. A short run in an unoptimised build has seen one flood or none in its
-/// first round, and the allocator keeps what a flood took for a while; the long run has no such excuse.
-const SMALL_MEMORY: usize = if cfg!(debug_assertions) {
-    16 * 1024
-} else {
-    SMALL
-};
 
 /// Slow calls that are told.
 const SLOWEST: usize = 8;
@@ -49,11 +36,10 @@ pub struct Report {
     mainstay_p99_ms: f64,
     /// The slowest healthy calls through Mainstay, and what happened meanwhile to others.
     slowest: Vec<String>,
-    /// Calls that ran twice.
-    ran_twice: usize,
+    account: Account,
     /// The slowest of each kind.
     recoveries: BTreeMap<String, Slowest>,
-    rounds: Vec<Stats>,
+    rounds: Vec<Usage>,
     failures: Vec<String>,
 }
 
@@ -89,34 +75,21 @@ impl Recovery {
 }
 
 impl Report {
-    /// Calls that began before `warm` do not count for how long they took; `runs` are the keys of all calls that the servers have run.
+    /// Calls that began before `warm` do not count for how long they took.
     pub fn new(
         calls: &[Call],
         warm: Instant,
         windows: &[Window],
         recoveries: Vec<Recovery>,
-        runs: &[u64],
-        rounds: Vec<Stats>,
+        mut account: Account,
+        rounds: Vec<Usage>,
         mut failures: Vec<String>,
     ) -> Self {
-        let mut count: HashMap<u64, usize> = HashMap::new();
-        for key in runs {
-            *count.entry(*key).or_default() += 1;
-        }
-        let mut ran_twice = 0;
+        failures.extend(shown(std::mem::take(&mut account.failures)));
         let mut unanswered = 0;
         let mut doors: BTreeMap<Door, (Calls, Vec<Duration>)> = BTreeMap::new();
         for call in calls {
             let (door, times) = doors.entry(call.door).or_default();
-            let runs = count.get(&call.key).copied().unwrap_or_default();
-            let key = call.key;
-            if runs > 1 {
-                ran_twice += 1;
-                failures.push(format!("call {key} of s{} ran {runs} times", call.server));
-            }
-            if runs == 0 && call.outcome.is_ok() {
-                failures.push(format!("call {key} was answered and never ran"));
-            }
             door.all += 1;
             if !is_healthy(call, windows) {
                 continue;
@@ -167,7 +140,6 @@ impl Report {
                 "p99 through Mainstay is {mainstay:?}, directly {direct:?}"
             ));
         }
-        failures.extend(growth(&rounds));
         let through = |call: &&Call| {
             call.door != Door::Direct && call.begun >= warm && is_healthy(call, windows)
         };
@@ -185,7 +157,7 @@ impl Report {
                 .into_iter()
                 .map(|call| circumstances(call, windows))
                 .collect(),
-            ran_twice,
+            account,
             recoveries: by_kind(recoveries),
             rounds,
             failures,
@@ -257,28 +229,14 @@ fn by_kind(recoveries: Vec<Recovery>) -> BTreeMap<String, Slowest> {
     kinds
 }
 
-/// What is held after the third round against what was after the first.
-fn growth(rounds: &[Stats]) -> Vec<String> {
-    let [first, _, third, ..] = rounds else {
-        return Vec::new();
-    };
-    [
-        ("tasks", first.tasks, third.tasks, SMALL),
-        ("threads", first.threads, third.threads, SMALL),
-        ("descriptors", first.descriptors, third.descriptors, SMALL),
-        (
-            "KiB of memory",
-            first.resident_kib,
-            third.resident_kib,
-            SMALL_MEMORY,
-        ),
-    ]
-    .into_iter()
-    .filter(|(_, first, third, small)| *third > first + (first * GROWTH / 100).max(*small))
-    .map(|(what, first, third, _)| {
-        format!("{third} {what} after the third round, {first} after the first")
-    })
-    .collect()
+/// The first failures of one kind, and how many there are.
+fn shown(mut failures: Vec<String>) -> Vec<String> {
+    let count = failures.len();
+    if count > SHOWN {
+        failures.truncate(SHOWN);
+        failures.push(format!("… {count} such failures in all"));
+    }
+    failures
 }
 
 impl fmt::Display for Report {
@@ -304,7 +262,17 @@ impl fmt::Display for Report {
         for slow in &self.slowest {
             writeln!(f, "slow: {slow}")?;
         }
-        writeln!(f, "calls that ran twice: {}", self.ran_twice)?;
+        let Account {
+            records,
+            ran_twice,
+            not_once,
+            disagreements,
+            ..
+        } = &self.account;
+        writeln!(
+            f,
+            "journal: {records} records; calls not there once: {not_once}; disagreements: {disagreements}; ran twice: {ran_twice}"
+        )?;
         writeln!(
             f,
             "\n{:24} {:>5} {:>10} {:>9}",
@@ -319,18 +287,17 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\n{:8} {:>6} {:>8} {:>12} {:>12}",
-            "round", "tasks", "threads", "descriptors", "memory KiB"
+            "\n{:8} {:>8} {:>12} {:>12}",
+            "round", "threads", "descriptors", "memory KiB"
         )?;
         for (number, it) in self.rounds.iter().enumerate() {
             writeln!(
                 f,
-                "{:8} {:>6} {:>8} {:>12} {:>12}",
+                "{:8} {:>8} {:>12} {:>12}",
                 number + 1,
-                it.tasks,
                 it.threads,
                 it.descriptors,
-                it.resident_kib
+                it.memory_kib
             )?;
         }
         for failure in &self.failures {

@@ -15,15 +15,16 @@ use tokio::{
 };
 
 use crate::{
+    account::Account,
     caller::{Caller, Door, Ledger, Line},
     daemon::Daemon,
     fleet::{self, Server},
-    gateway::Stats,
     peer::Target,
     plan::{Fault, Strike, UNCALLED},
     processes::{self, SERVED},
     report::{Recovery, Report},
     standing::Standing,
+    usage::{self, Usage},
 };
 
 /// All servers are up by then.
@@ -73,14 +74,17 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts everything, carries the rounds out, and leaves nothing behind however they end.
+    /// Starts everything, carries the rounds out, and leaves nothing behind however they end. Growth is
+    /// measured from the end of the first `warm_up` rounds.
     pub async fn perform(
+        program: &Path,
         rounds: &[Vec<Strike>],
+        warm_up: usize,
         length: Duration,
         folder: &Path,
     ) -> anyhow::Result<Report> {
         let name = format!("chaos-{}", std::process::id());
-        let outcome = Self::named(name.clone(), rounds, length, folder).await;
+        let outcome = Self::named(name.clone(), program, rounds, warm_up, length, folder).await;
         for process in processes::of_run(&name) {
             processes::send(process.pid, rustix::process::Signal::KILL);
         }
@@ -89,17 +93,17 @@ impl Run {
 
     async fn named(
         name: String,
+        program: &Path,
         rounds: &[Vec<Strike>],
+        warm_up: usize,
         length: Duration,
         folder: &Path,
     ) -> anyhow::Result<Report> {
         let servers = fleet::start(&name, folder).await?;
-        let config = folder.join("config.json");
-        std::fs::write(&config, fleet::configuration(&servers).to_string())?;
-        let daemon = Daemon::start(&config, &folder.join("state")).await?;
+        let daemon = Daemon::start(program, fleet::configuration(&servers), folder).await?;
         let run = Arc::new(Self {
             name,
-            hand: Line::new(Target::Http(format!("http://{}/mcp", daemon.http))),
+            hand: Line::new(Target::Http(format!("{}/mcp", daemon.url))),
             servers,
             daemon,
             windows: Mutex::default(),
@@ -117,9 +121,9 @@ impl Run {
         let mut figures = Vec::new();
         for (number, strikes) in rounds.iter().enumerate() {
             run.round(strikes, length).await?;
-            let stats = run.quiet_stats().await?;
-            tell(&format!("round {}: {stats:?}", number + 1));
-            figures.push(stats);
+            let usage = run.quiet_usage().await?;
+            tell(&format!("round {}: {usage:?}", number + 1));
+            figures.push(usage);
         }
         stop.send_replace(true);
         while let Some(ended) = callers.join_next().await {
@@ -127,6 +131,10 @@ impl Run {
         }
         watching.await?;
         let run = Arc::try_unwrap(run).ok().context("a task is still there")?;
+        let after_warm_up = figures.get(warm_up.saturating_sub(1)..);
+        for growth in usage::growth(after_warm_up.unwrap_or_default()) {
+            run.fail(growth);
+        }
         run.end(figures, &ledger, warm).await
     }
 
@@ -157,7 +165,7 @@ impl Run {
     fn callers(&self, ledger: &Arc<Ledger>, stopped: &watch::Receiver<bool>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         let http = Arc::new(Line::new(self.hand.target.clone()));
-        let pipe = Arc::new(Line::new(Target::Lines(self.daemon.pipes)));
+        let sse = Arc::new(Line::new(Target::Sse(format!("{}/sse", self.daemon.url))));
         for (server, it) in self.servers.iter().enumerate().take(UNCALLED) {
             let named = format!("{}__echo", it.name);
             let mut call = |door, tool: &str, line: &Arc<Line>| {
@@ -171,10 +179,10 @@ impl Run {
                 tasks.spawn(caller.run(stopped.clone()));
             };
             call(Door::Http, &named, &http);
-            call(Door::Pipe, &named, &pipe);
+            call(Door::Sse, &named, &sse);
             call(Door::Direct, "echo", &it.direct);
             if is_transparent(server) {
-                let url = format!("http://{}/servers/{}/mcp", self.daemon.http, it.name);
+                let url = format!("{}/servers/{}/mcp", self.daemon.url, it.name);
                 let own = Arc::new(Line::new(Target::Http(url)));
                 call(Door::Transparent, "echo", &own);
             }
@@ -323,12 +331,12 @@ impl Run {
         }
     }
 
-    async fn quiet_stats(&self) -> anyhow::Result<Stats> {
-        let mut least = self.daemon.stats().await?;
+    async fn quiet_usage(&self) -> anyhow::Result<Usage> {
+        let mut least = self.daemon.usage()?;
         let begun = Instant::now();
         while begun.elapsed() < QUIET {
             sleep(GLANCE).await;
-            least = least.least(self.daemon.stats().await?);
+            least = least.least(self.daemon.usage()?);
         }
         Ok(least)
     }
@@ -336,11 +344,12 @@ impl Run {
     /// Stops everything, and looks at what is left.
     async fn end(
         self,
-        figures: Vec<Stats>,
+        figures: Vec<Usage>,
         ledger: &Ledger,
         warm: Instant,
     ) -> anyhow::Result<Report> {
         let mut failures = owned(self.failures);
+        let records = self.daemon.records("echo").await?;
         match self.daemon.stop().await {
             Ok(status) if status.success() => {}
             Ok(status) => failures.push(format!("Mainstay ended with {status}")),
@@ -352,12 +361,14 @@ impl Run {
             format!("process {pid} of {server} was left behind")
         }));
         let runs: Vec<u64> = self.servers.iter().flat_map(Server::runs).collect();
+        let calls = ledger.take();
+        let name = |server: usize| self.servers[server].name.clone();
         Ok(Report::new(
-            &ledger.take(),
+            &calls,
             warm,
             &owned(self.windows),
             owned(self.recoveries),
-            &runs,
+            Account::of(&calls, &records, &runs, name),
             figures,
             failures,
         ))

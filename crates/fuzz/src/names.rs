@@ -265,7 +265,7 @@ impl World {
     fn catalog(&self) -> Catalog {
         let of = |is_one: fn(&Server) -> bool| self.servers.iter().filter(move |it| is_one(it));
         let names = |is_one| of(is_one).map(|it| it.name.clone()).collect::<Vec<_>>();
-        let claims = Claims::new(names(|it| it.state == State::Former));
+        let claims = Claims::new(names(|it| it.state == State::Former), Vec::new());
         let before: Vec<Part> = of(Server::was_listed)
             .map(|it| it.part(&it.before))
             .collect();
@@ -571,7 +571,7 @@ fn profile(
     });
     let source = Source {
         syntax: Syntax::Json,
-        folder: Path::new("/"),
+        path: Path::new("/config.json"),
         require_transport: false,
     };
     let parsed = config::parse(&text.to_string(), &source, &Nowhere).ok()?;

@@ -224,6 +224,11 @@ impl Reader<'_> {
                 (self.bytes <= MAX_EXPANDED).then_some(())?;
                 expanded.push_str(&value);
                 rest = after;
+            } else if let Some((folder, after)) = self.folder(rest) {
+                let folder = folder?;
+                self.bytes += rest.len() - after.len() + folder.len();
+                expanded.push_str(folder);
+                rest = after;
             } else {
                 expanded.push(first);
                 self.bytes += first.len_utf8();
@@ -234,6 +239,24 @@ impl Reader<'_> {
             text.clone_into(&mut expanded);
         }
         (!expanded.contains('\0')).then_some(expanded)
+    }
+
+    /// What JetBrains' name at the beginning stands for, and what comes after it; nothing where it is not
+    /// known.
+    fn folder<'t>(&self, text: &'t str) -> Option<(Option<&'static str>, &'t str)> {
+        let name = text.strip_prefix('$').and_then(|it| it.split_once('$'));
+        let (name, after) = name.filter(|_| !self.texts.is_kept)?;
+        // There the second `$` begins a reference, or keeps one from being one.
+        if after.starts_with('{') || after.starts_with("${") {
+            return None;
+        }
+        match name {
+            "USER_HOME" => Some((Some("/home"), after)),
+            "PROJECT_DIR" | "ProjectFileDir" | "ContentRoot" | "MODULE_DIR" | "ModuleFileDir" => {
+                Some((None, after))
+            }
+            _ => None,
+        }
     }
 
     fn value(&self, reference: &str) -> Option<String> {
@@ -270,7 +293,15 @@ impl Reader<'_> {
                 Err(Unreadable::Absent) => None,
                 Err(_) => return None,
             },
-            _ => of(params).or_else(variable),
+            _ => {
+                let editors = match name {
+                    "userHome" => Some("/home"),
+                    "pathSeparator" | "/" => Some("/"),
+                    _ => None,
+                };
+                let given = of(params).or_else(variable);
+                given.or_else(|| editors.map(str::to_owned))
+            }
         };
         let value = value.filter(|value| !value.is_empty() || default.is_none());
         value.or_else(|| default.map(str::to_owned))

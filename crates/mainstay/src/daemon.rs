@@ -1,6 +1,6 @@
 //! Wires everything, and owns the order of start and stop.
 
-use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::config::{Config, Plan};
 use tokio::{
@@ -14,13 +14,15 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     alerts::Alerts,
     calls::Calls,
+    descriptors,
     front::{
-        connections::{Connections, Limits as ConnectionLimits, open_files},
+        connections::{Connections, Limits as ConnectionLimits},
         entrance::Entrance,
         guard::Guard,
         http::{self, Door},
         mcp::{self, BodyLimits, Hub, Limits, Seal, SessionLimits},
         rest,
+        unread::Unread,
     },
     registry::{Profile, Registry},
     reload::Reloader,
@@ -47,6 +49,7 @@ pub struct Daemon {
     pub hub: Arc<Hub>,
     max_body: usize,
     connections: ConnectionLimits,
+    max_unread: usize,
     /// How often a connection is looked at.
     look: Duration,
     hosts: Vec<String>,
@@ -103,7 +106,9 @@ impl Daemon {
             connections: ConnectionLimits {
                 all: config.max_connections,
                 of_address: config.max_connections_per_address,
+                reserve: descriptors::operator(),
             },
+            max_unread: config.max_unread_bytes,
             look: pauses.look,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
@@ -115,11 +120,6 @@ impl Daemon {
             alerts,
             traces,
         }
-    }
-
-    /// A token whose cancellation closes the doors.
-    pub fn stopping(&self) -> CancellationToken {
-        self.stop.clone()
     }
 
     /// Serves HTTP on a listener bound to `address`, until the daemon stops, to whoever has one of these
@@ -140,7 +140,8 @@ impl Daemon {
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             entrance: Entrance::new(tokens, self.require_token, exposed),
-            connections: Connections::new(self.connections.within(open_files())),
+            connections: Connections::new(self.connections.within(descriptors::limit())),
+            unread: Unread::new(self.max_unread),
             look: self.look,
         };
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
@@ -170,22 +171,31 @@ impl Daemon {
         }
     }
 
-    /// Serves one client of a profile on stdio; returns when it has gone.
-    pub async fn serve_stdio(
+    /// Serves one client of a profile on stdio, until it has gone or the daemon stops. An error is one of
+    /// writing to it while it was there.
+    pub fn serve_stdio<I, O>(
         &self,
         profile: Arc<Profile>,
-        input: impl AsyncRead + Unpin,
-        output: impl AsyncWrite + Unpin + Send + 'static,
-    ) {
-        mcp::stdio::serve(
-            Arc::clone(&self.hub),
-            profile,
-            input,
-            output,
-            self.max_body,
-            self.stop.clone(),
-        )
-        .await;
+        input: I,
+        output: O,
+    ) -> impl Future<Output = io::Result<()>> + Send + use<I, O>
+    where
+        I: AsyncRead + Unpin + Send,
+        O: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (hub, stop) = (Arc::clone(&self.hub), self.stop.clone());
+        let max_body = self.max_body;
+        async move {
+            // A client that does not read its last answers delays no end.
+            let too_late = async {
+                stop.cancelled().await;
+                sleep(DRAIN_LIMIT).await;
+            };
+            tokio::select! {
+                served = mcp::stdio::serve(hub, profile, input, output, max_body, stop.clone()) => served,
+                () = too_late => Ok(()),
+            }
+        }
     }
 
     /// What [`Daemon::stop`] may take, and a little more.
@@ -197,11 +207,20 @@ impl Daemon {
     /// have `shutdown.graceMs` to end; what becomes of those that do not is unknown. Servers that do not end
     /// in time are killed.
     pub async fn stop(self, doors: Option<JoinHandle<()>>) {
+        self.stop_in_haste(doors, CancellationToken::new()).await;
+    }
+
+    /// The same in the same order, but once `haste` is cancelled, calls have no more time, and servers are
+    /// killed.
+    pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
         let calls = &self.hub.calls;
         calls.closing().begin();
         self.hub.end_waiting();
-        self.calls_ended(self.grace).await;
+        tokio::select! {
+            () = self.calls_ended(self.grace) => {}
+            () = haste.cancelled() => {}
+        }
         // I11: what ends from here on is no event.
         self.hub.registry.events().close();
         calls.closing().end();
@@ -215,7 +234,8 @@ impl Daemon {
         }
         calls.drain(DRAIN_LIMIT).await;
         let mut stopping = pin!(self.hub.registry.stop());
-        if timeout_at(end, stopping.as_mut()).await.is_err() {
+        let in_time = timeout_at(end, haste.run_until_cancelled(stopping.as_mut()));
+        if !matches!(in_time.await, Ok(Some(()))) {
             self.hub.registry.kill().await;
             stopping.await;
         }

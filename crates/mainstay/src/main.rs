@@ -37,6 +37,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     stderr::start(cli.verbose, cli.command.is_quiet());
     if cli.command.is_guarded() {
+        #[cfg(target_os = "linux")]
+        mainstay::huge_pages::turn_off();
         // Before there is a second thread.
         match guardian::take_post() {
             Ok(Post::Daemon) => {}

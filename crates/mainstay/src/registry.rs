@@ -12,14 +12,14 @@ use foldhash::HashMap;
 use futures_util::future::join_all;
 use mainstay_core::{
     catalog::{Catalog, Claims, ListKind, Part},
-    config::{self, Config, Overlay, ServerConfig, Standing},
+    config::{self, Config, Overlay, Standing},
     event,
     failure::{Failure, FailureKind},
     ids::{ProfileName, ServerName},
 };
 use tokio::{
     sync::{Mutex, broadcast, mpsc, oneshot},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
     time::Instant,
 };
 
@@ -37,7 +37,7 @@ use crate::{
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Queue, Report, Server, Sole},
-    surroundings::Origin,
+    surroundings::{Origin, off_the_runtime},
     transport::{self, Notice},
 };
 
@@ -64,6 +64,8 @@ pub enum Announcement {
     Opened(ServerName),
     /// Servers have come or gone.
     ServersChanged,
+    /// The catalogs were merged anew: what profiles have may have changed, listed or not.
+    Merged,
     /// A log message or a changed resource of a server.
     Notice(ServerName, Notice),
 }
@@ -149,23 +151,30 @@ impl Registry {
             sole: setting.sole_client.then(Sole::default),
         });
         let mut supervisors = JoinSet::new();
-        let list = config
+        let list: Vec<_> = config
             .servers
             .iter()
-            .map(|server| supervise(server, &fleet, &mut supervisors))
+            .map(|server| {
+                let (config, fleet) = (Arc::new(server.clone()), Arc::clone(&fleet));
+                // The doors are closed: reading what was kept holds nobody up.
+                watch(supervisor::supervise(config, fleet), &mut supervisors)
+            })
             .collect();
+        let former = fleet.catalogs.as_deref().map(targets::former);
+        let configured = list.iter().map(|server| server.name.clone()).collect();
+        let claims = Arc::new(Claims::new(former.unwrap_or_default(), configured));
         let servers = Arc::new(ArcSwap::from_pointee(Servers::new(
             list,
             HashMap::default(),
         )));
         let (announcements, _) = broadcast::channel(MAX_ANNOUNCEMENTS);
         let (remerge, asked) = mpsc::channel(1);
-        let former = fleet.catalogs.as_deref().map(targets::former);
+        let nothing = Arc::new(Catalog::empty(&claims));
         let merger = Merger {
             servers: Arc::clone(&servers),
-            claims: Arc::new(Claims::new(former.unwrap_or_default())),
-            catalog: Arc::default(),
-            profiles: Arc::new(Profiles::new(config)),
+            claims,
+            profiles: Arc::new(Profiles::new(config, &nothing)),
+            catalog: Arc::new(ArcSwap::new(nothing)),
             announcements: announcements.clone(),
         };
         let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
@@ -247,6 +256,10 @@ impl Registry {
         Arc::clone(&self.profiles.default)
     }
 
+    pub fn profiles(&self) -> Arc<Vec<Arc<Profile>>> {
+        self.profiles.all()
+    }
+
     pub fn profile(&self, name: &str) -> Result<Arc<Profile>, Failure> {
         self.profiles.named(name).ok_or_else(|| {
             let known: Vec<String> = self
@@ -294,6 +307,22 @@ impl Registry {
     /// Resolves when a server that is up has been listed once, or its time for that is over.
     pub async fn listed(&self, server: &Server) {
         server.listed(self.startup_wait).await;
+    }
+
+    /// The same for a call that names something of the server: one that was never listed has as long as
+    /// the call may take, and an error says that this time is over.
+    pub async fn listed_for_call(&self, server: &Server) -> Result<(), Failure> {
+        let never_listed = server.catalog().is_none();
+        let limit = if never_listed {
+            server.config().call_timeout
+        } else {
+            self.startup_wait
+        };
+        if server.listed(limit).await || !never_listed {
+            Ok(())
+        } else {
+            Err(server.not_in_time(limit))
+        }
     }
 
     /// Whether every server has had its first attempt, or its time for it.
@@ -367,8 +396,8 @@ async fn join(mut tasks: JoinSet<()>) {
     }
 }
 
-fn supervise(config: &ServerConfig, fleet: &Arc<Fleet>, tasks: &mut JoinSet<()>) -> Arc<Server> {
-    let (server, task) = supervisor::supervise(Arc::new(config.clone()), Arc::clone(fleet));
+/// Hears when a supervisor ends.
+fn watch((server, task): (Arc<Server>, JoinHandle<()>), tasks: &mut JoinSet<()>) -> Arc<Server> {
     tasks.spawn(async move {
         if let Err(error) = task.await {
             tracing::error!(%error, "a supervisor failed");
@@ -423,13 +452,13 @@ impl Merger {
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
                 Some(merged) = asked.recv() => told.push(merged),
             }
-            self.handle(waiting.drain(..), told);
+            self.handle(waiting.drain(..), told).await;
         }
     }
 
     /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
     /// for each of them many servers that start at once would take quadratic time.
-    fn handle(
+    async fn handle(
         &mut self,
         reports: impl Iterator<Item = (ServerName, Report)>,
         mut told: Vec<oneshot::Sender<()>>,
@@ -451,51 +480,29 @@ impl Merger {
         if told.is_empty() {
             return;
         }
-        self.merge(&said);
+        self.merge(&said).await;
         for merged in told {
             // The supervisor may have been stopped meanwhile.
             merged.send(()).ok();
         }
     }
 
-    fn merge(&mut self, said: &[(ServerName, ListKind)]) {
-        let servers = self.servers.load();
-        let parts: Vec<Part> = servers
-            .list
-            .iter()
-            .filter(|server| server.is_wanted())
-            .filter_map(|server| {
-                Some(Part {
-                    server: server.name.clone(),
-                    catalog: server.catalog()?,
-                    withheld: server.config().withheld.clone(),
-                    cuts_results: server.config().max_inline_bytes.is_some(),
-                })
-            })
-            .collect();
-        let rules = self.profiles.rules();
+    async fn merge(&mut self, said: &[(ServerName, ListKind)]) {
+        let merge = Merge {
+            servers: self.servers.load_full(),
+            claims: Arc::clone(&self.claims),
+            catalog: Arc::clone(&self.catalog),
+            profiles: Arc::clone(&self.profiles),
+        };
+        // Thousands of tools take longer than calls shall wait.
+        let Merged { claims, changes } = off_the_runtime(move || merge.run()).await;
+        self.claims = claims;
+        self.announce(Announcement::Merged);
         let mut changed = Vec::new();
-        let before = self.catalog.load_full();
-        let configured = servers.list.iter().map(|server| server.name.clone());
-        let claims = self
-            .claims
-            .updated(configured.collect(), before.parts(), &parts);
-        let is_claimed_otherwise = claims.is_some();
-        if let Some(claims) = claims {
-            self.claims = Arc::new(claims);
-        }
-        // A server that came back as it was costs nothing; the digests of its list are the same.
-        let is_same = self.profiles.is_merged_by(&rules) && before.parts() == parts;
-        if !is_same || is_claimed_otherwise {
-            warn_of_refused_names(&parts, before.parts());
-            let everything = config::Profile::everything(ProfileName::default());
-            let whole = Arc::new(rules.merge(parts, &everything, &self.claims));
-            self.catalog.store(Arc::clone(&whole));
-            for change in self.profiles.merge(&rules, &whole) {
-                match change {
-                    Change::Listed(profile, kind) => changed.push((profile, kind)),
-                    Change::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
-                }
+        for change in changes {
+            match change {
+                Change::Listed(profile, kind) => changed.push((profile, kind)),
+                Change::Gone(profile) => self.announce(Announcement::ProfileGone(profile)),
             }
         }
         for (server, kind) in said {
@@ -517,13 +524,73 @@ impl Merger {
     }
 }
 
+/// One merge, and all that it takes.
+struct Merge {
+    servers: Arc<Servers>,
+    claims: Arc<Claims>,
+    catalog: Arc<ArcSwap<Catalog>>,
+    profiles: Arc<Profiles>,
+}
+
+/// What came of it.
+struct Merged {
+    claims: Arc<Claims>,
+    changes: Vec<Change>,
+}
+
+impl Merge {
+    /// Publishes what the servers offer now. Takes as long as there is much of it.
+    fn run(self) -> Merged {
+        let Self {
+            servers,
+            claims,
+            catalog,
+            profiles,
+        } = self;
+        let parts: Vec<Part> = servers
+            .list
+            .iter()
+            .filter(|server| server.is_wanted())
+            .filter_map(|server| {
+                Some(Part {
+                    server: server.name.clone(),
+                    catalog: server.catalog()?,
+                    withheld: server.config().withheld.clone(),
+                    cuts_results: server.config().max_inline_bytes.is_some(),
+                })
+            })
+            .collect();
+        let rules = profiles.rules();
+        let before = catalog.load_full();
+        let configured = servers.list.iter().map(|server| server.name.clone());
+        let updated = claims.updated(configured.collect(), before.parts(), &parts);
+        let is_claimed_otherwise = updated.is_some();
+        let claims = updated.map_or(claims, Arc::new);
+        // A server that came back as it was costs nothing; the digests of its list are the same.
+        let is_same = profiles.is_merged_by(&rules) && before.parts() == parts;
+        if is_same && !is_claimed_otherwise {
+            let changes = Vec::new();
+            return Merged { claims, changes };
+        }
+        warn_of_refused_names(&parts, before.parts());
+        let everything = config::Profile::everything(ProfileName::default());
+        let whole = Arc::new(rules.merge(parts, &everything, &claims));
+        catalog.store(Arc::clone(&whole));
+        let changes = profiles.merge(&rules, &whole);
+        Merged { claims, changes }
+    }
+}
+
 /// Y4: who wonders where a tool is finds it in the log. Once, and not each time that something else
 /// changes.
 fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
     for part in parts {
+        if part.refused_names().next().is_none() {
+            continue;
+        }
         let known = before.iter().find(|known| known.server == part.server);
         let known = known.into_iter().flat_map(Part::refused_names);
-        if part.refused_names().next().is_none() || part.refused_names().eq(known) {
+        if part.refused_names().eq(known) {
             continue;
         }
         tracing::warn!(

@@ -3,21 +3,21 @@
 //! One process owns the directory, by a lock that the system releases when the process is gone,
 //! however it ended. `daemon.json` tells the commands where to find it.
 
+mod daemon_file;
 mod private;
 mod trust;
 
 use std::{
     fs::{self, File, TryLockError},
     io,
-    net::SocketAddr,
     path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
 use mainstay_core::config::{Secret, Surroundings};
-use serde::{Deserialize, Serialize};
 
+pub use self::daemon_file::DaemonFile;
 pub(crate) use self::private::{
     create_private_dir, open_private, private_dir, private_options, read_private, write_private,
 };
@@ -28,7 +28,6 @@ const TOKEN: &str = "token";
 const CLIENT_TOKENS: &str = "tokens.json";
 const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
-const DAEMON: &str = "daemon.json";
 const INSTANCES: &str = "instances";
 
 /// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
@@ -41,14 +40,6 @@ const MAX_INSTANCES: u32 = 64;
 /// Where state is kept. Nothing is created before [`StateDir::own`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
-
-/// What `daemon.json` says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DaemonFile {
-    pub url: String,
-    pub pid: u32,
-    pub token_file: PathBuf,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -86,17 +77,6 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StateError {
 
 fn unusable(path: &Path) -> impl FnOnce(Untrusted) -> StateError {
     move |source| failed(path)(source.into())
-}
-
-impl DaemonFile {
-    /// Whether it is said to be on this machine, where nobody else's program is sent the token.
-    pub fn is_loopback(&self) -> bool {
-        let address = self
-            .url
-            .strip_prefix("http://")
-            .map(str::parse::<SocketAddr>);
-        matches!(address, Some(Ok(address)) if address.ip().is_loopback())
-    }
 }
 
 impl StateDir {
@@ -207,6 +187,10 @@ impl StateDir {
     /// Takes the directory for this process, until the result is dropped.
     pub fn own(self) -> Result<Ownership, StateError> {
         let lock = self.clone().lock(LOCK_ATTEMPTS)?;
+        // A daemon that was killed has left its own.
+        if let Err(error) = DaemonFile::remove(&self.0) {
+            tracing::warn!(%error, "the daemon.json of an earlier daemon could not be removed");
+        }
         let token = self.secret(TOKEN)?;
         let session_key = self.secret(SESSION_KEY)?;
         if let Err(error) = private::sweep(&self.0) {
@@ -233,7 +217,7 @@ impl StateDir {
                 }
                 Err(TryLockError::WouldBlock) => {
                     // What it says of itself is only told.
-                    let daemon = self.read_daemon().ok().flatten();
+                    let daemon = DaemonFile::read(&self.0).ok().flatten();
                     return Err(StateError::Taken {
                         dir: self.0,
                         daemon,
@@ -257,37 +241,8 @@ impl StateDir {
         };
         match lock.try_lock_shared() {
             Ok(()) => Ok(None),
-            Err(_) => self.read_daemon(),
+            Err(_) => DaemonFile::read(&self.0),
         }
-    }
-
-    /// A file that is missing or half there says nothing. One that is not ours, or that names a token
-    /// outside of the directory, is an error.
-    fn read_daemon(&self) -> Result<Option<DaemonFile>, StateError> {
-        let path = self.0.join(DAEMON);
-        let text = match read_private(&path) {
-            Err(error) if error.is_not_found() => return Ok(None),
-            text => text.map_err(unusable(&path))?,
-        };
-        let Ok(daemon) = serde_json::from_slice::<DaemonFile>(&text) else {
-            return Ok(None);
-        };
-        let token = self.inside(&daemon.token_file);
-        let token_file = token.ok_or(StateError::NotBelieved {
-            path,
-            why: "the token that it names is not in the same directory",
-        })?;
-        Ok(Some(DaemonFile {
-            token_file,
-            ..daemon
-        }))
-    }
-
-    /// A file of the directory, by a path that another spelling of the directory may begin.
-    fn inside(&self, file: &Path) -> Option<PathBuf> {
-        let (folder, name) = (file.parent()?, file.file_name()?);
-        let is_ours = || Some(fs::canonicalize(folder).ok()? == fs::canonicalize(&self.0).ok()?);
-        (folder == self.0 || is_ours()?).then(|| self.0.join(name))
     }
 
     /// A secret, made at the first start and kept.
@@ -371,28 +326,35 @@ impl Ownership {
         self.dir.switches()
     }
 
-    /// Tells the commands where we are.
+    /// Writes `daemon.json`: where the commands find us.
     pub fn announce(&self, url: &str) -> Result<(), StateError> {
-        let daemon = DaemonFile {
+        self.daemon_file(url).write(&self.dir.0)
+    }
+
+    /// Writes into `daemon.json` that we are stopping, so that the next daemon waits for us.
+    pub fn announce_stop(&self, url: &str, limit: Duration) -> Result<(), StateError> {
+        let stopping = DaemonFile {
+            stops_within_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            ..self.daemon_file(url)
+        };
+        stopping.write(&self.dir.0)
+    }
+
+    fn daemon_file(&self, url: &str) -> DaemonFile {
+        DaemonFile {
             url: url.to_owned(),
             pid: std::process::id(),
             token_file: self.dir.0.join(TOKEN),
-        };
-        let path = self.dir.0.join(DAEMON);
-        let text = serde_json::to_vec_pretty(&daemon)
-            .map_err(io::Error::from)
-            .map_err(failed(&path))?;
-        write_private(&path, &text).map_err(failed(&path))
+            stops_within_ms: None,
+        }
     }
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
         // While the lock is still held, so that a successor's file is never removed.
-        if let Err(error) = fs::remove_file(self.dir.0.join(DAEMON))
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "{DAEMON} could not be removed");
+        if let Err(error) = DaemonFile::remove(&self.dir.0) {
+            tracing::warn!(%error, "daemon.json could not be removed");
         }
     }
 }
@@ -447,9 +409,9 @@ mod tests {
         let dir = StateDir::new(folder.path());
         let owner = dir.clone().own().expect("owned");
         owner.announce("http://127.0.0.1:1").expect("announced");
-        let left = fs::read(folder.path().join(DAEMON)).expect("a file");
+        let left = fs::read(folder.path().join("daemon.json")).expect("a file");
         drop(owner);
-        fs::write(folder.path().join(DAEMON), left).expect("written");
+        fs::write(folder.path().join("daemon.json"), left).expect("written");
         assert_eq!(dir.daemon().expect("read"), None);
     }
 
@@ -496,7 +458,7 @@ mod tests {
         assert_eq!(mode(dir.path()), 0o700);
         let token = owner.token.clone();
         dir.replace_token(&token).expect("replaced");
-        for name in [TOKEN, SESSION_KEY, DAEMON, LOCK] {
+        for name in [TOKEN, SESSION_KEY, "daemon.json", LOCK] {
             assert_eq!(mode(&dir.path().join(name)), 0o600, "{name}");
         }
         drop(owner);

@@ -15,7 +15,7 @@ use serde_json::Value;
 /// one way. A file belongs to the longest name that fits it: `cli` is what is left of `cli/`. Within
 /// its own house a room goes up freely (`cli/serve` to `cli`). Every room may know the core.
 const ROOMS: &str = "
-    main          -> cli demo guardian
+    main          -> cli demo guardian huge_pages
 
     // The commands know the REST API, and how a daemon is found.
     cli           -> cli/archive cli/connect cli/error api
@@ -38,11 +38,11 @@ const ROOMS: &str = "
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api journal lineage state surroundings tokens  // why any command failed
 
-    daemon        -> alerts front front/mcp front/rest calls reload registry setting surroundings switches tokens traces
+    daemon        -> alerts descriptors front front/mcp front/rest calls reload registry setting surroundings switches tokens traces
     // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
     demo          -> supervisor utc
 
-    front         -> front/mcp front/rest tokens
+    front         -> front/mcp front/rest descriptors logs tokens
     front/rest    -> front/mcp front/plain calls events journal lineage metrics processes reload registry supervisor logs api tokens utc
     front/mcp     -> front/plain calls events journal lineage registry supervisor state switches transport api utc
     front/plain   -> calls journal registry supervisor transport api utc
@@ -52,20 +52,23 @@ const ROOMS: &str = "
     registry      -> clock events setting state supervisor surroundings transport logs
     supervisor    -> events lineage metrics state transport logs
     traces        -> transport
-    transport     -> event_stream lineage logs processes
-    logs          -> api state utc
+    transport     -> descriptors event_stream huge_pages lineage logs processes scratch
+    logs          -> api scratch state utc
 
     tokens        -> api state utc
     api           -> event_stream utc
     event_stream  ->
-    guardian      -> processes
+    guardian      -> huge_pages processes
     events        ->
     setting       -> clock journal lineage surroundings
     journal       -> state utc
     clock         ->
+    descriptors   ->
+    huge_pages    ->
     lineage       ->
     metrics       ->
     processes     ->
+    scratch       ->
     switches      -> state
     state         ->
     surroundings  -> files
@@ -82,7 +85,7 @@ const PACKAGES: &str = "
     conformance-server  ->
     mainstay-bench      -> mainstay mainstay-core fake-server  // what it measures, and what it loses
     fuzz                -> mainstay mainstay-core
-    chaos               -> mainstay mainstay-core fake-server
+    chaos               -> fake-server
 ";
 
 /// The wall around the core: with these nothing can wait, or reach outside.

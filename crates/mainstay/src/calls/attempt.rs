@@ -68,11 +68,15 @@ impl Call<'_> {
         &mut self,
         mut cancel: Pin<&mut impl Future<Output = String>>,
     ) -> Result<Answer, Attempt> {
+        // A refused call does not start the server, either.
+        self.check_refusal()?;
         let session = tokio::select! {
             biased;
             session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
             reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
         };
+        // The server may have crashed while the call waited for it.
+        self.check_refusal()?;
         if session.vitals.is_stalled() {
             let waited = self.meanwhile(session.vitals.grace(), cancel.as_mut());
             waited.await.map_err(Attempt::Final)?;
@@ -148,7 +152,9 @@ impl Call<'_> {
             if self.request.is_listening() {
                 session.listen(asker, render).await
             } else {
-                session.call(asker, self.deadline, render).await
+                session
+                    .call(asker, self.deadline, || self.work(), render)
+                    .await
             }
         };
         let mut exchange = tokio::select! {
@@ -184,6 +190,7 @@ impl Call<'_> {
                     };
                     is_parted = false;
                     let Some(method) = frame.method() else {
+                        self.acquit();
                         return Ok(Answer { frame, streamed: exchange.is_stream() });
                     };
                     if method == Method::Cancelled && self.request.is_listening() {

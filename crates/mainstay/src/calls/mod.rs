@@ -12,6 +12,7 @@ mod large;
 mod names;
 mod outlet;
 mod owner;
+mod poison;
 mod receipt;
 mod repeat;
 mod rounds;

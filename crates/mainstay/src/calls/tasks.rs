@@ -212,7 +212,7 @@ async fn ask(
     render: impl FnOnce(&str) -> String,
 ) -> Result<Frame, Interruption> {
     session
-        .call(asker, deadline, render)
+        .call(asker, deadline, || None, render)
         .await?
         .response()
         .await

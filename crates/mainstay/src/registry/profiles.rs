@@ -146,9 +146,10 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    pub fn new(config: &Config) -> Self {
+    /// All of them show `nothing` until the first merge.
+    pub fn new(config: &Config, nothing: &Arc<Catalog>) -> Self {
         let rules = Rules::of(config);
-        let empty = |profile: &config::Profile| profile_of(profile, Arc::default());
+        let empty = |profile: &config::Profile| profile_of(profile, Arc::clone(nothing));
         let list: Vec<_> = rules.profiles.iter().map(empty).collect();
         Self {
             default: Arc::clone(&list[0]),
@@ -163,6 +164,10 @@ impl Profiles {
         list.iter()
             .find(|profile| profile.name.as_str() == name)
             .cloned()
+    }
+
+    pub fn all(&self) -> Arc<Vec<Arc<Profile>>> {
+        self.list.load_full()
     }
 
     pub fn names(&self) -> Vec<ProfileName> {

@@ -18,9 +18,9 @@ use mainstay_core::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Announcement, Registry, Servers, profiles::Rules, supervise, targets::KnownTargets};
+use super::{Announcement, Registry, Servers, profiles::Rules, targets::KnownTargets, watch};
 use crate::{
-    supervisor::{Operation, Server},
+    supervisor::{self, Operation, Server},
     surroundings::{self, Origin, off_the_runtime},
 };
 
@@ -332,7 +332,11 @@ impl Registry {
                     self.events()
                         .publish(Some(&config.name), EventKind::ServerAdded {});
                     changes.added.push(config.name.clone());
-                    supervise(config, &self.fleet, &mut roster.supervisors)
+                    let (config, fleet) = (Arc::new(config.clone()), Arc::clone(&self.fleet));
+                    // What was kept of the server is read from a file.
+                    let supervised =
+                        off_the_runtime(move || supervisor::supervise(config, fleet)).await;
+                    watch(supervised, &mut roster.supervisors)
                 }
             };
             list.push(server);

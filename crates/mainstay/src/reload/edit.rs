@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use mainstay_core::{
     config::{
-        ConfigErrors, Launch, Plan, References, ServerConfig, Syntax,
+        ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
         edit::{self, Document, EditError, Entry},
         masking,
     },
@@ -51,8 +51,12 @@ impl Reloader {
             .to_the_end(async move {
                 let mut current = this.current.lock().await;
                 let (origin, settled) = (this.origin.clone(), change.name().cloned());
-                let written = off_the_runtime(move || change_and_save(&origin, change));
+                let in_force = this.registry.text();
+                let written = off_the_runtime(move || {
+                    change_and_save(&origin, in_force.as_deref().map(String::as_str), change)
+                });
                 let Changed { text, loaded } = written.await?;
+                this.set_trouble(None);
                 let plan = Plan::between(&current, &loaded.config);
                 this.take(&mut current, Some(text), loaded.config, settled.as_ref())
                     .await;
@@ -94,15 +98,32 @@ impl Change {
 
 /// Changes the file of this origin, where no daemon has it in force; returns what it means then.
 pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
-    Ok(change_and_save(origin, change)?.loaded)
+    Ok(change_and_save(origin, None, change)?.loaded)
 }
 
-fn change_and_save(origin: &Origin, change: Change) -> Result<Changed, Failure> {
+/// A file that has gone is written with what is in force.
+fn change_and_save(
+    origin: &Origin,
+    in_force: Option<&str>,
+    change: Change,
+) -> Result<Changed, Failure> {
     let path = origin.path().ok_or_else(|| {
         let message = "there is no place for a configuration: neither MAINSTAY_HOME nor a home folder is known";
         Failure::new(FailureKind::NotSaved, message)
     })?;
-    let changed = apply(origin, &path, change)?;
+    let text = match (origin.text(), in_force) {
+        (Ok(Some(text)), _) => text,
+        (Ok(None), _)
+        | (
+            Err(LoadError::Unreadable {
+                source: Unreadable::Absent,
+                ..
+            }),
+            Some(_),
+        ) => in_force.unwrap_or(edit::EMPTY).to_owned(),
+        (Err(error), _) => return Err(error.failure()),
+    };
+    let changed = apply(origin, &path, &text, change)?;
     save::save(&path, &changed.text).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
         Failure::new(FailureKind::NotSaved, message)
@@ -111,9 +132,7 @@ fn change_and_save(origin: &Origin, change: Change) -> Result<Changed, Failure> 
 }
 
 /// The text after the change, if it can be used.
-fn apply(origin: &Origin, path: &Path, change: Change) -> Result<Changed, Failure> {
-    let text = origin.text().map_err(|error| error.failure())?;
-    let text = text.as_deref().unwrap_or(edit::EMPTY);
+fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
     let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
     let about = change.name().cloned();
     match change {
@@ -167,7 +186,7 @@ fn state_transport(
     name: &ServerName,
     entry: &mut Map<String, Value>,
 ) -> Result<(), Failure> {
-    let stated = ["type", "transport", "serverType"];
+    let stated = ["type", "transport", "transportType", "serverType"];
     if stated.iter().any(|key| entry.contains_key(*key)) {
         return Ok(());
     }

@@ -1,15 +1,20 @@
 //! One attempt to have a session: its turn, its connection, its end.
 
-use std::{pin::pin, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
-use mainstay_core::{era::Eras, ids::Epoch, lifecycle::Loss};
-use tokio::sync::mpsc;
+use mainstay_core::{
+    era::Eras,
+    ids::Epoch,
+    lifecycle::Loss,
+    start::{Sight, Watch},
+};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Fleet, PrivateId,
-    pace::{SLOT_LIMIT, Slot},
+    pace::{Slot, Wish},
 };
-use crate::transport::{self, Opening, Running, Session, Unopened};
+use crate::transport::{self, Opening, Running, Session, Signs, Unopened};
 
 /// Which of the server's sessions something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +27,8 @@ pub enum Which {
 pub enum Progress {
     /// Its turn has come.
     Begun,
+    /// Its processes were seen at work.
+    AtWork(Instant),
     Opened(Arc<Session>),
 }
 
@@ -45,22 +52,34 @@ impl From<Unopened> for Ending {
     }
 }
 
-/// One attempt, from its turn to the end of its session.
+/// One attempt, from its turn to the end of its session. Its supervisor ends a start after `silence`.
 pub async fn connect(
     fleet: Arc<Fleet>,
     opening: Opening,
+    wish: Wish,
+    silence: Duration,
     which: Which,
     epoch: Epoch,
     progress: mpsc::Sender<(Which, Epoch, Progress)>,
 ) -> Ending {
     let slot = tokio::select! {
-        slot = fleet.pace.turn(&opening.launch) => slot,
+        slot = fleet.pace.turn(&opening.launch, wish) => slot,
         () = opening.stop.close.cancelled() => return Loss::Disconnected("stopped".to_owned()).into(),
     };
     // Their reader ends after all connections.
     progress.send((which, epoch, Progress::Begun)).await.ok();
     let log = Arc::clone(&opening.log);
-    let (session, running) = match open(opening, slot).await {
+    let opened = match slot {
+        Some(slot) => {
+            let at_work = |at| {
+                // Where the queue is full, the next sign of work follows soon.
+                progress.try_send((which, epoch, Progress::AtWork(at))).ok();
+            };
+            start(opening, slot, silence, at_work).await
+        }
+        None => Box::pin(transport::open(opening)).await,
+    };
+    let (session, running) = match opened {
         Ok(opened) => opened,
         Err(unopened) => {
             log.ended(&unopened.loss);
@@ -77,12 +96,33 @@ pub async fn connect(
     loss.into()
 }
 
-/// Opens a connection; its slot is free for the next as soon as it is open, or hangs.
-async fn open(opening: Opening, slot: Slot) -> Result<(Session, Running), Unopened> {
-    let mut opened = pin!(transport::open(opening));
-    tokio::select! {
-        opened = &mut opened => return opened,
-        () = tokio::time::sleep(SLOT_LIMIT) => drop(slot),
+/// Starts a process, and looks at it until its handshake is done or it has ended. It has its slot until
+/// then, or until it waits or hangs.
+async fn start(
+    opening: Opening,
+    mut slot: Slot,
+    silence: Duration,
+    at_work: impl Fn(Instant),
+) -> Result<(Session, Running), Unopened> {
+    let signs = Arc::clone(&opening.signs);
+    let mut watch = Watch::new(silence, Instant::now().into_std());
+    // On the heap, which it leaves when it is done: the attempt lasts as long as its session.
+    let mut opened = Box::pin(transport::open(opening));
+    loop {
+        let sight = tokio::select! {
+            opened = &mut opened => return opened,
+            sight = look(&signs, watch.due().into()) => sight,
+        };
+        let now = Instant::now();
+        let finding = watch.look(sight, now.into_std());
+        slot.settle(finding.load);
+        if finding.worked {
+            at_work(now);
+        }
     }
-    opened.await
+}
+
+async fn look(signs: &Signs, due: Instant) -> Sight {
+    tokio::time::sleep_until(due).await;
+    signs.look().await
 }

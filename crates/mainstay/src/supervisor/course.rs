@@ -7,11 +7,13 @@ use mainstay_core::{
     config::Launch,
     ids::Epoch,
     lifecycle::{Event, Loss, Report as LifeReport, State},
+    start::Rank,
 };
 
 use super::{
     Crash, Report,
     attempt::{Ending, Which, connect},
+    pace::Wish,
     probe,
     task::Task,
 };
@@ -20,6 +22,8 @@ use crate::transport::{self, HealthUrl, Opening, Session};
 impl Task {
     pub(super) fn open(&mut self, which: Which, epoch: Epoch) {
         let hang_after = self.shared.policy.health.hang_after;
+        let silence = self.shared.policy.connect_timeout;
+        let wish = self.wish(which);
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
@@ -41,14 +45,33 @@ impl Task {
             hang_after,
             listener,
             log: Arc::clone(&self.log),
+            signs: Arc::default(),
             turns: Arc::clone(&self.fleet.pace.turns),
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let connection = self
-            .connections
-            .spawn(connect(fleet, opening, which, epoch, progress));
+        let connection = self.connections.spawn(connect(
+            fleet, opening, wish, silence, which, epoch, progress,
+        ));
         self.carries.insert(connection.id(), (which, epoch));
+    }
+
+    /// What is known of how soon the session is wanted.
+    fn wish(&self, which: Which) -> Wish {
+        match which {
+            Which::Shared => Wish {
+                rank: match self.view.borrow().catalog {
+                    Some(_) => Rank::Known,
+                    None => Rank::New,
+                },
+                asked: Some(self.asked.subscribe()),
+            },
+            // Its client waits for it.
+            Which::Private(_) => Wish {
+                rank: Rank::Asked,
+                asked: None,
+            },
+        }
     }
 
     pub(super) fn probe(&mut self, which: Which, epoch: Epoch) {
@@ -77,13 +100,15 @@ impl Task {
         if epoch != upkeep.epoch() || session.is_over() {
             return;
         }
-        let eras = session.eras;
+        let (eras, transport) = (session.eras, session.transport());
         upkeep.session = Some(session);
         self.learn(eras);
         if which == Which::Shared {
             self.first = self.view.borrow().eras.first();
+            self.asked.send_replace(false);
             self.view.send_modify(|view| {
                 view.connected_at = Some(SystemTime::now());
+                view.spoken = Some(transport);
                 view.sessions += 1;
             });
         }
@@ -113,11 +138,20 @@ impl Task {
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
-        let was_up = epoch == upkeep.epoch() && upkeep.session.take().is_some();
+        let session = (epoch == upkeep.epoch())
+            .then(|| upkeep.session.take())
+            .flatten();
+        let was_up = session.is_some();
         if !was_up {
             self.refused(which, &loss, eras);
         }
-        let event = Event::Io(epoch, LifeReport::Ended(loss));
+        let report = match (which, session) {
+            (Which::Shared, Some(session)) if matches!(loss, Loss::Crashed { .. }) => {
+                self.charge(&session, loss)
+            }
+            _ => LifeReport::Ended(loss),
+        };
+        let event = Event::Io(epoch, report);
         match which {
             Which::Shared => {
                 self.step(which, event);

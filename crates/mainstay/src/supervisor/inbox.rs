@@ -22,7 +22,8 @@ const MAX_NOTICES: usize = 1024;
 pub struct Inbox {
     server: ServerName,
     log: Arc<ServerLog>,
-    unasked: mpsc::Sender<Unasked>,
+    // A channel has room for many from the beginning: boxed, they are small.
+    unasked: mpsc::Sender<Box<Unasked>>,
     waiting: Arc<Waiting>,
     full: Mutex<Throttle>,
 }
@@ -30,7 +31,7 @@ pub struct Inbox {
 /// The task's end of the inbox.
 #[derive(Debug)]
 pub struct Unread {
-    unasked: mpsc::Receiver<Unasked>,
+    unasked: mpsc::Receiver<Box<Unasked>>,
     waiting: Arc<Waiting>,
 }
 
@@ -87,7 +88,7 @@ impl Inbox {
 impl Unread {
     /// The next of them. What it announces may be announced again from now on. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Unasked> {
-        let unasked = self.unasked.recv().await?;
+        let unasked = *self.unasked.recv().await?;
         if let Unasked::Notice(notice) = &unasked
             && let Some(announcement) = announcement(notice)
         {
@@ -107,8 +108,9 @@ impl Listener for Inbox {
             self.log.merged_notification();
             return;
         }
-        if let Err(TrySendError::Full(Unasked::Notice(notice))) =
-            self.unasked.try_send(Unasked::Notice(notice))
+        let sent = self.unasked.try_send(Box::new(Unasked::Notice(notice)));
+        if let Err(TrySendError::Full(unasked)) = sent
+            && let Unasked::Notice(notice) = *unasked
         {
             if let Some(announcement) = &announcement {
                 self.waiting.set().remove(announcement);
@@ -124,7 +126,8 @@ impl Listener for Inbox {
 
     /// One that finds the queue full is refused: it is dropped.
     fn ask(&self, question: Question) {
-        self.unasked.try_send(Unasked::Question(question)).ok();
+        let question = Box::new(Unasked::Question(question));
+        self.unasked.try_send(question).ok();
     }
 }
 

@@ -39,12 +39,12 @@ impl Kept {
     }
 
     /// What the server offered last; nothing where that cannot be read, or was another's.
-    pub fn load(&self) -> Option<(ServerCatalog, Eras)> {
+    pub fn load(&self) -> Option<KeptCatalog> {
         let text = self.text()?;
         let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
             .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
-        (kept.launch == self.launch).then_some((kept.catalog, kept.eras))
+        (kept.launch == self.launch).then_some(kept)
     }
 
     /// The file, unless it is too large. There is none before the first save.
@@ -63,12 +63,44 @@ impl Kept {
     }
 
     /// Readers see the old file or the new one, whole.
-    pub fn save(&self, catalog: &ServerCatalog, eras: Eras) -> io::Result<()> {
-        let text = KeptCatalog::write(&self.launch, catalog, eras);
+    pub fn save(
+        &self,
+        declared: &Declarations,
+        catalog: &ServerCatalog,
+        eras: Eras,
+    ) -> io::Result<()> {
+        let text = KeptCatalog::write(&self.launch, &declared.0, catalog, eras);
         if text.len() > MAX_BYTES {
             return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
         }
         state::write_private(&self.path, text.as_bytes())
+    }
+}
+
+/// The declarations (`initialize` parameters) for which a server offered one catalog, as digests: some
+/// servers offer more to clients that declare more. The last few, the newest at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Declarations(Vec<String>);
+
+impl Declarations {
+    /// Several clients may take turns with one server.
+    const MOST: usize = 8;
+
+    /// Those of a file, which may have been written by anybody.
+    pub fn read(mut kept: Vec<String>) -> Self {
+        kept.truncate(Self::MOST);
+        Self(kept)
+    }
+
+    pub fn contain(&self, initialize: &str) -> bool {
+        self.0.contains(&catalog::digest_of(&[initialize]))
+    }
+
+    pub fn add(&mut self, initialize: &str) {
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        self.0.push(catalog::digest_of(&[initialize]));
     }
 }
 
@@ -111,7 +143,9 @@ mod tests {
         };
         assert!(kept.load().is_none());
         let catalog = ServerCatalog::default();
-        kept.save(&catalog, Eras::UNKNOWN).expect("saved");
+        let declared = Declarations::default();
+        kept.save(&declared, &catalog, Eras::UNKNOWN)
+            .expect("saved");
         assert!(kept.load().is_some());
         let mut text = std::fs::read_to_string(&kept.path).expect("readable");
         text.push_str(&" ".repeat(MAX_BYTES - text.len()));
@@ -119,5 +153,15 @@ mod tests {
         assert!(kept.load().is_some());
         std::fs::write(&kept.path, text + " ").expect("written");
         assert!(kept.load().is_none());
+    }
+
+    #[test]
+    fn the_last_few_declarations_are_known() {
+        let mut declared = Declarations::default();
+        for n in 0..=Declarations::MOST {
+            declared.add(&n.to_string());
+        }
+        assert!(!declared.contain("0"));
+        assert!((1..=Declarations::MOST).all(|n| declared.contain(&n.to_string())));
     }
 }

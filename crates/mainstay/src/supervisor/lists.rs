@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Report,
+    kept::Declarations,
     listing::{self, Done, Outcome},
     task::{Task, sole_asks},
 };
@@ -47,9 +48,12 @@ impl Task {
             // The session is gone, which is told in its own way; the next one is listed anew.
             return;
         }
-        for (_, outcome) in &mut listed.lists {
+        for (kind, outcome) in &mut listed.lists {
             if let Outcome::Failed(reason) = outcome {
                 *reason = self.log.shown(reason).into_owned();
+                if self.listings.is_known(*kind, reason) {
+                    continue;
+                }
                 tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
             }
         }
@@ -66,8 +70,15 @@ impl Task {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
         });
+        if changed {
+            self.offered_to = Declarations::default();
+        }
+        let is_new_to = !self.offered_to.contain(&self.shared.begun_with);
+        if is_new_to {
+            self.offered_to.add(&self.shared.begun_with);
+        }
         let eras = self.view.borrow().eras;
-        if changed || eras != self.kept_eras {
+        if is_new_to || eras != self.kept_eras {
             self.kept_eras = eras;
             self.keep(Arc::clone(&catalog), eras).await;
         }
@@ -88,8 +99,9 @@ impl Task {
         let Some(kept) = self.kept.clone() else {
             return;
         };
+        let declared = self.offered_to.clone();
         // Disks may take their time, and the runtime has other work.
-        let saving = tokio::task::spawn_blocking(move || kept.save(&catalog, eras));
+        let saving = tokio::task::spawn_blocking(move || kept.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod beside;
+mod blame;
 mod course;
 mod declared;
 mod eras;
@@ -39,12 +40,14 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::{Isolation, ServerConfig},
+    config::{Isolation, Launch, ServerConfig},
     era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
     lifecycle::State,
+    message,
     principal::Principal,
+    trouble,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -52,7 +55,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{attempt::Which, beside::Beside, usage::Usage};
+use self::{attempt::Which, beside::Beside, blame::Blame, usage::Usage};
 pub use self::{
     kept::names as kept_names,
     pace::Pace,
@@ -78,6 +81,9 @@ const MAX_COMMANDS: usize = 256;
 /// What a person's wish may take beyond the server's own limits: ending the old session, reading the
 /// lists of the new one.
 const OPERATION_GRACE: Duration = Duration::from_secs(40);
+
+/// What is shown of a line that a starting server has written to stderr, in bytes.
+const MAX_SHOWN_LINE: usize = 200;
 
 /// What a server's supervisor tells the registry.
 #[derive(Debug)]
@@ -140,6 +146,10 @@ pub struct Server {
     /// Hears what shared sessions say outside of calls.
     listener: Arc<dyn Listener>,
     beside: Beside,
+    /// Calls of the shared session that may have crashed it.
+    pub blame: Arc<Blame>,
+    /// Whether somebody has asked for the server since its shared session was lost.
+    asked: Arc<watch::Sender<bool>>,
     /// What is counted of its calls.
     pub figures: Arc<Figures>,
 }
@@ -187,6 +197,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let queue = Arc::clone(&fleet.queue);
     let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
+    let (blame, asked) = (Arc::clone(&task.blame), Arc::clone(&task.asked));
     let server = Arc::new(Server {
         name: config.name.clone(),
         isolated: AtomicBool::new(!is_shared_by_one && isolates(&config)),
@@ -200,6 +211,8 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         queue,
         listener,
         beside: Beside::default(),
+        blame,
+        asked,
         figures: Arc::default(),
     });
     (server, tokio::spawn(task.run(inbox)))
@@ -270,8 +283,10 @@ impl Server {
         self.view.borrow().wanted
     }
 
+    /// `stdio`, `http` or `sse`: the transport of the last session, else the one configured.
     pub fn transport(&self) -> &'static str {
-        self.config().transport()
+        let spoken = self.view.borrow().spoken;
+        spoken.unwrap_or_else(|| self.config().transport())
     }
 
     fn live_session(&self) -> Option<Arc<Session>> {
@@ -303,13 +318,15 @@ impl Server {
         if let Some(session) = self.live_session() {
             return Ok(session);
         }
+        let since = Instant::now();
         let waiting = self.next_session();
         timeout_at(deadline, waiting)
             .await
-            .unwrap_or_else(|_| Err(self.not_connected()))
+            .unwrap_or_else(|_| Err(self.not_in_time(deadline.saturating_duration_since(since))))
     }
 
     async fn next_session(&self) -> Result<Arc<Session>, Failure> {
+        self.press();
         let mut view = self.view.clone();
         // The attempt that counts is the one under way, or the next.
         let first = {
@@ -349,21 +366,94 @@ impl Server {
         }
     }
 
+    /// Somebody waits for the server: if its start waits for a slot, it goes before others.
+    fn press(&self) {
+        self.asked.send_replace(true);
+    }
+
+    /// What the start of its process does that is under way, in words, with the last line of its stderr.
+    pub fn start_words(&self) -> Option<String> {
+        if !matches!(self.config().launch, Launch::Stdio(_)) {
+            return None;
+        }
+        let status = self.view.borrow().status.clone();
+        let words = status.start_words(Instant::now().into_std())?;
+        let stderr = if status.begun.is_some() {
+            self.log.tail.texts()
+        } else {
+            Vec::new()
+        };
+        Some(match stderr.iter().rfind(|line| !line.trim().is_empty()) {
+            Some(line) => {
+                let line = message::shortened(line.trim().to_owned(), MAX_SHOWN_LINE);
+                format!("{words}: {line}")
+            }
+            None => words,
+        })
+    }
+
     /// K2, K9: why a call cannot be made, in words and as data.
     pub fn not_connected(&self) -> Failure {
-        let view = self.view();
+        let (view, name) = (self.view(), &self.name);
         // K2, K9: read as sentences.
         let words = match view.state() {
             State::Error => "not connected",
             State::Failed => "down after repeated failures",
             other => other.as_str(),
         };
-        let mut message = format!("Server '{}' is {words}", self.name);
-        if let Some(reason) = &view.status.reason {
-            message = format!("{message}: {reason}");
-        }
+        let message = format!("Server '{name}' is {}", self.plight(&view, words));
         let failure = Failure::new(FailureKind::ServerNotConnected, message);
-        self.with_stderr(view.describe(failure, &self.name))
+        let failure = view.describe(failure, name);
+        match (self.config().enabled, view.wanted) {
+            (false, _) => failure.with("status", "disabled"),
+            // What it said before it was stopped is no reason.
+            (true, false) => failure,
+            (true, true) => self.with_stderr(failure),
+        }
+    }
+
+    /// The time of a call is over, and the server is not connected yet.
+    pub fn not_in_time(&self, limit: Duration) -> Failure {
+        let failure = self.not_connected();
+        Failure {
+            kind: FailureKind::CallTimeout,
+            message: format!(
+                "timeout after {} s: {}",
+                limit.as_secs_f64(),
+                failure.message
+            ),
+            ..failure
+        }
+    }
+
+    /// How a server is that is not connected, why, and what a person can do; `words` are those of its
+    /// state.
+    pub fn plight(&self, view: &View, words: &str) -> String {
+        let name = &self.name;
+        if !self.config().enabled {
+            return format!("disabled; enable it by \"mainstay enable {name}\"");
+        }
+        if !view.wanted {
+            return format!("{words}: it is stopped; start it by \"mainstay start {name}\"");
+        }
+        let mut plight = words.to_owned();
+        if let Some(reason) = &view.status.reason {
+            let stderr = self.log.tail.texts();
+            plight = format!("{plight}: {}", trouble::explained(reason, &stderr));
+            if let Some(step) = self.next_step(view) {
+                plight = format!("{plight}; {step}");
+            }
+        }
+        if let Some(words) = self.start_words() {
+            plight = format!("{plight}; starting: {words}");
+        }
+        plight
+    }
+
+    /// What a person can do about a server that is not connected.
+    pub fn next_step(&self, view: &View) -> Option<String> {
+        let has_log = !self.log.tail.texts().is_empty();
+        trouble::next_step(self.name.as_str(), view.state(), has_log)
     }
 
     /// Why a server died is the first question, and its stderr the first answer.
@@ -394,8 +484,8 @@ impl Server {
 
     /// Resolves when the session that is open, or is being opened, has been listed; at once where there
     /// is none; after `limit` in any case. A server that was never listed is tried like for a call: who
-    /// names something of it may call it.
-    pub async fn listed(&self, limit: Duration) {
+    /// names something of it may call it. Whether that was before the limit.
+    pub async fn listed(&self, limit: Duration) -> bool {
         let mut view = self.view.clone();
         let known = async {
             if self.catalog().is_none() {
@@ -405,14 +495,17 @@ impl Server {
             // The supervisor may have ended.
             view.wait_for(|view| !view.is_to_be_listed()).await.ok();
         };
-        tokio::time::timeout(limit, known).await.ok();
+        tokio::time::timeout(limit, known).await.is_ok()
     }
 
     /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
     /// has its lists read, too.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
-        let limit = self.config().policy.connect_timeout + OPERATION_GRACE;
+        let limit = self.config().longest_start() + OPERATION_GRACE;
         let operating = async {
+            if operation != Operation::Stop {
+                self.press();
+            }
             let (reply, answer) = oneshot::channel();
             let command = Command::Operate(operation, reply);
             self.commands.send(command).await.map_err(|_| ended())?;

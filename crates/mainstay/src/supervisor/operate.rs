@@ -61,6 +61,9 @@ impl Task {
                 Event::Stop
             }
         };
+        if operation != Operation::Stop {
+            self.allow_all();
+        }
         self.want(operation != Operation::Stop);
         self.step(Which::Shared, event);
         self.tell_catalog(Vec::new()).await;
@@ -80,6 +83,8 @@ impl Task {
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {
+            self.view.send_modify(|view| view.spoken = None);
+            self.allow_all();
             self.forget_eras(before.launch == self.config.launch);
             self.close_privates();
         }

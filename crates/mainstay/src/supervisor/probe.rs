@@ -1,6 +1,6 @@
 //! Asks a connected server whether it is well, on its live session (design section 6).
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use mainstay_core::{
@@ -10,11 +10,15 @@ use mainstay_core::{
 };
 use tokio::{
     task::JoinSet,
-    time::{Instant, timeout},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::attempt::Which;
 use crate::transport::{self, Frame, HealthUrl, Interruption, InterruptionKind, Session};
+
+/// A server that answers within this time is not looked at otherwise. Most do, and reading what its
+/// processes have spent costs more than the probe.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The probes of one server that are out.
 #[derive(Default)]
@@ -63,20 +67,27 @@ pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>
     if session.vitals.may_be_at_work() {
         return Outcome::Busy;
     }
+    // A page that is served does not show that calls are answered.
+    let url = url.filter(|_| !session.vitals.is_stalled());
     let asked_at = Instant::now();
-    let cpu_before = cpu(&session);
-    let asked = timeout(policy.timeout, ask(&session, &policy, url.as_ref())).await;
-    match asked {
-        Ok(outcome) => outcome.unwrap_or_else(|| Outcome::Answered(asked_at.elapsed())),
-        Err(_) => match timeout(policy.timeout, session.ask_afresh(session.probe())).await {
-            Ok(Some(answer)) => {
-                judge(&answer).unwrap_or_else(|| Outcome::Answered(asked_at.elapsed()))
-            }
-            Ok(None) | Err(_) => {
-                let spent = cpu(&session).saturating_sub(cpu_before);
-                Outcome::Unanswered(excuse(&session, spent, asked_at.elapsed()))
-            }
-        },
+    let mut answer = pin!(ask(&session, &policy, url.as_ref()));
+    let answered =
+        |outcome: Option<Outcome>| outcome.unwrap_or_else(|| Outcome::Answered(asked_at.elapsed()));
+    let soon = PATIENCE.min(policy.timeout / 2);
+    if let Ok(outcome) = timeout(soon, &mut answer).await {
+        return answered(outcome);
+    }
+    let watched_at = Instant::now();
+    let cpu_before = cpu(&session).await;
+    if let Ok(outcome) = timeout_at(asked_at + policy.timeout, &mut answer).await {
+        return answered(outcome);
+    }
+    match timeout(policy.timeout, session.ask_afresh(session.probe())).await {
+        Ok(Some(answer)) => answered(judge(&answer)),
+        Ok(None) | Err(_) => {
+            let spent = cpu(&session).await.saturating_sub(cpu_before);
+            Outcome::Unanswered(excuse(&session, spent, watched_at.elapsed()))
+        }
     }
 }
 
@@ -117,8 +128,11 @@ fn judge(answer: &Result<Frame, Interruption>) -> Option<Outcome> {
     }
 }
 
-fn cpu(session: &Session) -> Duration {
-    session.pid.map(transport::cpu_time).unwrap_or_default()
+async fn cpu(session: &Session) -> Duration {
+    match session.pid {
+        Some(pid) => transport::cpu_time(pid).await,
+        None => Duration::ZERO,
+    }
 }
 
 fn excuse(session: &Session, spent: Duration, during: Duration) -> Option<Excuse> {

@@ -20,10 +20,11 @@ use tokio::{
 use super::{
     Asks, Command, Fleet, Report, Sole, View,
     attempt::{Ending, Progress, Which},
+    blame::Blame,
     declared::{capabilities, initialize, is_forwarded},
     eras::pinned,
     inbox::{Inbox, Unasked, Unread},
-    kept::Kept,
+    kept::{Declarations, Kept},
     listing::{Done, Listings},
     privates::Privates,
     probe::Probes,
@@ -81,9 +82,15 @@ pub struct Task {
     pub(super) kept: Option<Kept>,
     /// What is kept of the eras.
     pub(super) kept_eras: Eras,
+    /// For which declarations the server offered the published catalog.
+    pub(super) offered_to: Declarations,
     /// The era in which the server is spoken to first; `None` is to be found out.
     pub(super) first: Option<Era>,
     observer: Observer,
+    /// Calls of the shared session that may have crashed it.
+    pub(super) blame: Arc<Blame>,
+    /// Whether somebody has asked for the server since its shared session was lost.
+    pub(super) asked: Arc<watch::Sender<bool>>,
     /// What the one client declares, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
@@ -105,24 +112,27 @@ impl Task {
         let first_words = shared_initialize(&config, &fleet);
         let shared = Upkeep::new(policy(&config), first_words, Arc::clone(&inbox));
         let kept = kept(&fleet, &config);
-        let (mut catalog, kept_eras) = kept.as_ref().and_then(Kept::load).unzip();
         let mut taken = Shares::new(fleet.reserve.clone());
-        if let Some(catalog) = &mut catalog {
-            taken.admit(catalog);
-        }
-        let (catalog, kept_eras) = (catalog.map(Arc::new), kept_eras.unwrap_or_default());
+        let (catalog, kept_eras, offered_to) = match kept.as_ref().and_then(Kept::load) {
+            Some(mut known) => {
+                taken.admit(&mut known.catalog);
+                let offered_to = Declarations::read(known.declared);
+                (Some(Arc::new(known.catalog)), known.eras, offered_to)
+            }
+            None => Default::default(),
+        };
         let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
         let (view, seen) = watch::channel(View {
             status: shared.status(),
             wanted,
             session: None,
-            // Nobody needs to wait for a server whose lists are known.
-            attempted: !wanted || catalog.is_some(),
+            attempted: !wanted,
             catalog,
             listed: None,
             list_trouble: None,
             connected_at: None,
+            spoken: None,
             sessions: 0,
             eras,
             crashes: super::Crashes::default(),
@@ -144,8 +154,11 @@ impl Task {
             shares: taken,
             kept,
             kept_eras,
+            offered_to,
             first: eras.first(),
             observer: Observer::default(),
+            blame: Arc::default(),
+            asked: Arc::new(watch::Sender::new(false)),
             sole,
             held_until: None,
             stopped: false,
@@ -162,11 +175,13 @@ impl Task {
         if self.sole.as_ref().is_some_and(|sole| !is_told(sole)) {
             self.held_until = Some(Instant::now() + SILENCE);
         } else {
+            self.shared.initialize = shared_initialize(&self.config, &self.fleet);
             self.begin();
         }
         while !(self.ending && self.connections.is_empty()) {
             let happening = self.wait(&mut commands).await;
-            self.handle(happening).await;
+            // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
+            Box::pin(self.handle(happening)).await;
         }
         self.listings.shutdown().await;
         self.probes.shutdown().await;
@@ -182,6 +197,7 @@ impl Task {
             .chain(self.shared.deadline())
             .chain(self.listings.due())
             .chain(self.held_until)
+            .chain(self.blame.due())
             .chain(look)
             .min()
     }
@@ -220,6 +236,10 @@ impl Task {
             Happening::Progress(which, epoch, Progress::Begun) => {
                 self.step(which, Event::Io(epoch, LifeReport::Begun));
             }
+            Happening::Progress(which, epoch, Progress::AtWork(at)) => {
+                let at = at.into_std();
+                self.step(which, Event::Io(epoch, LifeReport::AtWork(at)));
+            }
             Happening::Progress(which, epoch, Progress::Opened(session)) => {
                 self.opened(which, epoch, session).await;
             }
@@ -244,6 +264,7 @@ impl Task {
                 if self.held_until.is_some_and(|until| until <= Instant::now()) {
                     self.begin();
                 }
+                self.allow_passed();
                 self.look(Which::Shared);
                 for id in self.privates.ids() {
                     self.look(Which::Private(id));
@@ -258,6 +279,10 @@ impl Task {
     /// Starts the server for the first time, if it is wanted.
     fn begin(&mut self) {
         self.held_until = None;
+        // Nobody needs to wait for a server whose lists are known.
+        if self.offered_to.contain(&self.shared.initialize) {
+            self.view.send_modify(|view| view.attempted = true);
+        }
         if self.view.borrow().wanted {
             self.step(Which::Shared, Event::Start);
         }
@@ -335,7 +360,15 @@ impl Task {
         self.step(which, Event::Io(epoch, LifeReport::Heard(heard)));
         let (calls, fault) = session.vitals.failed();
         let fault = fault.map(|fault| self.shown(&fault));
-        self.step(which, Event::Io(epoch, LifeReport::Failed(calls, fault)));
+        self.step(
+            which,
+            Event::Io(epoch, LifeReport::Failed(calls, fault.clone())),
+        );
+        let calls = session.vitals.failed_in_row();
+        self.step(
+            which,
+            Event::Io(epoch, LifeReport::FailedInRow(calls, fault)),
+        );
         let stalled = session.vitals.stalled();
         self.step(which, Event::Io(epoch, LifeReport::Stalled(stalled)));
     }

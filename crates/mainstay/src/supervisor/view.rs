@@ -11,6 +11,7 @@ use mainstay_core::{
 };
 use tokio::time::Instant;
 
+use super::listing::Trouble;
 use crate::transport::Session;
 
 /// A server as of now.
@@ -25,10 +26,12 @@ pub struct View {
     /// The attempt whose session gave the catalog; `None` while it is an earlier run's.
     pub listed: Option<Epoch>,
     /// What was odd about the last listing, in words.
-    pub list_trouble: Option<String>,
+    pub list_trouble: Option<Trouble>,
     /// Whether the first attempt, with its listing, is over, however it went.
     pub attempted: bool,
     pub connected_at: Option<SystemTime>,
+    /// The transport of the last session, which says what a URL without a transport turned out to be.
+    pub spoken: Option<&'static str>,
     /// Shared sessions that have been opened.
     pub sessions: u64,
     /// Which eras it speaks, as far as that is known; kept between runs.
@@ -75,7 +78,19 @@ impl View {
     }
 
     pub fn is_degraded(&self) -> bool {
-        self.status.is_degraded() || self.list_trouble.is_some()
+        self.status.is_degraded() || self.has_bad_lists()
+    }
+
+    /// Whether its lists alone make it degraded.
+    pub fn has_bad_lists(&self) -> bool {
+        let trouble = self.list_trouble.as_ref();
+        trouble.is_some_and(|trouble| trouble.degrades)
+    }
+
+    /// What is said of its lists.
+    pub fn list_note(&self) -> Option<String> {
+        let trouble = self.list_trouble.as_ref();
+        trouble.map(|trouble| trouble.reason.clone())
     }
 
     /// The state, as a call that fails now should see it: a loss may not have been noticed yet.

@@ -30,7 +30,12 @@ fn redacted(home: &Home, transcript: &str) -> String {
     for part in &mut parts {
         *part = part.trim_end_matches(|c: char| c.is_ascii_digit());
     }
-    home.redacted(&parts.join("N tools"))
+    let transcript = parts.join("N tools");
+    // Attempts go on meanwhile.
+    let lines = transcript
+        .lines()
+        .map(|line| line.split("; attempt ").next().unwrap_or_default());
+    home.redacted(&(lines.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
 /// With a daemon: in force at once, and in its file.

@@ -45,7 +45,7 @@ async fn the_table_says_how_each_server_is() {
     );
     assert_eq!(
         broken,
-        "  broken           error      error: process exited unexpectedly (code 7)"
+        "  broken           error      error: process exited unexpectedly (code 7): the fake crashes at start with code 7; see \"mainstay logs broken\", then \"mainstay start broken\""
     );
 
     let one = home.run(&["health", "good"]).await;
@@ -74,7 +74,9 @@ async fn the_same_as_json() {
         (&ill["status"], &ill["message"]),
         (
             &json!("error"),
-            &json!("error: process exited unexpectedly (code 7)")
+            &json!(
+                "error: process exited unexpectedly (code 7): the fake crashes at start with code 7; see \"mainstay logs broken\", then \"mainstay start broken\""
+            )
         )
     );
     daemon.stop().await;

@@ -8,11 +8,15 @@ use crate::world::{Home, Run, within};
 
 const CHATTY: &[&str] = &["--noise", "--stderr", "hello, Authorization: Bearer abc"];
 
-/// The lines without their times.
+/// The lines without their times, `08:30:12.345`, which yesterday's have a day before.
 fn said(run: &Run) -> Vec<String> {
     let said = run.stdout.lines().map(|line| {
-        let (time, rest) = line.split_once(' ').expect("a time");
-        assert!(time.ends_with('Z'), "{line}");
+        let (mut time, mut rest) = line.split_once(' ').expect("a time");
+        if time.contains('-') {
+            (time, rest) = rest.split_once(' ').expect("a time after its day");
+        }
+        let is_time = time.len() == 12 && time.bytes().filter(|byte| *byte == b':').count() == 2;
+        assert!(is_time, "{line}");
         rest.to_owned()
     });
     said.collect()

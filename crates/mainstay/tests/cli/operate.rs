@@ -75,3 +75,37 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     );
     daemon.stop().await;
 }
+
+/// Several servers can be named; one that nobody has is said to be so, with what was probably meant.
+#[tokio::test]
+async fn several_servers_are_operated_at_once() {
+    let home = Home::new();
+    let config = home.fakes(&[("one", &[]), ("three", &[]), ("two", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 3 of 3").await;
+    assert_snapshot!(
+        home.transcript(&[
+            &["stop", "one", "two", "one"],
+            &["restart", "--all"],
+            &["start", "--all"],
+            &["restart", "one", "twoo"],
+            &["restart", "thre"],
+            &["restart", "thre", "--json"],
+            &["disable", "twoo"],
+            &["tools", "tow"],
+            &["call", "one/ehco", "text=x"],
+            &["call", "ehco", "text=x"],
+            &["tools", "get", "one/ehco"],
+            &["restart", "--json"],
+            &["restrat", "--json"],
+            &["restart", "one", "--all", "--json"],
+        ])
+        .await
+    );
+    let listed = home.run(&["tools", "one"]).await;
+    let count = listed.stdout.lines().count();
+    let again = home.run(&["tools", "list", "one"]).await;
+    assert_eq!((&again.stdout, again.code), (&listed.stdout, Some(0)));
+    assert!(count > 5 && !listed.stdout.contains("two/"), "{listed}");
+    daemon.stop().await;
+}

@@ -1,10 +1,6 @@
 //! Calls on record, as they are looked up: beside a daemon, and without one (L1, L7).
 
-use std::{
-    fs,
-    io::{Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use serde_json::{Value, json};
 
@@ -13,7 +9,7 @@ use crate::world::{Home, Run, within};
 const TEXT: &str = "looked up";
 
 /// What is asked for, once so many calls are on record.
-async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
+pub async fn recorded(home: &Home, calls: u64, arguments: &[&str]) -> Value {
     let all = [&["records", "--json"], arguments].concat();
     within(async {
         loop {
@@ -176,8 +172,7 @@ async fn a_call_is_looked_up_where_there_is_no_daemon() {
     assert_eq!(found["next"], Value::Null, "{found}");
 }
 
-/// A daemon without any setting of its own has call records and an object store. One that can have
-/// neither does not start.
+/// A daemon without any setting of its own has call records and an object store.
 #[tokio::test]
 async fn a_daemon_always_has_records_and_objects() {
     let home = Home::new();
@@ -189,17 +184,28 @@ async fn a_daemon_always_has_records_and_objects() {
     looks_up(&home, &found["calls"][0], &[]).await;
     daemon.stop().await;
 
+    // Nor does a file in the journal's place take them away, unless each call is to be on record.
     let journal = home.state().join("journal");
     fs::remove_dir_all(&journal).expect("it was there");
     fs::write(&journal, "").expect("written");
+    let strict = json!({
+        "mcpServers": {"fake": {"command": fake_server::binary()}},
+        "journal": {"durability": "strict"},
+    });
+    let strict = home.file("strict.json", &strict.to_string());
     let refused = home
-        .run(&["serve", "--listen", "127.0.0.1:0", "--config", &config])
+        .run(&["serve", "--listen", "127.0.0.1:0", "--config", &strict])
         .await;
     assert_eq!(refused.code, Some(1), "{refused}");
     assert!(
         refused.stderr.contains(journal.to_str().expect("UTF-8")),
         "{refused}"
     );
+    let daemon = home.serve(&["--config", &config]).await;
+    home.run(&["call", "fake/echo", &said]).await;
+    let found = recorded(&home, 1, &[]).await;
+    looks_up(&home, &found["calls"][0], &[]).await;
+    daemon.stop().await;
 }
 
 /// Strict is no call without a record, whoever makes it (L2).
@@ -255,87 +261,4 @@ async fn strict_is_never_silently_no_journal() {
             );
         }
     }
-}
-
-/// A damaged journal keeps nobody from calling: it is set aside whole, and its name is said. In strict mode
-/// its operator does that.
-#[tokio::test]
-async fn a_damaged_journal_is_set_aside() {
-    let home = Home::new();
-    let entry = json!({"fake": {"command": fake_server::binary()}});
-    let config = |durability: &str| {
-        let config = json!({"mcpServers": entry, "journal": {"durability": durability}});
-        home.file(&format!("{durability}.json"), &config.to_string())
-    };
-    let (strict, relaxed) = (config("strict"), config("relaxed"));
-    let journal = home.state().join("journal");
-    let database = journal.join("journal.db");
-    let call: &[&str] = &["call", "fake/echo", "text=x"];
-    let overwritten = |from: u64| {
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .open(&database)
-            .expect("a file");
-        file.seek(SeekFrom::Start(from)).expect("a place");
-        file.write_all(&[0x55; 4096]).expect("written");
-    };
-    let damages: [&dyn Fn(); 3] = [
-        &|| overwritten(0),
-        // The head is as it should be, and the tables are not.
-        &|| overwritten(100),
-        &|| {
-            let journal = rusqlite::Connection::open(&database).expect("a database");
-            journal.execute_batch("DROP TABLE calls").expect("dropped");
-        },
-    ];
-    for (set_aside, damage) in damages.into_iter().enumerate() {
-        let daemon = home.serve(&["--config", &relaxed]).await;
-        assert_eq!(home.run(call).await.code, Some(0));
-        daemon.stop().await;
-
-        damage();
-        let refused = home.run(&["serve", "--config", &strict]).await;
-        assert_eq!(refused.code, Some(1), "{refused}");
-        assert!(refused.stderr.contains("is damaged"), "{refused}");
-        assert_eq!(folders(&home.state(), "journal-damaged-").len(), set_aside);
-
-        let mut daemon = home.serve(&["--config", &relaxed]).await;
-        let said = daemon.says("the journal is damaged").await;
-        let aside = folders(&home.state(), "journal-damaged-");
-        assert_eq!(aside.len(), set_aside + 1);
-        let newest = aside.last().expect("one");
-        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
-        assert!(newest.join("journal.db").is_file());
-        assert_eq!(home.run(call).await.code, Some(0));
-        recorded(&home, 1, &[]).await;
-        daemon.stop().await;
-    }
-
-    overwritten(0);
-    let refused = home.run(&["serve", "--config", &strict]).await;
-    let command = refused.stderr.split("begun: ").nth(1).expect("a command");
-    let mended = std::process::Command::new("sh")
-        .args(["-c", command])
-        .status();
-    assert!(mended.expect("it starts").success());
-    let daemon = home.serve(&["--config", &strict]).await;
-    assert_eq!(home.run(call).await.code, Some(0));
-    daemon.stop().await;
-}
-
-/// The folders whose names begin so, in order.
-fn folders(parent: &Path, beginning: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(parent).expect("a folder");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let name = |path: &PathBuf| {
-        path.file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned()
-    };
-    let mut paths: Vec<_> = paths
-        .filter(|path| name(path).starts_with(beginning))
-        .collect();
-    paths.sort();
-    paths
 }

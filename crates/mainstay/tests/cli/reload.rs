@@ -136,3 +136,105 @@ async fn the_command_reloads_or_says_what_it_would() {
     assert_eq!(servers(&home).await, after);
     daemon.stop().await;
 }
+
+/// What runs goes on while the usual file is away, a warning says so, and it is read when it is back.
+#[tokio::test]
+async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
+    let home = Home::new();
+    let folder = home.state();
+    std::fs::create_dir(&folder).expect("made");
+    let path = folder.join("config.json");
+    std::fs::write(&path, config(&["one", "two"])).expect("written");
+    let mut daemon = home.serve(&[]).await;
+    daemon.says("ready: 2 of 2").await;
+    let before = servers(&home).await;
+
+    std::fs::remove_file(&path).expect("removed");
+    daemon.says("not reloaded: the configuration stays").await;
+    daemon.says("config.json has gone").await;
+    assert_eq!(servers(&home).await, before);
+    for command in [&["list"][..], &["health"]] {
+        let run = home.run(command).await;
+        let warning = "warning: the configuration stays as it was: ";
+        assert!(run.stderr.contains(warning), "{run}");
+        assert!(run.stderr.contains("config.json has gone"), "{run}");
+    }
+    let list = home.run(&["list", "--json"]).await.json();
+    assert_eq!(list["warnings"].as_array().map(Vec::len), Some(1), "{list}");
+
+    // Nor does what cannot be read.
+    std::fs::create_dir(&path).expect("made");
+    daemon.says("it is a folder, not a regular file").await;
+    assert_eq!(servers(&home).await, before);
+    std::fs::remove_dir(&path).expect("removed");
+
+    std::fs::write(&path, config(&["one", "two"])).expect("written");
+    daemon.says("reloaded: nothing changes").await;
+    assert_eq!(servers(&home).await, before);
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.stderr, "", "{run}");
+
+    // The watch goes on.
+    std::fs::write(&path, config(&["one"])).expect("written");
+    daemon.says("reloaded: ").await;
+    until_up(&home, &["one"]).await;
+    daemon.stop().await;
+}
+
+/// The folder may go with the file, and another come in its place.
+#[tokio::test]
+async fn a_folder_that_comes_back_is_watched_again() {
+    let home = Home::new();
+    let folder = home.path().join("etc");
+    std::fs::create_dir(&folder).expect("made");
+    let path = folder.join("servers.json");
+    std::fs::write(&path, config(&["one"])).expect("written");
+    let mut daemon = home
+        .serve(&["--config", path.to_str().expect("UTF-8")])
+        .await;
+    daemon.says("ready: 1 of 1").await;
+    std::fs::remove_dir_all(&folder).expect("removed");
+    daemon.says("not reloaded: ").await;
+    std::fs::create_dir(&folder).expect("made");
+    std::fs::write(&path, config(&["one", "two"])).expect("written");
+    daemon.says("reloaded: ").await;
+    until_up(&home, &["one", "two"]).await;
+    std::fs::write(&path, config(&["one"])).expect("written");
+    daemon.says("reloaded: ").await;
+    until_up(&home, &["one"]).await;
+    daemon.stop().await;
+}
+
+/// Somebody who reloads wants what is there: nothing, where the file has gone. A change is made to what is
+/// in force, and brings the file back.
+#[tokio::test]
+async fn a_file_that_is_gone_is_done_without_by_reload() {
+    let home = Home::new();
+    let folder = home.state();
+    std::fs::create_dir(&folder).expect("made");
+    let path = folder.join("config.json");
+    std::fs::write(&path, config(&["one", "two"])).expect("written");
+    let mut daemon = home.serve(&[]).await;
+    daemon.says("ready: 2 of 2").await;
+    let program = fake_server::binary();
+    let program = program.to_str().expect("UTF-8");
+
+    std::fs::remove_file(&path).expect("removed");
+    daemon.says("config.json has gone").await;
+    let run = home.run(&["add", "three", "--", program]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    until_up(&home, &["one", "two", "three"]).await;
+    let text = std::fs::read_to_string(&path).expect("it is back");
+    assert!(text.contains("two") && text.contains("three"), "{text}");
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.stderr, "", "{run}");
+
+    std::fs::remove_file(&path).expect("removed");
+    daemon.says("config.json has gone").await;
+    let run = home.run(&["reload"]).await;
+    assert_eq!(run.code, Some(0), "{run}");
+    until_up(&home, &[]).await;
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.stderr, "no servers are configured\n", "{run}");
+    daemon.stop().await;
+}

@@ -39,6 +39,21 @@ async fn the_demo_says_what_to_try_and_what_happens() {
     daemon.stop().await;
 }
 
+/// D6: what an installer has put into the home folder is found without a PATH that names it.
+#[tokio::test]
+async fn a_program_of_an_installer_is_found() {
+    let home = Home::new();
+    let folder = home.path().join(".volta/bin");
+    std::fs::create_dir_all(&folder).expect("made");
+    let tool = folder.join("mainstay-volta-tool");
+    std::os::unix::fs::symlink(fake_server::binary(), tool).expect("linked");
+    let config = serde_json::json!({"mcpServers": {"tool": {"command": "mainstay-volta-tool"}}});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    daemon.stop().await;
+}
+
 #[tokio::test]
 async fn each_server_has_its_line() {
     let home = Home::new();
@@ -73,6 +88,20 @@ async fn each_server_has_its_line() {
             .contains("| the fake crashes at start with code 7\n"),
         "{}",
         daemon.said
+    );
+    daemon.stop().await;
+}
+
+/// A start that takes long is told of, with what it does and the last line of its stderr.
+#[tokio::test]
+async fn a_slow_start_has_its_line() {
+    let home = Home::new();
+    let config = home.fakes(&[("slow", &["--download", "60000"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    let line = daemon.says("slow  connecting").await;
+    assert!(
+        line.contains("at work for") && line.contains("downloading piece"),
+        "{line}"
     );
     daemon.stop().await;
 }

@@ -1,17 +1,42 @@
 //! The end of a daemon whose servers do not want to end (T1, T8; W17), and of `mainstay mcp`.
 
 use std::{
-    process::Stdio,
+    fs::{self, File},
+    io,
+    process::{Output, Stdio},
     time::{Duration, Instant},
 };
 
-use rustix::process::Signal;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout},
+};
 
-use crate::world::{Home, within};
+use crate::world::{Home, Serving, within};
 
 /// What the whole may take, with servers that hear nothing but SIGKILL.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// Calls a tool from a process of its own.
+fn in_background(home: &Home, tool: &[&str]) -> impl Future<Output = io::Result<Output>> + use<> {
+    let call = home.command(&[&["call", "--json"], tool].concat()).spawn();
+    call.expect("it starts").wait_with_output()
+}
+
+/// Returns when the first servers have one call each.
+async fn in_flight(home: &Home, servers: usize) {
+    within(async {
+        loop {
+            let found = home.run(&["list", "--json"]).await.json()["servers"].clone();
+            if (0..servers).all(|index| found[index]["callsInFlight"] == 1) {
+                break;
+            }
+        }
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn hanging_servers_and_calls_do_not_delay_the_end() {
@@ -25,19 +50,8 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("one   connected").await;
     home.run(&["call", "two/echo", "text=x"]).await;
-    let calls = ["one/hang", "two/hang_server"].map(|tool| {
-        let call = home.command(&["call", tool, "--json"]).spawn();
-        call.expect("it starts").wait_with_output()
-    });
-    within(async {
-        loop {
-            let servers = home.run(&["list", "--json"]).await.json()["servers"].clone();
-            if (0..2).all(|index| servers[index]["callsInFlight"] == 1) {
-                break;
-            }
-        }
-    })
-    .await;
+    let calls = ["one/hang", "two/hang_server"].map(|tool| in_background(&home, &[tool]));
+    in_flight(&home, 2).await;
     let since = Instant::now();
     daemon.signal(Signal::TERM);
     daemon.says("SIGTERM: stopping").await;
@@ -53,6 +67,55 @@ async fn hanging_servers_and_calls_do_not_delay_the_end() {
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
     assert_eq!(daemon.ended().await, Some(0));
     assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
+}
+
+/// A second signal ends calls at once, and as truly as the end of their time: their clients are told, and
+/// it is on record, that what was sent may have run.
+#[tokio::test]
+async fn a_second_signal_ends_calls_with_their_outcome() {
+    let home = Home::new();
+    let stubborn: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
+    let config = home.fakes(&[("one", &[]), ("two", stubborn)]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 2 of 2").await;
+    let calls = ["one/hang", "two/hang"].map(|tool| in_background(&home, &[tool]));
+    in_flight(&home, 2).await;
+    daemon.signal(Signal::TERM);
+    daemon.says("SIGTERM: stopping").await;
+    daemon.signal(Signal::INT);
+    for call in calls {
+        let output = within(call).await.expect("waited for");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("may or may not have run"), "{stderr}");
+    }
+    assert_eq!(daemon.ended().await, Some(130));
+    let log = home.state().join("journal/journal.db-wal");
+    assert!(!log.exists(), "the journal was closed");
+    let found = home.run(&["records", "--json"]).await.json();
+    for call in 0..2 {
+        let call = &found["calls"][call];
+        assert_eq!(call["status"], "unknown", "{found}");
+        assert_eq!(call["error"]["kind"], "outcome_unknown", "{found}");
+    }
+}
+
+/// A hangup asks for the configuration to be read again, and no more while there is none to serve.
+#[tokio::test]
+async fn a_hangup_cuts_no_call() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    let call = in_background(&home, &["fake/sleep", "ms=1500"]);
+    in_flight(&home, 1).await;
+    daemon.signal(Signal::TERM);
+    daemon.says("SIGTERM: stopping").await;
+    daemon.signal(Signal::HUP);
+    let output = within(call).await.expect("waited for");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert_eq!(daemon.ended().await, Some(0));
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}"#;
@@ -71,7 +134,7 @@ async fn mcp_answers_what_was_asked_before_the_end_of_its_input() {
     let asked = [INITIALIZE.to_owned(), call(2, "sleep"), call(3, "sleep")].join("\n");
     let file = home.file("requests", &asked);
     let mut command = home.command(&["mcp", "--config", &config]);
-    command.stdin(std::fs::File::open(file).expect("it was written"));
+    command.stdin(File::open(file).expect("it was written"));
     let output = within(command.output()).await.expect("it starts");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(stdout.matches("slept 900 ms").count(), 2, "{stdout}");
@@ -94,4 +157,139 @@ async fn mcp_ends_when_nobody_reads_its_output() {
     let status = within(child.wait()).await.expect("waited for");
     assert_eq!(status.code(), Some(0));
     drop(stdin);
+}
+
+const STUBBORN: &[&str] = &["--ignore-sigterm", "--ignore-stdin-eof"];
+
+/// A daemon whose guardian was killed, and which waits for a server that ignores SIGTERM.
+async fn without_guardian(home: &Home, config: &str) -> Serving {
+    let mut daemon = home.serve(&["--config", config]).await;
+    daemon.says("ready: 1 of 1").await;
+    daemon.signal(Signal::KILL);
+    daemon.says("SIGTERM: stopping").await;
+    daemon
+}
+
+/// A service manager starts the next Mainstay when the guardian is gone.
+#[tokio::test]
+async fn the_next_daemon_waits_until_the_last_has_stopped() {
+    let home = Home::new();
+    let config = home.fakes(&[("stubborn", STUBBORN)]);
+    let last = without_guardian(&home, &config).await;
+    let mut next = home.serve(&["--config", &config]).await;
+    next.says("stubborn  connected").await;
+    let waited = format!(
+        "waiting for the daemon that is stopping (pid {})",
+        last.pid()
+    );
+    assert!(next.said.contains(&waited), "{}", next.said);
+    let answer = home.run(&["list", "--json"]).await;
+    assert_eq!(answer.code, Some(0), "{answer}");
+    next.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_waits_for_another_ends_at_a_signal() {
+    let home = Home::new();
+    let config = home.fakes(&[("stubborn", STUBBORN)]);
+    let last = without_guardian(&home, &config).await;
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", &config];
+    let mut next = home.command(&arguments).spawn().expect("it starts");
+    let mut stderr = BufReader::new(next.stderr.take().expect("a pipe")).lines();
+    let said = within(stderr.next_line()).await.expect("UTF-8");
+    assert!(
+        said.as_ref().is_some_and(|it| it.starts_with("waiting")),
+        "{said:?}"
+    );
+    let pid = next.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    kill_process(pid.expect("it runs"), Signal::TERM).expect("signalled");
+    let status = within(next.wait()).await.expect("waited for");
+    assert_eq!(status.code(), Some(143));
+    drop(last);
+}
+
+/// `mainstay mcp` that was asked to end, and its client.
+struct Ending {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+}
+
+impl Ending {
+    async fn say(&mut self, message: &str) {
+        let line = format!("{message}\n");
+        let written = self.stdin.write_all(line.as_bytes()).await;
+        written.expect("it reads");
+    }
+
+    /// The answer to a request.
+    async fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let line = within(self.stdout.next_line()).await.expect("UTF-8");
+            let line = line.unwrap_or_else(|| panic!("{id} was never answered"));
+            let message: Value = serde_json::from_str(&line).expect("JSON");
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+}
+
+/// While calls have their time to end, new ones are refused and on record, pings are answered and
+/// cancellations count: as over HTTP.
+#[tokio::test]
+async fn mcp_hears_its_client_while_it_stops() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let mut command = home.command(&["mcp", "--config", &config]);
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut mcp = Ending {
+        stdin: child.stdin.take().expect("a pipe"),
+        stdout: BufReader::new(child.stdout.take().expect("a pipe")).lines(),
+        child,
+    };
+    mcp.say(INITIALIZE).await;
+    mcp.say(&call(2, "hang")).await;
+    mcp.say(&call(3, "echo")).await;
+    mcp.answer(3).await;
+    let pid = mcp.child.id().expect("it runs").cast_signed();
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::TERM).expect("signalled");
+    let mut refused = 0;
+    for id in 10.. {
+        mcp.say(&call(id, "echo")).await;
+        let answer = mcp.answer(id.into()).await;
+        if answer.to_string().contains("shutting down") {
+            refused += 1;
+            break;
+        }
+    }
+    mcp.say(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#).await;
+    assert!(mcp.answer(4).await["result"].is_object());
+    mcp.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#)
+        .await;
+    let status = within(mcp.child.wait()).await.expect("waited for");
+    assert_eq!(status.code(), Some(0));
+    for (status, calls) in [("refused", refused), ("cancelled", 1), ("unknown", 0)] {
+        let found = home.run(&["records", "--json", "--status", status]).await;
+        assert_eq!(found.json()["total_count"], calls, "{found}");
+    }
+}
+
+/// Answers that cannot be written are no success.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn mcp_fails_where_its_answers_are_lost() {
+    let home = Home::new();
+    let config = home.fakes(&[("fake", &[])]);
+    let asked = [INITIALIZE, &call(2, "echo")].join("\n");
+    let asked = home.file("requests", &asked);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut command = home.command(&["mcp", "--config", &config]);
+    command.stdin(File::open(asked).expect("it was written"));
+    command.stdout(full.expect("it is there"));
+    let child = command.spawn().expect("it starts");
+    let output = within(child.wait_with_output()).await.expect("waited for");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cannot write to stdout"), "{stderr}");
 }

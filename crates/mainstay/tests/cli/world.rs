@@ -11,7 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, BufReader, Lines},
+    io::{
+        AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines,
+    },
+    net::TcpStream,
     process::{Child, ChildStderr, Command},
     time::timeout,
 };
@@ -104,7 +107,7 @@ impl Home {
         let text = text.replace(self.path().to_str().expect("UTF-8"), "[HOME]");
         let text = without_number_after(&text, "127.0.0.1:", "[PORT]");
         let text = without_number_after(&text, "(pid ", "[PID]");
-        without_spans(&text)
+        without_spans(&without_folders(&text))
     }
 
     /// Starts `serve` on a free port, and waits until it listens.
@@ -132,6 +135,21 @@ impl Home {
 
 fn lines<R: AsyncRead + Unpin>(pipe: Option<R>) -> Lines<BufReader<R>> {
     BufReader::new(pipe.expect("a pipe")).lines()
+}
+
+/// What a daemon answers to GET, with its head.
+pub async fn get(url: &str, path: &str) -> String {
+    let address = url.strip_prefix("http://").expect("a URL");
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    within(asked).await.expect("answered")
 }
 
 /// A running daemon. Dropped, it is killed.
@@ -244,6 +262,18 @@ fn without_number_after(text: &str, mark: &str, replacement: &str) -> String {
             ""
         };
         let _ = write!(out, "{mark}{number}{rest}");
+    }
+    out
+}
+
+/// The folders of PATH become `[FOLDERS]`.
+fn without_folders(text: &str) -> String {
+    let mark = "looked in ";
+    let mut parts = text.split(mark);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find([';', '"', '\n']).unwrap_or(part.len());
+        let _ = write!(out, "{mark}[FOLDERS]{}", &part[end..]);
     }
     out
 }

@@ -1,6 +1,6 @@
 //! What clients' connections may take: places, and time in which nothing comes or nothing is read.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{cell::Cell, net::SocketAddr, time::Duration};
 
 use http::{Method, StatusCode};
 use mainstay::setting::{Pauses, Setting};
@@ -153,13 +153,8 @@ async fn a_body_that_stands_still_is_not_waited_for() {
     }
 }
 
-/// What nobody reads is not kept.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_nobody_reads_is_dropped() {
-    let backend = Backend::http().await;
-    let gateway = impatient(&backend, json!({})).await;
-    let client = gateway.client().await;
-    let text = "x".repeat(12_000_000);
+/// Sends a call of `x__echo` whose answer is large, on a connection that reads nothing.
+async fn ask_and_do_not_read(gateway: &Gateway, client: &Http, text: &str) -> TcpStream {
     let params = json!({"name": "x__echo", "arguments": {"text": text}}).to_string();
     let body = client.request_text("tools/call", &params);
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -174,10 +169,49 @@ async fn an_answer_that_nobody_reads_is_dropped() {
     );
     stream.write_all(head.as_bytes()).await.expect("written");
     stream.write_all(body.as_bytes()).await.expect("written");
+    stream
+}
+
+/// Until Mainstay has reset the connection.
+async fn until_reset(stream: &TcpStream) {
     until("the end of the connection", || {
         stream.take_error().expect("an open socket").is_some()
     })
     .await;
+}
+
+/// What nobody reads is not kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_nobody_reads_is_dropped() {
+    let backend = Backend::http().await;
+    let gateway = impatient(&backend, json!({})).await;
+    let client = gateway.client().await;
+    let stream = ask_and_do_not_read(&gateway, &client, &"x".repeat(12_000_000)).await;
+    until_reset(&stream).await;
     // Others are not touched.
+    client.hears("x__echo").await;
+}
+
+/// Answers that nobody reads hold so much together, long before each of them is given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_reads_are_bounded_together() {
+    let backend = Backend::http().await;
+    let http = json!({"http": {"maxUnreadBytes": 20_000_000}});
+    let gateway = Gateway::start(&config(&[("x", &backend)], http)).await;
+    let client = gateway.client().await;
+    let text = "x".repeat(12_000_000);
+    let first = ask_and_do_not_read(&gateway, &client, &text).await;
+    backend.until_count("tools/call", 1).await;
+    let second = ask_and_do_not_read(&gateway, &client, &text).await;
+    // The system reports it once.
+    let is_reset = |stream: &TcpStream| stream.take_error().expect("an open socket").is_some();
+    let reset = Cell::new(0);
+    until("the end of a connection", || {
+        let newly = [&first, &second].into_iter().filter(|it| is_reset(it));
+        reset.set(reset.get() + newly.count());
+        reset.get() > 0
+    })
+    .await;
+    assert_eq!(reset.get(), 1);
     client.hears("x__echo").await;
 }

@@ -2,15 +2,23 @@
 //! Only a message of the protocol is a sign of life; an error status, a page, a connection that is cut
 //! are none.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use fake_server::gate::Mode;
 use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
-    gateway::{Gateway, soon},
+    client::text,
+    gateway::{Gateway, soon, until},
     rest::{asked, promptly},
+    rogue::{self, Heard, Reply},
 };
 
 const OFTEN: Duration = Duration::from_millis(100);
@@ -184,4 +192,115 @@ async fn an_error_of_the_protocol_is_a_sign_of_life() {
     let shown = gateway.rest().server("x").await;
     assert_eq!(shown["healthStatus"], "healthy", "{shown}");
     assert_eq!(backend.count("initialize"), 1);
+}
+
+/// A response to a request of a session, in one piece.
+fn answered(status: u16, body: &Value) -> Reply {
+    Reply::Http(format!(
+        "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-type: application/json\r\nmcp-session-id: one\r\n\r\n{body}"
+    ))
+}
+
+/// Whatever `ping` says: a server whose calls all fail is not well. It keeps its session, and is well once
+/// a call is answered.
+#[tokio::test]
+async fn a_server_that_fails_every_call_is_degraded() {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let greetings = Arc::new(AtomicUsize::new(0));
+    let (mends, greeted) = (Arc::clone(&is_well), Arc::clone(&greetings));
+    let mut server = rogue::start_scripted(move |heard| {
+        let Heard::Message(message) = heard else {
+            return None;
+        };
+        let id = &message["id"];
+        match message["method"].as_str()? {
+            "initialize" => {
+                greetings.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+            "ping" => Some(Reply::Http(rogue::result(id, &json!({})))),
+            "tools/call" if is_well.load(Ordering::Relaxed) => {
+                let content = json!({"content": [{"type": "text", "text": "done"}]});
+                Some(Reply::Http(rogue::result(id, &content)))
+            }
+            "tools/call" => Some(answered(500, &Value::Null)),
+            _ => None,
+        }
+    })
+    .await;
+    server["health"] = asked(OFTEN, "verify");
+    let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    for _ in 0..4 {
+        let result = client.call("x__act", json!({})).await;
+        assert_eq!(result["isError"], true, "{result}");
+    }
+    let degraded = |server: &Value| server["healthStatus"] == "degraded";
+    let asked = |before: Value| move |server: &Value| server["lastSuccessAt"] != before;
+    let mut shown = rest.until("x", "degraded", degraded).await;
+    // Each answer to `ping` is a sign of life, and none is an answer to a call.
+    for _ in 0..5 {
+        let before = shown["lastSuccessAt"].clone();
+        shown = rest.until("x", "asked again", asked(before)).await;
+        assert!(degraded(&shown), "{shown}");
+        assert!(says(&shown, "calls in a row failed"), "{shown}");
+        assert!(says(&shown, "HTTP 500"), "{shown}");
+    }
+    let report = rest.get("/api/health").await;
+    let report = &report["servers"][0];
+    assert_eq!(report["status"], "unhealthy", "{report}");
+    let reason = report["message"].as_str().unwrap_or_default();
+    assert!(reason.contains("calls in a row failed"), "{report}");
+    mends.store(true, Ordering::Relaxed);
+    let result = client.call("x__act", json!({})).await;
+    assert_eq!(text(&result), "done", "{result}");
+    rest.until("x", "well again", |server| !degraded(server))
+        .await;
+    assert_eq!(greeted.load(Ordering::Relaxed), 1);
+}
+
+/// A server that answers a request by its id has its session, whatever HTTP status it gives an error. Only
+/// the error by which servers say that the session is over does what a bare 404 does.
+#[tokio::test]
+async fn an_answer_under_404_ends_no_session() {
+    for (code, is_kept) in [(-32601, true), (-32001, false)] {
+        let greetings = Arc::new(AtomicUsize::new(0));
+        let pings = Arc::new(AtomicUsize::new(0));
+        let (greeted, pinged) = (Arc::clone(&greetings), Arc::clone(&pings));
+        let mut server = rogue::start_scripted(move |heard| {
+            let Heard::Message(message) = heard else {
+                return None;
+            };
+            let id = &message["id"];
+            match message["method"].as_str()? {
+                "initialize" => {
+                    greetings.fetch_add(1, Ordering::Relaxed);
+                    let result = json!({
+                        "protocolVersion": "2025-11-25",
+                        "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "rogue", "version": "1"},
+                    });
+                    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                    Some(answered(200, &answer))
+                }
+                "ping" => {
+                    pings.fetch_add(1, Ordering::Relaxed);
+                    let error = json!({"code": code, "message": "not found"});
+                    let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                    Some(answered(404, &answer))
+                }
+                _ => None,
+            }
+        })
+        .await;
+        server["health"] = asked(OFTEN, "verify");
+        server["reconnect"] = promptly();
+        let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
+        until("pings", || pinged.load(Ordering::Relaxed) >= 3).await;
+        assert_eq!(greeted.load(Ordering::Relaxed) == 1, is_kept, "{code}");
+        if is_kept {
+            let shown = gateway.rest().server("x").await;
+            assert_eq!(shown["healthStatus"], "healthy", "{shown}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Servers that say much more than anybody asked: what is beyond a rate is counted, and answers come.
 
+use std::pin::pin;
+
 use mainstay::setting::Setting;
 use serde_json::{Value, json};
 
@@ -14,12 +16,28 @@ use crate::{
 const LINES: u32 = 20_000;
 const LINE: u32 = 102;
 
-/// Log messages beyond a rate are dropped and counted; the server's log says so once, and so does a message to
-/// the client, unless it reads too slowly for that one, too. Its answer comes.
+const MODERN: &[&str] = &["--revisions", "2026-07-28"];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
+    log_messages_are_dropped(Backend::stdio().await, "stdout").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_they_are_on_the_stream_of_an_answer() {
+    log_messages_are_dropped(Backend::http().await, "answer").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_they_are_on_the_stream_of_a_modern_answer() {
+    let backend = Backend::start(Kind::Http, MODERN).await;
+    log_messages_are_dropped(backend, "answer").await;
+}
+
+/// Log messages beyond a rate are dropped and counted; the server's log says so once, and so does a message to
+/// the client, unless it reads too slowly for that one, too. Its answer comes.
+async fn log_messages_are_dropped(backend: Backend, to: &str) {
     let state = tempfile::tempdir().expect("a temporary folder");
-    let backend = Backend::start(Kind::Stdio, &[]).await;
     let setting = Setting {
         state: Some(state.path().to_owned()),
         ..Setting::default()
@@ -29,7 +47,7 @@ async fn log_messages_beyond_a_rate_are_dropped_and_the_answer_comes() {
     client
         .result("logging/setLevel", json!({"level": "debug"}))
         .await;
-    let arguments = json!({"to": "stdout", "of": "log", "bytes": LINES * LINE});
+    let arguments = json!({"to": to, "of": "log", "bytes": LINES * LINE});
     let params = json!({"name": "x__flood", "arguments": arguments}).to_string();
     let said = client.exchange("tools/call", &params).await;
     let mut said: Vec<Value> = said.iter().map(|it| value(it)).collect();
@@ -82,4 +100,31 @@ async fn calls_are_answered_while_a_server_floods() {
         let (said, ()) = soon(&what, async { tokio::join!(flooding, others) }).await;
         assert_eq!(said, "flooded", "{what}");
     }
+}
+
+/// The stream of an answer that is full of notifications is read more slowly, and other calls are answered
+/// meanwhile.
+async fn an_answer_full_of_notifications_is_read_slowly(flags: &[&str]) {
+    let backend = Backend::start(Kind::Http, flags).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    // By the allowance alone it takes almost five seconds.
+    let flood = json!({"to": "answer", "of": "tools_changed", "bytes": 40_000 * 95});
+    let mut flooding = pin!(client.say("x__flood", flood));
+    let other = client.say("x__sleep", json!({"ms": 2000}));
+    tokio::select! {
+        said = flooding.as_mut() => panic!("{said} before the other call was answered"),
+        said = other => assert_eq!(said, "slept 2000 ms"),
+    }
+    assert_eq!(soon("the answer", flooding).await, "flooded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_in_an_answer_are_read_slowly() {
+    an_answer_full_of_notifications_is_read_slowly(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_in_a_modern_answer_are_read_slowly() {
+    an_answer_full_of_notifications_is_read_slowly(MODERN).await;
 }

@@ -67,7 +67,7 @@ impl Surroundings for Nothing {
 fn parse(text: &str) -> Config {
     let source = Source {
         syntax: Syntax::Json,
-        folder: Path::new("/"),
+        path: Path::new("/config.json"),
         require_transport: false,
     };
     let parsed = config::parse(text, &source, &Nothing).expect("a valid configuration");

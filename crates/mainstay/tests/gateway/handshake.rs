@@ -144,14 +144,15 @@ async fn on_stdio_requests_wait_for_the_handshake() {
     pipe.hears("x__echo").await;
 }
 
-/// Y13: a URL without a pinned transport is detected.
+/// Y13: a URL without a pinned transport is detected, and the server is listed with what was found.
 #[tokio::test]
 async fn the_transport_behind_a_url_is_detected() {
-    for kind in [Kind::Http, Kind::Sse] {
+    for (kind, transport) in [(Kind::Http, "http"), (Kind::Sse, "sse")] {
         let mut backend = Backend::start(kind, &[]).await;
         backend.entry = json!({"url": backend.fake().url()});
         let gateway = Gateway::of(&[("x", &backend)]).await;
         gateway.client().await.hears("x__echo").await;
+        assert_eq!(gateway.rest().server("x").await["transport"], transport);
     }
 }
 

@@ -146,6 +146,51 @@ async fn a_refused_list_is_told_from_an_unknown_method_by_its_code() {
     }
 }
 
+/// A server whose tools are listed is well, also while another list of it is refused. That is said, and once.
+#[tokio::test]
+async fn a_refused_list_beside_tools_degrades_no_server() {
+    for (failing, is_well) in [
+        ("prompts/list", true),
+        ("resources/list", true),
+        ("resources/templates/list", true),
+        ("tools/list", false),
+    ] {
+        let server = rogue::start_scripted(move |heard| {
+            let Heard::Message(message) = heard else {
+                return None;
+            };
+            let id = &message["id"];
+            Some(Reply::Http(match message["method"].as_str()? {
+                "initialize" => {
+                    let offered = json!({"tools": {}, "prompts": {}, "resources": {}});
+                    rogue::greeting(id, &offered)
+                }
+                method if method == failing => rogue::error(id, -32603, "the disk is full"),
+                "ping" => rogue::result(id, &json!({})),
+                "prompts/list" => rogue::result(id, &json!({"prompts": []})),
+                "resources/list" => rogue::result(id, &json!({"resources": []})),
+                "resources/templates/list" => rogue::result(id, &json!({"resourceTemplates": []})),
+                _ => return None,
+            }))
+        })
+        .await;
+        let gateway = Gateway::start(&json!({"mcpServers": {"x": server}})).await;
+        let rest = gateway.rest();
+        let listed = |server: &Value| server["toolsReady"] == true && server["listsStale"] == false;
+        let shown = rest.until("x", "listed", listed).await;
+        let health = if is_well { "healthy" } else { "degraded" };
+        assert_eq!(shown["healthStatus"], health, "{failing}: {shown}");
+        let note = shown["lastError"].as_str().unwrap_or_default();
+        assert!(note.contains("the disk is full"), "{shown}");
+        let report = rest.get("/api/health").await;
+        let report = &report["servers"][0];
+        let health = if is_well { "healthy" } else { "unhealthy" };
+        assert_eq!(report["status"], health, "{failing}: {report}");
+        let note = report["message"].as_str().unwrap_or_default();
+        assert!(note.contains("the disk is full"), "{report}");
+    }
+}
+
 /// Lists of servers without any server are empty, not errors.
 #[tokio::test]
 async fn no_server_at_all_is_an_empty_catalog() {
@@ -166,4 +211,26 @@ async fn no_server_at_all_is_an_empty_catalog() {
     let templates = client.result("resources/templates/list", json!({})).await;
     assert_eq!(templates, json!({"resourceTemplates": []}));
     client.error("tools/call", json!({"name": "echo"})).await;
+}
+
+/// What other clients' files allow is all that is listed and called, at every door.
+#[tokio::test]
+async fn tools_beside_those_that_are_allowed_are_neither_listed_nor_called() {
+    let backend = Backend::http().await;
+    let backend = backend.option("includeTools", json!(["echo"]));
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    assert_eq!(client.tools().await, ["x__echo"]);
+    client
+        .error("tools/call", json!({"name": "x__add", "arguments": {}}))
+        .await;
+    let own = gateway.client_at("/servers/x/mcp").await;
+    assert_eq!(own.tools().await, ["echo"]);
+    own.error("tools/call", json!({"name": "add", "arguments": {}}))
+        .await;
+    let call = json!({"tool": "x/add", "arguments": {}});
+    let (status, answer) = gateway.rest().post("/api/mcp-tools/call", call).await;
+    assert_eq!(status, http::StatusCode::NOT_FOUND, "{answer}");
+    assert_eq!(backend.count("tools/call"), 1, "the echo");
 }

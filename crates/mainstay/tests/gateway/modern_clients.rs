@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::{Backend, Kind},
-    client::{names, text},
+    client::{Http, names, text},
     gateway::Gateway,
     modern::{MODERN, Modern, key},
 };
@@ -195,6 +195,34 @@ async fn headers_repeat_the_body() {
         check(&set("mcp-protocol-version", "2025-11-25"), mismatch).await;
     }
     assert_eq!(backend.fake().runs("echo"), 8);
+}
+
+/// The revision decides, not a header: some clients send `Mcp-Method` at every revision.
+#[tokio::test]
+async fn a_client_with_a_session_may_send_the_method_in_a_header() {
+    let (gateway, _backend) = gateway().await;
+    for (path, prefix) in PATHS {
+        let mut client = gateway.stranger(path);
+        let ask = async |client: &Http, method: &'static str, params: Value| {
+            let mut headers = client.headers("application/json, text/event-stream");
+            headers.remove("mcp-protocol-version");
+            headers.insert("mcp-method", HeaderValue::from_static(method));
+            let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+            let answer = client.send(Method::POST, headers, request.to_string());
+            let answer = answer.await.whole().await;
+            assert_eq!(answer.status, 200, "{method}: {}", answer.text);
+            answer
+        };
+        let client_info = json!({"name": "tests", "version": "1"});
+        let params = json!({
+            "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": client_info,
+        });
+        let greeting = ask(&client, "initialize", params).await;
+        let session = greeting.headers["mcp-session-id"].to_str().expect("text");
+        client.session = Some(session.to_owned());
+        let listed = ask(&client, "tools/list", json!({})).await;
+        assert!(listed.text.contains(&format!("\"{prefix}echo\"")));
+    }
 }
 
 /// Parameters that a tool wants in headers are compared with them, whatever is behind.

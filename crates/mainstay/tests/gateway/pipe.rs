@@ -30,7 +30,8 @@ impl Pipe {
         let (far_output, output) = io::duplex(64 * 1024);
         let profile = daemon.hub.registry.profile(profile).expect("a profile");
         let server = tokio::spawn(async move {
-            daemon.serve_stdio(profile, far_input, far_output).await;
+            let served = daemon.serve_stdio(profile, far_input, far_output).await;
+            served.expect("a pipe is written or closed");
         });
         Self {
             input,

@@ -43,6 +43,24 @@ async fn reply(client: &Http, question: &Value, result: Value) {
     );
 }
 
+/// The first call of a session is asked about on a stream that the server opens late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_heard_on_a_stream_that_opens_late() {
+    let flags = ["--answer", "json", "--get-delay", "300"];
+    let backend = Backend::start(Kind::Http, &flags).await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = willing(&gateway, "/servers/x/mcp").await;
+    let mut own = client.listen().await;
+    let asking = client.say("ask", json!({"method": "roots/list"}));
+    let answering = async {
+        let question = own.message().await;
+        assert_eq!(question["method"], "roots/list", "{question}");
+        reply(&client, &question, json!({"roots": []})).await;
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert!(answer.contains("roots"), "{answer}");
+}
+
 over_every_transport! {
     /// One client, one upstream session: whatever the server asks, that client is asked.
     async fn the_client_of_an_isolated_session_is_asked(kind) {

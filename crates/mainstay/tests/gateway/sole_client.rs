@@ -172,3 +172,37 @@ async fn a_client_that_speaks_late_is_declared_late() {
         assert_eq!(greetings[1]["params"]["capabilities"], capabilities());
     }
 }
+
+/// What a server offered to an earlier client is shown to one that declares the same, at once. One that
+/// declares more waits for what is offered to it.
+#[tokio::test]
+async fn what_another_client_was_offered_is_no_answer() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let backend = Backend::http().await;
+    let listed = async |declared: &Value| {
+        let setting = mainstay::setting::Setting {
+            sole_client: true,
+            catalogs: Some(folder.path().to_owned()),
+            ..mainstay::setting::Setting::default()
+        };
+        let all = config(&[("x", &backend)], json!({}));
+        let gateway = Gateway::set(&all, setting).await;
+        let mut pipe = gateway.silent_pipe();
+        greet(&mut pipe, declared).await;
+        let list = pipe.result("tools/list", json!({})).await;
+        pipe.close().await;
+        gateway.stop().await;
+        list["tools"].to_string()
+    };
+    let first = listed(&json!({})).await;
+    assert!(!first.contains("x__tool_1"), "{first}");
+    backend.offer(1);
+    let second = listed(&capabilities()).await;
+    assert!(second.contains("x__tool_1"), "{second}");
+    // The same is offered to both, and both are known.
+    assert_eq!(listed(&json!({})).await, second);
+    backend.fake().edit(|script| script.hang_at_start = true);
+    for declared in [json!({}), capabilities()] {
+        assert_eq!(listed(&declared).await, second);
+    }
+}

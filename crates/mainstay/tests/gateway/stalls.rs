@@ -64,6 +64,8 @@ over_every_transport! {
         assert_eq!(record.error.expect("an error").kind, "server_not_answering");
         let shown = is_degraded(&recorded.gateway).await;
         assert_eq!(shown["status"], "connected", "{shown}");
+        let reason = shown["lastError"].as_str().unwrap_or_default();
+        assert!(reason.contains("calls in a row were not answered"), "{shown}");
         if kind == Kind::Stdio {
             return;
         }
@@ -136,4 +138,27 @@ async fn a_server_that_computes_refuses_no_calls() {
 async fn kind_of_failure_of(client: &Http, busy: u64) -> Value {
     let result = client.call("x__busy", json!({"ms": busy})).await;
     failure(&result)["kind"].clone()
+}
+
+/// A health URL says that a page is served, not that calls are answered: a server whose calls are refused
+/// is asked by a message of the protocol.
+#[tokio::test]
+async fn a_health_url_keeps_no_server_from_being_called_again() {
+    let backend = Backend::start(Kind::Http, &["--health", "200"]).await;
+    let url = backend.fake().url().replace("/mcp", "/health");
+    let health = json!({"method": "http", "intervalMs": 100, "timeoutMs": 100});
+    let backend = backend
+        .option("healthCheckUrl", url)
+        .option("health", health)
+        .option("timeout_s", 0.3);
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    client.hears("x__echo").await;
+    for _ in 0..2 {
+        assert_eq!(kind_of_failure(&client, "x__hang").await, "call_timeout");
+    }
+    let heard = async {
+        while client.call("x__echo", json!({"text": "hello"})).await["isError"] == true {}
+    };
+    soon("calls to be sent again", heard).await;
 }

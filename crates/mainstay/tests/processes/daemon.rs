@@ -2,10 +2,10 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use rustix::process::Signal;
+use rustix::{process::Signal, thread::disable_transparent_huge_pages};
 use serde_json::json;
 
-use crate::world::{World, families, family};
+use crate::world::{World, families, family, leader};
 
 const STUBBORN: [&str; 2] = ["--ignore-sigterm", "--ignore-stdin-eof"];
 
@@ -40,6 +40,31 @@ async fn guardian_and_daemon_have_the_programs_name() {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid()));
         assert_eq!(name.expect("it runs"), "mainstay\n");
     }
+}
+
+/// They would double what Mainstay holds. Servers have what they would have had without Mainstay.
+#[tokio::test]
+async fn only_servers_have_huge_pages() {
+    assert_eq!(huge_pages_of_all().await, [false, false, true]);
+    // Ours to keep: whoever starts Mainstay without them means the servers, too.
+    disable_transparent_huge_pages(true).expect("Linux can");
+    let inherited = huge_pages_of_all().await;
+    disable_transparent_huge_pages(false).expect("Linux can");
+    assert_eq!(inherited, [false, false, false]);
+}
+
+/// Whether guardian, daemon and a server have them.
+async fn huge_pages_of_all() -> [bool; 3] {
+    let world = World::new();
+    let mainstay = world.serve_ready(&json!({"it": family(&[])})).await;
+    let here = world.until("a family", families(1)).await;
+    let daemon = mainstay.daemon(&world).pid;
+    [mainstay.guardian(), daemon, leader(&here).pid].map(|pid| {
+        let path = format!("/proc/{}/status", pid.as_raw_pid());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("THP_enabled"));
+        line.expect("Linux says so").ends_with('1')
+    })
 }
 
 /// MCPJungle#271: a gateway that was killed leaves its servers behind. The guardian ends as it did.

@@ -91,6 +91,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             hang_after: Duration::from_secs(120),
             listener: Arc::new(Nobody),
             log: Logs::default().server(&server),
+            signs: Arc::default(),
             turns: Arc::new(Turns::new(50)),
             server: server.clone(),
             stop: stop.clone(),

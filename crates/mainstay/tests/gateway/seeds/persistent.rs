@@ -8,6 +8,7 @@ use crate::{
     backend::{Backend, Kind},
     client::{failure, text},
     gateway::{Gateway, until},
+    loss::{kill, pid},
     rest::never,
 };
 
@@ -117,7 +118,11 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         client.hears("x__echo").await;
         for session in 2..=5 {
-            client.call("x__crash", json!({})).await;
+            // A call that crashes it for the fourth time would be refused.
+            match kind {
+                Kind::Stdio => kill(&pid(&client, "x__pid").await),
+                Kind::Http | Kind::Sse => drop(client.call("x__crash", json!({})).await),
+            }
             until("the next session", || backend.count("notifications/initialized") == session).await;
             rest.until_status("x", "connected").await;
         }

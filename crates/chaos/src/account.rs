@@ -1,0 +1,225 @@
+//! Whether everybody says the same of each call: its caller, the journal, and the server that ran it.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::{
+    caller::{Call, Door},
+    daemon::Record,
+    peer::Trouble,
+};
+
+/// What the journal has of the calls.
+#[derive(Debug, Default, Serialize)]
+pub struct Account {
+    pub records: usize,
+    /// Calls that ran more than once.
+    pub ran_twice: usize,
+    /// Calls that the journal has not, or not once.
+    pub not_once: usize,
+    /// Calls of which caller, journal and server disagree.
+    pub disagreements: usize,
+    #[serde(skip)]
+    pub failures: Vec<String>,
+}
+
+impl Account {
+    /// `runs` are the keys of the calls that the servers have run, one for each time; `name` is that of
+    /// a server.
+    pub fn of(
+        calls: &[Call],
+        records: &[Record],
+        runs: &[u64],
+        name: impl Fn(usize) -> String,
+    ) -> Self {
+        let mut account = Self {
+            records: records.len(),
+            ..Self::default()
+        };
+        let mut ran: HashMap<u64, usize> = HashMap::new();
+        for key in runs {
+            *ran.entry(*key).or_default() += 1;
+        }
+        let mut recorded: HashMap<u64, Vec<&Record>> = HashMap::new();
+        for record in records {
+            match key(record) {
+                Some(key) => recorded.entry(key).or_default().push(record),
+                None => account.not_once(format!("record {} is of no call", record.id)),
+            }
+        }
+        for call in calls {
+            let ran = ran.get(&call.key).copied().unwrap_or_default();
+            account.runs(call, ran);
+            if call.door == Door::Direct {
+                continue;
+            }
+            let wanted = usize::from(call.was_sent());
+            match recorded.remove(&call.key).unwrap_or_default()[..] {
+                [record] if wanted == 1 => account.compare(call, record, ran, &name(call.server)),
+                ref found if found.len() != wanted => account.not_once(format!(
+                    "call {} of s{} by {:?} is {} times in the journal; it {}",
+                    call.key,
+                    call.server,
+                    call.door,
+                    found.len(),
+                    told(call)
+                )),
+                _ => {}
+            }
+        }
+        for key in recorded.keys() {
+            account.not_once(format!("call {key} is in the journal, and nobody made it"));
+        }
+        account
+    }
+
+    fn runs(&mut self, call: &Call, ran: usize) {
+        let Call { key, server, .. } = call;
+        if ran > 1 {
+            self.ran_twice += 1;
+            self.failures
+                .push(format!("call {key} of s{server} ran {ran} times"));
+        }
+        if ran == 0 && call.outcome.is_ok() {
+            self.disagree(format!("call {key} was answered and never ran"));
+        }
+    }
+
+    fn compare(&mut self, call: &Call, record: &Record, ran: usize, server: &str) {
+        let (state, status) = (record.state.as_str(), record.status.as_str());
+        let is_ok = (state, status) == ("answered", "ok");
+        let agrees_with_caller = match &call.outcome {
+            Ok(()) => is_ok,
+            // It may have been answered when the caller had gone.
+            Err(Trouble::Late) => true,
+            Err(_) => !is_ok,
+        };
+        let agrees_with_server = match (state, status) {
+            ("not_sent", _) | (_, "refused") => ran == 0,
+            (_, "ok") => ran == 1,
+            _ => true,
+        };
+        let is_its_own =
+            record.server.as_deref() == Some(server) && record.door == call.door.recorded();
+        if agrees_with_caller && agrees_with_server && is_its_own && status != "open" {
+            return;
+        }
+        self.disagree(format!(
+            "call {} of {server} by {:?} {}, and ran {ran} times; the journal: {record:?}",
+            call.key,
+            call.door,
+            told(call)
+        ));
+    }
+
+    fn not_once(&mut self, failure: String) {
+        self.not_once += 1;
+        self.failures.push(failure);
+    }
+
+    fn disagree(&mut self, failure: String) {
+        self.disagreements += 1;
+        self.failures.push(failure);
+    }
+}
+
+fn key(record: &Record) -> Option<u64> {
+    record.arguments["key"]
+        .as_str()?
+        .strip_prefix('k')?
+        .parse()
+        .ok()
+}
+
+/// What its caller has seen of a call.
+fn told(call: &Call) -> String {
+    match &call.outcome {
+        Ok(()) => "was answered".to_owned(),
+        Err(trouble) => format!("failed ({trouble})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(key: u64, outcome: Result<(), Trouble>) -> Call {
+        Call {
+            server: 0,
+            door: Door::Http,
+            begun: Instant::now(),
+            took: Duration::ZERO,
+            key,
+            outcome,
+        }
+    }
+
+    fn record(key: u64, state: &str, status: &str) -> Record {
+        Record {
+            id: key.to_string(),
+            door: "mcp_http".to_owned(),
+            server: Some("s0".to_owned()),
+            state: state.to_owned(),
+            status: status.to_owned(),
+            arguments: json!({"key": format!("k{key}")}),
+        }
+    }
+
+    /// Of one call, its records and how often it ran: twice, not once, disagreements.
+    fn check(outcome: Result<(), Trouble>, records: &[Record], ran: usize) -> [usize; 3] {
+        let account = Account::of(&[call(7, outcome)], records, &vec![7; ran], |server| {
+            format!("s{server}")
+        });
+        assert_eq!(account.failures.is_empty(), account.figures() == [0; 3]);
+        account.figures()
+    }
+
+    impl Account {
+        fn figures(&self) -> [usize; 3] {
+            [self.ran_twice, self.not_once, self.disagreements]
+        }
+    }
+
+    fn refused() -> Result<(), Trouble> {
+        Err(Trouble::Refused(String::new()))
+    }
+
+    #[test]
+    fn what_agrees_is_no_failure() {
+        let record = |state, status| [record(7, state, status)];
+        assert_eq!(check(Ok(()), &record("answered", "ok"), 1), [0; 3]);
+        assert_eq!(check(refused(), &record("not_sent", "error"), 0), [0; 3]);
+        for ran in [0, 1] {
+            assert_eq!(check(refused(), &record("sent", "unknown"), ran), [0; 3]);
+        }
+        let late = || Err(Trouble::Late);
+        assert_eq!(check(late(), &record("answered", "ok"), 1), [0; 3]);
+        let never_sent = Err(Trouble::NoSession(String::new()));
+        assert_eq!(check(never_sent, &[], 0), [0; 3]);
+    }
+
+    #[test]
+    fn every_disagreement_is_seen() {
+        let one = |state, status| [record(7, state, status)];
+        assert_eq!(check(Ok(()), &one("answered", "ok"), 2), [1, 0, 1]);
+        assert_eq!(check(Ok(()), &one("answered", "ok"), 0), [0, 0, 2]);
+        assert_eq!(check(Ok(()), &one("sent", "unknown"), 1), [0, 0, 1]);
+        assert_eq!(check(refused(), &one("answered", "ok"), 1), [0, 0, 1]);
+        assert_eq!(check(refused(), &one("not_sent", "error"), 1), [0, 0, 1]);
+        assert_eq!(check(refused(), &one("sent", "open"), 1), [0, 0, 1]);
+    }
+
+    #[test]
+    fn each_call_is_in_the_journal_once() {
+        let one = || record(7, "answered", "ok");
+        assert_eq!(check(Ok(()), &[], 1), [0, 1, 0]);
+        assert_eq!(check(Ok(()), &[one(), one()], 1), [0, 1, 0]);
+        let stranger = record(8, "answered", "ok");
+        assert_eq!(check(Ok(()), &[one(), stranger], 1), [0, 1, 0]);
+    }
+}

@@ -1,0 +1,334 @@
+//! A journal that cannot be used as it is: with `relaxed` calls go on, with `strict` the error says what
+//! mends it.
+
+use std::{
+    fs,
+    io::{Seek as _, SeekFrom, Write as _},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, Mode, mkfifoat};
+use serde_json::json;
+
+use crate::{
+    records::recorded,
+    world::{Home, Serving, get, within},
+};
+
+/// A configuration of one server, with a journal of this durability.
+fn config(home: &Home, durability: &str) -> String {
+    let config = json!({
+        "mcpServers": {"fake": {"command": fake_server::binary()}},
+        "journal": {"durability": durability},
+    });
+    home.file(&format!("{durability}.json"), &config.to_string())
+}
+
+/// A damaged journal keeps nobody from calling: it is set aside whole, and its name is said. In strict mode
+/// its operator does that.
+#[tokio::test]
+async fn a_damaged_journal_is_set_aside() {
+    let home = Home::new();
+    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let journal = home.state().join("journal");
+    let database = journal.join("journal.db");
+    let call: &[&str] = &["call", "fake/echo", "text=x"];
+    let overwritten = |from: u64| {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .open(&database)
+            .expect("a file");
+        file.seek(SeekFrom::Start(from)).expect("a place");
+        file.write_all(&[0x55; 4096]).expect("written");
+    };
+    let damages: [&dyn Fn(); 3] = [
+        &|| overwritten(0),
+        // The head is as it should be, and the tables are not.
+        &|| overwritten(100),
+        &|| {
+            let journal = rusqlite::Connection::open(&database).expect("a database");
+            journal.execute_batch("DROP TABLE calls").expect("dropped");
+        },
+    ];
+    for (set_aside, damage) in damages.into_iter().enumerate() {
+        let daemon = home.serve(&["--config", &relaxed]).await;
+        assert_eq!(home.run(call).await.code, Some(0));
+        daemon.stop().await;
+
+        damage();
+        let refused = home.run(&["serve", "--config", &strict]).await;
+        assert_eq!(refused.code, Some(1), "{refused}");
+        assert!(refused.stderr.contains("is damaged"), "{refused}");
+        assert_eq!(entries(&home.state(), "journal-damaged-").len(), set_aside);
+
+        let mut daemon = home.serve(&["--config", &relaxed]).await;
+        let said = daemon.says("the journal is damaged").await;
+        let aside = entries(&home.state(), "journal-damaged-");
+        assert_eq!(aside.len(), set_aside + 1);
+        let newest = aside.last().expect("one");
+        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
+        assert!(newest.join("journal.db").is_file());
+        assert_eq!(home.run(call).await.code, Some(0));
+        recorded(&home, 1, &[]).await;
+        daemon.stop().await;
+    }
+
+    overwritten(0);
+    let refused = home.run(&["serve", "--config", &strict]).await;
+    let command = refused.stderr.split("begun: ").nth(1).expect("a command");
+    let mended = std::process::Command::new("sh")
+        .args(["-c", command])
+        .status();
+    assert!(mended.expect("it starts").success());
+    let daemon = home.serve(&["--config", &strict]).await;
+    assert_eq!(home.run(call).await.code, Some(0));
+    daemon.stop().await;
+}
+
+/// Replaces a file or folder by what `make` puts there.
+fn replaced(path: &Path, make: impl FnOnce(&Path)) {
+    let removed = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
+    // The files beside a database that was closed are not there.
+    removed.ok();
+    make(path);
+}
+
+fn folder(path: &Path) {
+    fs::create_dir(path).expect("made");
+}
+
+fn file(path: &Path) {
+    fs::write(path, "").expect("written");
+}
+
+fn pipe(path: &Path) {
+    mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).expect("made");
+}
+
+fn link_to_nowhere(path: &Path) {
+    symlink("/nowhere/at/all", path).expect("linked");
+}
+
+fn another_database(path: &Path) {
+    let other = rusqlite::Connection::open(path).expect("a database");
+    let photos = "CREATE TABLE photos (place)";
+    other.execute_batch(photos).expect("made");
+}
+
+/// Each thing that is no journal is set aside together with what belongs to the journal: nothing of it is
+/// followed, waited for or removed.
+#[tokio::test]
+async fn what_stands_in_its_place_is_set_aside() {
+    let home = Home::new();
+    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let journal = home.state().join("journal");
+    let (database, objects) = (journal.join("journal.db"), journal.join("objects"));
+    let victim = home.path().join("victim");
+    let link = |path: &Path| {
+        fs::copy(path, &victim).expect("copied");
+        fs::remove_file(path).expect("removed");
+        symlink(&victim, path).expect("linked");
+    };
+    let old_version = || {
+        let journal = rusqlite::Connection::open(&database).expect("a database");
+        let set = journal.pragma_update(None, "user_version", 1);
+        set.expect("set");
+    };
+    let beside = |end: &str| journal.join(format!("journal.db-{end}"));
+    let call: &[&str] = &["call", "fake/big", "bytes=100000"];
+    // What is done, what is said of it, and whether the objects are left.
+    let damages: [(&str, &dyn Fn(), &str, bool); 13] = [
+        (
+            "the database is a folder",
+            &|| replaced(&database, folder),
+            "journal.db is a folder",
+            true,
+        ),
+        (
+            "a pipe",
+            &|| replaced(&database, pipe),
+            "journal.db is not a regular file",
+            true,
+        ),
+        ("a link", &|| link(&database), "journal.db is a link", true),
+        (
+            "a link to nowhere",
+            &|| replaced(&database, link_to_nowhere),
+            "journal.db is a link",
+            true,
+        ),
+        (
+            "empty",
+            &|| replaced(&database, file),
+            "journal.db is empty",
+            true,
+        ),
+        (
+            "another's",
+            &|| replaced(&database, another_database),
+            "journal.db is not a journal",
+            true,
+        ),
+        (
+            "of another version",
+            &old_version,
+            "made by another version (1)",
+            true,
+        ),
+        (
+            "the log is a folder",
+            &|| replaced(&beside("wal"), folder),
+            "journal.db-wal is a folder",
+            true,
+        ),
+        (
+            "its index is a folder",
+            &|| replaced(&beside("shm"), folder),
+            "journal.db-shm is a folder",
+            true,
+        ),
+        (
+            "the objects are a file",
+            &|| replaced(&objects, file),
+            "objects is not a folder",
+            false,
+        ),
+        (
+            "so are all",
+            &|| replaced(&journal, file),
+            "journal is not a folder",
+            false,
+        ),
+        (
+            "a pipe instead of all",
+            &|| replaced(&journal, pipe),
+            "journal is not a folder",
+            false,
+        ),
+        (
+            "a link instead of all",
+            &|| replaced(&journal, link_to_nowhere),
+            "journal is not a folder",
+            false,
+        ),
+    ];
+    for (number, (case, damage, word, has_objects)) in damages.into_iter().enumerate() {
+        let daemon = home.serve(&["--config", &relaxed]).await;
+        assert_eq!(home.run(call).await.code, Some(0));
+        recorded(&home, 1, &[]).await;
+        daemon.stop().await;
+
+        damage();
+        let refused = home.run(&["serve", "--config", &strict]).await;
+        assert_eq!(refused.code, Some(1), "{case}: {refused}");
+        for part in [word, "mv '"] {
+            assert!(refused.stderr.contains(part), "{case}: {part}: {refused}");
+        }
+        assert!(
+            !refused.stderr.contains("CREATE TABLE"),
+            "{case}: {refused}"
+        );
+
+        let mut daemon = home.serve(&["--config", &relaxed]).await;
+        let said = daemon.says("the journal is damaged").await;
+        assert!(said.contains(word), "{case}: {said}");
+        let aside = entries(&home.state(), "journal-damaged-");
+        assert_eq!(aside.len(), number + 1, "{case}");
+        let newest = aside.last().expect("one");
+        assert!(said.contains(newest.to_str().expect("UTF-8")), "{said}");
+        let objects = entries(&newest.join("objects"), "");
+        assert_eq!(!objects.is_empty(), has_objects, "{case}");
+        daemon.stop().await;
+        fs::remove_dir_all(&journal).expect("a new one");
+    }
+    assert!(victim.is_file());
+}
+
+/// Returns when the metrics say so.
+async fn measured(daemon: &Serving, line: &str) {
+    let line = format!("\n{line}\n");
+    within(async { while !get(&daemon.url, "/metrics").await.contains(&line) {} }).await;
+}
+
+/// Where no journal can be opened, calls go on without, and each that is lost is counted.
+#[tokio::test]
+async fn calls_go_on_without_it() {
+    let home = Home::new();
+    let (strict, relaxed) = (config(&home, "strict"), config(&home, "relaxed"));
+    let journal = home.state().join("journal");
+    home.serve(&["--config", &relaxed]).await.stop().await;
+    let others = |write: u32| {
+        let mode = fs::Permissions::from_mode(0o700 | write);
+        fs::set_permissions(&journal, mode).expect("set");
+    };
+    others(0o022);
+    let refused = home.run(&["serve", "--config", &strict]).await;
+    assert_eq!(refused.code, Some(1), "{refused}");
+    assert!(refused.stderr.contains("chmod 700"), "{refused}");
+
+    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    let said = daemon.says("calls are not on record").await;
+    assert!(said.contains("others can write to"), "{said}");
+    let call: &[&str] = &["call", "fake/echo", "text=x"];
+    assert_eq!(home.run(call).await.code, Some(0));
+    for line in [
+        "mainstay_journal_recording 0",
+        "mainstay_journal_lost_records_total 1",
+    ] {
+        measured(&daemon, line).await;
+    }
+    let unread = home.run(&["records"]).await;
+    assert_eq!(unread.code, Some(1), "{unread}");
+    assert!(
+        unread.stderr.contains("calls are not on record"),
+        "{unread}"
+    );
+    daemon.stop().await;
+
+    others(0);
+    let daemon = home.serve(&["--config", &relaxed]).await;
+    assert_eq!(home.run(call).await.code, Some(0));
+    recorded(&home, 1, &[]).await;
+    measured(&daemon, "mainstay_journal_recording 1").await;
+    daemon.stop().await;
+}
+
+/// A daemon that cannot say where it is serves all the same.
+#[tokio::test]
+async fn a_daemon_starts_though_it_cannot_say_where_it_is() {
+    let home = Home::new();
+    let relaxed = config(&home, "relaxed");
+    folder(&home.state());
+    folder(&home.state().join("daemon.json"));
+    let mut daemon = home.serve(&["--config", &relaxed]).await;
+    let said = daemon
+        .says("commands cannot find this daemon without")
+        .await;
+    assert!(said.contains("daemon.json"), "{said}");
+    assert!(get(&daemon.url, "/healthz").await.ends_with("ok\n"));
+    daemon.stop().await;
+}
+
+/// What is in a folder under names that begin so, in order.
+fn entries(parent: &Path, beginning: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned()
+    };
+    let mut paths: Vec<_> = paths
+        .filter(|path| name(path).starts_with(beginning))
+        .collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,193 @@
+//! Calls that crash their server: after the third crash in a row they are refused, and the server stays
+//! there for everybody else.
+
+use futures_util::future::join_all;
+use mainstay_core::record::{State, Status};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::Backend,
+    client::{Http, failure, text},
+    gateway::{GLANCE, Gateway, soon, until},
+    records::Recorded,
+    rest::Rest,
+};
+
+/// The kind of failure of a call that crashes the server, or is refused.
+async fn crash(client: &Http, arguments: Value) -> Value {
+    let result = client.call("x__crash", arguments).await;
+    failure(&result)["kind"].clone()
+}
+
+/// The same call, three times.
+async fn crash_three_times(client: &Http) {
+    for _ in 0..3 {
+        assert_eq!(crash(client, json!({})).await, "outcome_unknown");
+    }
+}
+
+/// The data of the events of this type.
+async fn told(rest: &Rest, kind: &str) -> Vec<Value> {
+    let recent = rest.get("/api/events/recent").await;
+    let events = recent["events"].as_array().expect("a list").iter();
+    let of_kind = events.filter(|event| event["type"] == kind);
+    of_kind.map(|event| event["data"].clone()).collect()
+}
+
+/// The same once there is one.
+async fn until_told(rest: &Rest, kind: &str) -> Vec<Value> {
+    let found = async {
+        loop {
+            let events = told(rest, kind).await;
+            if !events.is_empty() {
+                return events;
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    soon(kind, found).await
+}
+
+/// Six such calls of one client within seconds: three reach the server, and good calls wait for a start
+/// at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_crashes_its_server_is_refused_and_the_server_stays() {
+    let backend = Backend::stdio().await;
+    let recorded = Recorded::of(&backend).await;
+    let gateway = &recorded.gateway;
+    let (attacker, client) = (gateway.client().await, gateway.client().await);
+    let mut kinds = Vec::new();
+    for _ in 0..6 {
+        kinds.push(crash(&attacker, json!({"secret": "of-the-arguments"})).await);
+        client.hears("x__echo").await;
+    }
+    let (unknown, refused) = ("outcome_unknown", "call_crashes_server");
+    assert_eq!(
+        kinds,
+        [unknown, unknown, unknown, refused, refused, refused]
+    );
+    assert_eq!((backend.runs("crash"), backend.count("initialize")), (3, 4));
+
+    let result = attacker
+        .call("x__crash", json!({"secret": "of-the-arguments"}))
+        .await;
+    let words = text(&result);
+    for said in [
+        "Tool 'crash' of server 'x'",
+        "3 crashes",
+        "was not sent",
+        "mainstay restart x",
+    ] {
+        assert!(words.contains(said), "{said}: {words}");
+    }
+    let told_again = failure(&result)["retryAfterMs"].as_u64();
+    assert!(
+        told_again.is_some_and(|wait| (500_000..=600_000).contains(&wait)),
+        "{result}"
+    );
+    let record = recorded.latest().await;
+    assert_eq!(
+        (record.state, record.status),
+        (State::NotSent, Status::Refused),
+        "{record:?}"
+    );
+
+    let rest = gateway.rest();
+    let shown = rest.server("x").await;
+    assert_eq!(shown["status"], "connected", "{shown}");
+    let events = told(&rest, "call_refused").await;
+    let expected = json!({"name": "x", "method": "tools/call", "tool": "crash", "arguments": "same", "crashes": 3, "retryAfterMs": 600_000});
+    assert_eq!(events, [expected]);
+    let all = rest.get("/api/events/recent").await.to_string();
+    assert!(!all.contains("of-the-arguments"), "{all}");
+    let metrics = rest_metrics(&recorded).await;
+    assert!(metrics.contains("call_crashes_server"), "{metrics}");
+}
+
+async fn rest_metrics(recorded: &Recorded) -> String {
+    let metrics = recorded.gateway.stranger("/metrics");
+    let headers = metrics.headers("text/plain");
+    let answer = metrics
+        .send(http::Method::GET, headers, "")
+        .await
+        .whole()
+        .await;
+    answer.text
+}
+
+/// A call that is in flight at every crash because it comes often is answered in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frequent_call_is_not_blamed_for_the_crashes_of_another() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (attacker, client) = (gateway.client().await, gateway.client().await);
+    let sleep = || client.call("x__sleep", json!({"ms": 1000}));
+    for round in 1..=3 {
+        let answered = sleep().await;
+        assert!(answered["isError"].is_null(), "{answered}");
+        let before = backend.runs("sleep");
+        let attack = async {
+            until("the frequent call to be in flight", || {
+                backend.runs("sleep") > before
+            })
+            .await;
+            crash(&attacker, json!({})).await
+        };
+        let (_, kind) = tokio::join!(sleep(), attack);
+        assert_eq!(kind, "outcome_unknown", "{round}");
+    }
+    assert_eq!(crash(&attacker, json!({})).await, "call_crashes_server");
+    let answered = sleep().await;
+    assert!(answered["isError"].is_null(), "{answered}");
+    let refused = told(&gateway.rest(), "call_refused").await;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+}
+
+/// A tool that crashes the server whatever its arguments are is refused as a whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_crashes_with_any_arguments_is_refused_with_any() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let client = gateway.client().await;
+    for n in 1..=3 {
+        assert_eq!(crash(&client, json!({"n": n})).await, "outcome_unknown");
+    }
+    assert_eq!(crash(&client, json!({"n": 4})).await, "call_crashes_server");
+    client.hears("x__echo").await;
+    let events = told(&gateway.rest(), "call_refused").await;
+    assert_eq!(
+        (events.len(), &events[0]["arguments"]),
+        (1, &json!("any")),
+        "{events:?}"
+    );
+}
+
+/// Calls that waited for the start after the third crash are refused like those that come later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_for_the_server_are_refused_too() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let attacker = gateway.client().await;
+    let attack = async || while crash(&attacker, json!({})).await != "call_crashes_server" {};
+    let attacks = join_all((0..5).map(|_| attack()));
+    soon("every one to be refused", attacks).await;
+    gateway.client().await.hears("x__echo").await;
+    assert_eq!(backend.count("initialize"), 4);
+}
+
+/// The operator's restart allows the call again, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_allows_the_call_again() {
+    let backend = Backend::stdio().await;
+    let gateway = Gateway::of(&[("x", &backend)]).await;
+    let (client, rest) = (gateway.client().await, gateway.rest());
+    crash_three_times(&client).await;
+    assert_eq!(crash(&client, json!({})).await, "call_crashes_server");
+    rest.done("x", "restart").await;
+    let events = until_told(&rest, "call_allowed").await;
+    let expected =
+        json!({"name": "x", "method": "tools/call", "tool": "crash", "arguments": "same"});
+    assert_eq!(events, [expected]);
+    assert_eq!(crash(&client, json!({})).await, "outcome_unknown");
+    client.hears("x__echo").await;
+}

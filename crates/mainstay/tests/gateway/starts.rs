@@ -1,0 +1,170 @@
+//! Many processes that start at once, and starts that take long: who works is let
+//! work, and who hangs delays nobody.
+
+use mainstay::setting::Setting;
+use mainstay_core::{ids::ServerName, lifecycle::State};
+use serde_json::{Value, json};
+
+use crate::{
+    backend::{Backend, Kind},
+    gateway::{Gateway, config, soon, until},
+    rest::never,
+};
+
+/// A server for each of these lists of flags: `s0`, `s1`, … None is tried again.
+async fn servers<'f, F: AsRef<[&'f str]>>(
+    flags: impl IntoIterator<Item = F>,
+) -> Vec<(String, Backend)> {
+    let mut servers = Vec::new();
+    for (number, flags) in flags.into_iter().enumerate() {
+        let backend = Backend::start(Kind::Stdio, flags.as_ref()).await;
+        servers.push((format!("s{number}"), backend.option("reconnect", never())));
+    }
+    servers
+}
+
+async fn start(servers: &[(String, Backend)], settings: Value, setting: Setting) -> Gateway {
+    let servers: Vec<_> = servers
+        .iter()
+        .map(|(name, backend)| (name.as_str(), backend))
+        .collect();
+    Gateway::set(&config(&servers, settings), setting).await
+}
+
+/// A server's state, and how often its start began.
+fn state(gateway: &Gateway, name: &str) -> (State, u64) {
+    let name = ServerName::new(name).expect("a name");
+    let server = gateway.registry().named(&name).expect("it is configured");
+    let status = server.view().status;
+    (status.state, status.epoch.0)
+}
+
+const UP: (State, u64) = (State::Connected, 1);
+
+/// The limit of a start counts silence: a process that computes, says something, or reads and writes may
+/// take longer. The first start by `npx` or `uvx` does, and is not begun twice.
+#[tokio::test]
+async fn a_start_at_work_is_not_cut_short() {
+    for work in ["--burn", "--download", "--churn"] {
+        let servers = servers([[work, "4000"].as_slice()]).await;
+        let settings = json!({"connectTimeoutMs": 1500});
+        let gateway = start(&servers, settings, Setting::default()).await;
+        until(work, || state(&gateway, "s0").0 == State::Connected).await;
+        assert_eq!(state(&gateway, "s0"), UP, "{work}");
+        gateway.stop().await;
+    }
+}
+
+/// Work has an end, too.
+#[tokio::test]
+async fn a_start_at_work_has_a_limit() {
+    let servers = servers([["--download", "60000"].as_slice()]).await;
+    let settings = json!({"connectTimeoutMs": 1000, "startTimeoutMs": 2500});
+    let gateway = start(&servers, settings, Setting::default()).await;
+    let rest = gateway.rest();
+    let given_up = |server: &Value| {
+        let reason = server["lastError"].as_str().unwrap_or_default();
+        reason == "no handshake within 2500 ms"
+    };
+    rest.until("s0", "given up", given_up).await;
+}
+
+#[tokio::test]
+async fn a_start_says_what_it_does() {
+    let servers = servers([["--download", "60000"].as_slice(), &["--hang-at-start"]]).await;
+    let gateway = start(&servers, json!({}), Setting::default()).await;
+    let rest = gateway.rest();
+    let says = |words: &'static str| {
+        move |server: &Value| {
+            let starting = server["starting"].as_str().unwrap_or_default();
+            server["status"] == "connecting" && starting.starts_with(words)
+        }
+    };
+    let downloads = rest
+        .until("s0", "at work", says("at work for 1 s: downloading piece "))
+        .await;
+    assert_eq!(downloads["lastError"], Value::Null, "{downloads}");
+    rest.until("s1", "silent", says("silent for ")).await;
+    let health = rest.get("/api/health?server=s0").await;
+    let message = health["servers"][0]["message"].as_str().expect("words");
+    assert!(
+        message.starts_with("connecting; starting: at work for "),
+        "{message}"
+    );
+}
+
+/// A start has its slot until the handshake, and not for two seconds only: else many of them share the
+/// processors, and none gets its handshake in time.
+#[tokio::test]
+async fn a_slot_is_held_until_the_handshake() {
+    let servers = servers([["--download", "4000"].as_slice(), &[]]).await;
+    let settings = json!({"startup": {"maxConcurrent": 1}});
+    let gateway = start(&servers, settings, Setting::default()).await;
+    let (first, second) = ("s0", "s1");
+    until("the second", || {
+        state(&gateway, second).0 == State::Connected
+    })
+    .await;
+    assert_eq!(state(&gateway, first), UP);
+}
+
+/// They do not compute, so that each makes room for another before it is known to hang.
+#[tokio::test]
+async fn forty_that_hang_delay_nobody() {
+    let hanging = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
+    let servers = servers(hanging.chain([[].as_slice()])).await;
+    let gateway = start(&servers, json!({}), Setting::default()).await;
+    until("the last", || state(&gateway, "s40").0 == State::Connected).await;
+    let hanging = (0..40).filter(|number| {
+        let (state, attempts) = state(&gateway, &format!("s{number}"));
+        state == State::Connecting && attempts == 1
+    });
+    assert_eq!(hanging.count(), 40);
+}
+
+/// A start that works for a second.
+const SLOW: &[&str] = &["--download", "1000"];
+
+/// How many of the first so many are up.
+fn up(gateway: &Gateway, servers: usize) -> usize {
+    let names = (0..servers).map(|number| format!("s{number}"));
+    names.filter(|name| state(gateway, name) == UP).count()
+}
+
+/// A client that calls a server does not wait for the starts of others.
+#[tokio::test]
+async fn what_a_client_asks_for_starts_first() {
+    let slow = std::iter::repeat_n(SLOW, 8);
+    let servers = servers(slow.chain([[].as_slice()])).await;
+    let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
+    let gateway = start(&servers, settings, Setting::default()).await;
+    let client = gateway.client().await;
+    soon("an answer", client.hears("s8__echo")).await;
+    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+}
+
+/// A server whose tools clients know from the last run starts before those that nobody knows.
+#[tokio::test]
+async fn what_was_listed_before_starts_first() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let setting = || Setting {
+        catalogs: Some(folder.path().to_owned()),
+        ..Setting::default()
+    };
+    let slow = std::iter::repeat_n(SLOW, 8);
+    let mut servers = servers(slow.chain([[].as_slice()])).await;
+    let known = servers.split_off(8);
+    let gateway = start(&known, json!({}), setting()).await;
+    let listed = |server: &Value| server["listsStale"] == false && server["toolsReady"] == true;
+    gateway.rest().until("s8", "listed", listed).await;
+    gateway.stop().await;
+
+    servers.extend(known);
+    let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
+    let gateway = start(&servers, settings, setting()).await;
+    until("the known one", || {
+        state(&gateway, "s8").0 == State::Connected
+    })
+    .await;
+    assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
+}
