@@ -8,7 +8,7 @@ default:
 demo:
     cargo run --release -- serve --demo
 
-# Run everything, or the parts named: lint, unit, fuzz, chaos, conformance, outside
+# Run everything, or the parts named: lint, unit, fuzz, chaos, floods, long, conformance, outside
 test *PARTS:
     ./test {{ PARTS }}
 

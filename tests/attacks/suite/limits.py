@@ -5,10 +5,11 @@ import gzip
 import http.client
 import json
 import resource
+import shlex
 import socket
 import time
 
-from .world import Home, Skipped
+from .world import Home, Skipped, until
 
 
 def ten_thousand_sessions(home: Home):
@@ -138,6 +139,24 @@ def connections_that_never_end(home: Home):
         for stream in streams:
             stream.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def more_servers_than_files(home: Home):
+    """Few files may be open, and servers want more; the operator gets in, and reads why they are down."""
+    limited = home.path / "limited"
+    limited.write_text(f'#!/bin/sh\nulimit -n 256\nexec {shlex.quote(str(home.mainstay))} "$@"\n')
+    limited.chmod(0o755)
+    home.mainstay = limited
+    daemon = home.serve({f"calm{number}": home.hostile(f"calm{number}", tools=["say"]) for number in range(60)})
+
+    def is_told():
+        status, listed = daemon.rest("GET", "/api/servers")
+        assert status == 200, f"{status} {listed}"
+        return any("too many files are open" in str(it.get("lastError")) for it in listed["servers"])
+
+    until("the reason", is_told, 60)
+    assert daemon.ask("GET", "/healthz", None, None, 5)[0] == 200
+    assert daemon.log.read_text().count("could not be accepted") < 10, "the log is flooded"
 
 
 def bodies_that_are_compressed(home: Home):

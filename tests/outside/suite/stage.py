@@ -199,7 +199,8 @@ class Stage:
         entries = {name: server.entry() for name, server in self.servers.items()}
         # One of the two URLs is pinned; the other's transport has to be found out.
         entries["every-http"]["type"] = "streamable-http"
-        return doors(self.serve("mainstay", entries), self.over_stdio("mainstay", entries), self.servers)
+        self.base = self.serve("mainstay", entries)
+        return doors(self.base, self.over_stdio("mainstay", entries), self.servers)
 
     def _await_ready(self, name: str, port: int):
         end = time.monotonic() + PATIENCE
@@ -275,6 +276,18 @@ def doors(base: str, stdio: Endpoint, servers: Iterable[str]) -> list[Door]:
         Door("/mcp", {name: web("/mcp") for name in servers}, prefixed=True, is_shared=True),
         Door("/servers/NAME/mcp", {name: web(f"/servers/{name}/mcp") for name in servers}),
         Door("mainstay mcp", {name: stdio for name in servers}, prefixed=True),
+    ]
+
+
+def sse_doors(base: str, servers: Iterable[str]) -> list[Door]:
+    """The ways over HTTP+SSE, for clients that still speak it."""
+
+    def web(path: str):
+        return Endpoint(url=base + path, transport="sse")
+
+    return [
+        Door("/sse", {name: web("/sse") for name in servers}, prefixed=True, is_shared=True),
+        Door("/servers/NAME/sse", {name: web(f"/servers/{name}/sse") for name in servers}),
     ]
 
 

@@ -68,12 +68,10 @@ class Program(Check):
         """Whether the server is told the same of the client's roots through the door as directly.
 
         It offers a tool only to clients that declare roots. mcp-cli does so on some transports only,
-        and a session that many clients share declares none. `mainstay mcp` may have read the list when
-        the server adds the tool, a moment after the greeting; its client hears of the change, and these
-        clients list once. The SDK's client hears it, and calls the tool.
+        and a session that many clients share declares none.
         """
         direct, through = (door.endpoints[self.server] for door in (self.stage.direct, self.door))
-        return self.door.label.startswith("/servers/") and direct.transport == through.transport
+        return not self.door.is_shared and direct.transport == through.transport
 
     def test_lists_and_calls_tools(self):
         self.stage.reset()

@@ -160,10 +160,6 @@ class Sdk(Check):
                         break
                     await changed.wait()
                 answer = await session.call_tool(name, {})
-                if answer.isError:
-                    # The server asks for the roots on its standalone stream, and its SDK drops what it says
-                    # before that stream is open.
-                    answer = await session.call_tool(name, {})
                 tool = tools[name].model_copy(update={"name": ""})
                 return tool.model_dump_json(), answer.model_dump_json()
 

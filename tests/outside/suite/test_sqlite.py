@@ -6,11 +6,8 @@ What a person sees is looked at, so Mainstay's own commands are the clients.
 import json
 import os
 import signal
-import subprocess
-import time
-from collections.abc import Callable
 
-from .check import Check
+from .operated import Operated
 from .stage import MARK, PATIENCE, VENV, Door, Stage
 
 NAME = "sqlite"
@@ -21,70 +18,45 @@ LONG = """SELECT count(*) FROM (
 )"""
 
 
-class Sqlite(Check):
-    client = "mainstay"
+class Sqlite(Operated):
+    name = NAME
 
-    def setUp(self):
+    def entries(self):
         database = self.stage.folder / "live.db"
         command, arguments = str(VENV / "mcp-server-sqlite"), ["--db-path", str(database)]
         env = {MARK: self.stage.mark}
-        entry = {"command": command, "args": arguments, "env": env, "preset": "manual"}
-        self.stage.serve(NAME, {"db": entry})
-
-    def start(self, *arguments: str) -> subprocess.Popen:
-        home = {"MAINSTAY_HOME": str(self.stage.folder / NAME)}
-        command = [str(self.stage.mainstay), *arguments]
-        return subprocess.Popen(
-            command, env=os.environ | home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def run_command(self, *arguments: str) -> tuple[int, str, str]:
-        with self.start(*arguments) as process:
-            stdout, stderr = process.communicate(timeout=PATIENCE)
-        return process.returncode, stdout, stderr
+        return {"db": {"command": command, "args": arguments, "env": env, "preset": "manual"}}
 
     def call(self, tool: str, **arguments: str) -> str:
         code, stdout, stderr = self.run_command("call", f"db/{tool}", "--args", json.dumps(arguments))
         self.assertEqual(0, code, stderr)
         return stdout
 
-    def listed(self) -> dict:
-        code, stdout, stderr = self.run_command("list", "--json")
-        self.assertEqual(0, code, stderr)
-        return json.loads(stdout)["servers"][0]
-
-    def until(self, what: str, condition: Callable[[dict], bool]) -> dict:
-        end = time.monotonic() + PATIENCE
-        while not condition(server := self.listed()):
-            self.assertLess(time.monotonic(), end, f"never {what}: {server}")
-        return server
-
-    def health(self) -> tuple[int, str]:
+    def only_health(self) -> tuple[int, str]:
         """Its exit code and its only row."""
-        code, stdout, stderr = self.run_command("health")
-        head, *rows = stdout.splitlines()
-        self.assertEqual(("Server Health", 1), (head, len(rows)), stdout + stderr)
+        code, rows = self.health()
+        self.assertEqual(1, len(rows), rows)
         return code, rows[0]
 
     def test_health_reconnect_and_a_failed_call(self):
         self.call("create_table", query="CREATE TABLE person (name TEXT)")
         self.call("write_query", query="INSERT INTO person VALUES ('Zoë ☃')")
         self.assertIn("Zoë ☃", self.call("read_query", query="SELECT name FROM person"))
-        code, row = self.health()
+        code, row = self.only_health()
         self.assertEqual(0, code, row)
         self.assertRegex(row, r"^  db +healthy +ping: \d+ms$")
 
         with self.start("call", "db/read_query", "--args", json.dumps({"query": LONG})) as lost:
-            server = self.until("called", lambda server: server["callsInFlight"] == 1)
+            server = self.until("called", "db", lambda server: server["callsInFlight"] == 1)
             os.kill(server["pid"], signal.SIGKILL)
             _, stderr = lost.communicate(timeout=PATIENCE)
         self.assertEqual(1, lost.returncode, stderr)
         self.assertIn("Server 'db' was lost during the call", stderr)
         self.assertRegex(stderr, r"\(server db is (crashed|disconnected)\)")
 
-        server = self.until("down", lambda server: not server["connected"])
+        server = self.until("down", "db", lambda server: not server["connected"])
         self.assertEqual(("crashed", 1), (server["status"], server["crashCount"]), server)
-        code, row = self.health()
+        code, row = self.only_health()
         self.assertEqual(1, code, row)
         self.assertRegex(row, r"^  db +error +.*signal 9")
         code, _, stderr = self.run_command("call", "db/list_tables")
@@ -95,7 +67,7 @@ class Sqlite(Check):
         self.assertEqual(0, code, stderr)
         self.assertIn("db is connected", stdout)
         self.assertIn("Zoë ☃", self.call("read_query", query="SELECT name FROM person"))
-        self.assertEqual(0, self.health()[0])
+        self.assertEqual(0, self.only_health()[0])
 
 
 def tests(stage: Stage):
