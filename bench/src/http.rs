@@ -130,6 +130,22 @@ impl Client {
         }
     }
 
+    /// Opens a GET stream of the session over a connection of its own; it lasts as long as that.
+    pub async fn listen(&self) -> Result<TcpStream, Error> {
+        let mut stream = TcpStream::connect(&self.endpoint.authority).await?;
+        let head = head("GET", &self.endpoint, &self.session_headers());
+        stream
+            .write_all(format!("{head}0\r\n\r\n").as_bytes())
+            .await?;
+        let mut answer = Vec::new();
+        while memchr::memmem::find(&answer, b"\r\n\r\n").is_none() {
+            if stream.read_buf(&mut answer).await? == 0 {
+                return Err(Error::Closed);
+            }
+        }
+        Ok(stream)
+    }
+
     /// Posts one message and waits for the whole response.
     pub async fn post(&mut self, message: &[u8]) -> Result<(), Error> {
         self.send(message).await.map(drop)

@@ -90,6 +90,11 @@ impl Gateway {
         })
     }
 
+    /// The process id of its guardian.
+    pub fn pid(&self) -> Option<u32> {
+        self.guardian.id()
+    }
+
     pub async fn servers(&self) -> anyhow::Result<Vec<Server>> {
         Ok(self.client.servers().await?.servers)
     }
@@ -108,10 +113,7 @@ impl Gateway {
     }
 
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let pid = self
-            .guardian
-            .id()
-            .and_then(|id| Pid::from_raw(id.cast_signed()));
+        let pid = self.pid().and_then(|id| Pid::from_raw(id.cast_signed()));
         kill_process(pid.context("it has ended by itself")?, Signal::TERM)?;
         timeout(PATIENCE, self.guardian.wait()).await??;
         Ok(self.listening.await?)

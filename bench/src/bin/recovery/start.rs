@@ -12,7 +12,8 @@ use crate::ms;
 const SERVERS: u32 = 100;
 const HANDSHAKE: Duration = Duration::from_millis(200);
 
-/// `startup.maxConcurrent`: what it is by default, and more.
+/// `startup.maxConcurrent`: by default as many as the load allows, which must not be slower than twice the
+/// cores; and a number.
 pub const LIMITS: [Option<u32>; 2] = [None, Some(25)];
 
 #[derive(Debug, Serialize)]
