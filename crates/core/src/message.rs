@@ -6,17 +6,16 @@
 //! (invariant 5).
 
 mod address;
-mod depth;
 mod envelope;
 pub mod meta;
 mod method;
 mod object;
+mod scan;
 mod text;
 
 pub use self::{
     address::{Address, InvalidParams, Reference, Text, address, named},
-    depth::MAX_DEPTH,
-    envelope::{ANSWERS, Envelope, Kind, Malformed, batch, is_batch, peek},
+    envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek},
     method::Method,
     object::{Object, array, items},
     text::{

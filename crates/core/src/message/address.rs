@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    Envelope, Span, is_id,
-    text::{Borrowed, text_member},
-};
+use super::{Envelope, Span, is_id, text::text_member};
 
 /// A text member found by a peek: what it says, and where it stands (with its quotes).
 #[derive(Clone, Debug)]
@@ -83,12 +80,8 @@ fn members<'a, T: Deserialize<'a>>(object: &'a str) -> Result<T, InvalidParams> 
 }
 
 fn string<'a>(text: &'a str, span: Span, what: &'static str) -> Result<Text<'a>, InvalidParams> {
-    let value: Borrowed<'a> =
-        serde_json::from_str(span.get(text)).map_err(|_| InvalidParams(what))?;
-    Ok(Text {
-        value: value.0,
-        span,
-    })
+    let value = super::text(span.get(text)).ok_or(InvalidParams(what))?;
+    Ok(Text { value, span })
 }
 
 fn reference(text: &str, span: Span) -> Result<Option<Reference<'_>>, InvalidParams> {

@@ -1,20 +1,22 @@
 //! What one message is, found by one pass over its edges.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 
 use super::{
-    MAX_TEXT, Method, Span,
-    depth::{MAX_DEPTH, is_too_deep},
-    is_id,
+    MAX_TEXT, Method, Span, is_id,
     meta::OF_REQUESTS,
-    text::Borrowed,
+    object::items,
+    scan::{Invalid, Scanner},
+    text::text as string,
 };
+
+/// Levels of objects and arrays in what a message carries. Readers that recurse stop at a hundred or a few
+/// hundred levels (`serde_json` at 128, Python at about 1,000); no tool's arguments need more. Mainstay
+/// itself reads messages without recursion.
+pub const MAX_DEPTH: usize = 512;
+
+/// Around `arguments` there are `params` and the message itself, which do not count.
+const DEPTH_OF_ENVELOPE: usize = 2;
 
 /// The members of `params` that answer questions.
 pub const ANSWERS: [&str; 2] = ["inputResponses", "requestState"];
@@ -165,15 +167,123 @@ impl Malformed {
     }
 }
 
+/// Where the members of a message stand.
 #[derive(Default)]
-struct Members<'a> {
-    jsonrpc: Option<&'a RawValue>,
-    id: Option<&'a RawValue>,
-    method: Option<Borrowed<'a>>,
-    params: Option<Params<'a>>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    lookalike: bool,
+struct Members {
+    jsonrpc: Option<Span>,
+    id: Option<Span>,
+    method: Option<Span>,
+    params: Option<Span>,
+    result: Option<Span>,
+    error: Option<Span>,
+    landmarks: Landmarks,
+    is_ambiguous: bool,
+}
+
+/// Why the members of a message cannot be read.
+enum Unreadable {
+    Invalid,
+    /// A member occurs twice, or is not what it should be.
+    Unusable,
+}
+
+impl From<Invalid> for Unreadable {
+    fn from(_: Invalid) -> Self {
+        Self::Invalid
+    }
+}
+
+impl Members {
+    fn read(&mut self, scanner: &mut Scanner<'_>) -> Result<(), Unreadable> {
+        scanner.members(|scanner, key| {
+            let member = match &*key {
+                "jsonrpc" => &mut self.jsonrpc,
+                "id" => &mut self.id,
+                "method" => &mut self.method,
+                "result" => &mut self.result,
+                "error" => &mut self.error,
+                "params" => {
+                    let params = self.read_params(scanner)?;
+                    return once(&mut self.params, params);
+                }
+                key => {
+                    self.is_ambiguous |= is_lookalike(key, &MEMBERS);
+                    scanner.value()?;
+                    return Ok(());
+                }
+            };
+            // A member that is there counts as there, even when it is `null`.
+            once(member, scanner.value()?)
+        })?;
+        Ok(scanner.end()?)
+    }
+
+    fn read_params(&mut self, scanner: &mut Scanner<'_>) -> Result<Span, Invalid> {
+        if scanner.first() != Some(b'{') {
+            return scanner.value();
+        }
+        let found = &mut self.landmarks;
+        let is_ambiguous = &mut self.is_ambiguous;
+        let start = scanner.position();
+        scanner.members(|scanner, key| {
+            let member = match &*key {
+                "name" => &mut found.name,
+                "uri" => &mut found.uri,
+                "arguments" => &mut found.arguments,
+                "ref" => &mut found.reference,
+                "_meta" => {
+                    // Of an earlier `_meta`.
+                    found.doubled |= found.progress_token.is_some();
+                    let meta = read_meta(scanner, found, is_ambiguous)?;
+                    found.meta_doubled |= found.meta.replace(meta).is_some();
+                    return Ok(());
+                }
+                key => {
+                    found.answers |= ANSWERS.contains(&key);
+                    found.task |= key == "task";
+                    *is_ambiguous |= is_lookalike(key, &PARAMS);
+                    scanner.value()?;
+                    return Ok(());
+                }
+            };
+            found.doubled |= member.replace(scanner.value()?).is_some();
+            Ok::<(), Invalid>(())
+        })?;
+        Ok(scanner.since(start))
+    }
+}
+
+/// Reads `params._meta`.
+fn read_meta(
+    scanner: &mut Scanner<'_>,
+    found: &mut Landmarks,
+    is_ambiguous: &mut bool,
+) -> Result<Span, Invalid> {
+    if scanner.first() != Some(b'{') {
+        return scanner.value();
+    }
+    let start = scanner.position();
+    scanner.members(|scanner, key| {
+        if key == "progressToken" {
+            let before = found.progress_token.replace(scanner.value()?);
+            found.doubled |= before.is_some();
+            return Ok(());
+        }
+        let is_reserved = OF_REQUESTS.contains(&&*key);
+        found.stateless |= is_reserved;
+        found.meta_has_more |= !is_reserved;
+        *is_ambiguous |= is_lookalike(&key, &["progressToken"]) || is_lookalike(&key, &OF_REQUESTS);
+        scanner.value()?;
+        Ok::<(), Invalid>(())
+    })?;
+    Ok(scanner.since(start))
+}
+
+fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
+    match member.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Unreadable::Unusable),
+    }
 }
 
 /// The members of a message.
@@ -220,187 +330,6 @@ fn folded(letter: char) -> char {
     ascii.unwrap_or(letter)
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Members::default();
-                let (mut method, mut params) = (false, false);
-                while let Some(Borrowed(key)) = map.next_key()? {
-                    // A member that is there counts as there, even when it is `null`.
-                    let occurs_twice = match &*key {
-                        "jsonrpc" => members.jsonrpc.replace(map.next_value()?).is_some(),
-                        "id" => members.id.replace(map.next_value()?).is_some(),
-                        "result" => members.result.replace(map.next_value()?).is_some(),
-                        "error" => members.error.replace(map.next_value()?).is_some(),
-                        "method" => {
-                            members.method = map.next_value()?;
-                            std::mem::replace(&mut method, true)
-                        }
-                        "params" => {
-                            members.params = map.next_value()?;
-                            std::mem::replace(&mut params, true)
-                        }
-                        key => {
-                            members.lookalike |= is_lookalike(key, &MEMBERS);
-                            map.next_value::<IgnoredAny>()?;
-                            false
-                        }
-                    };
-                    if occurs_twice {
-                        return Err(serde::de::Error::custom("a member occurs twice"));
-                    }
-                }
-                Ok(members)
-            }
-        }
-        deserializer.deserialize_map(Read)
-    }
-}
-
-/// What is read of `params` in passing; everything else in it is skipped.
-#[derive(Default)]
-struct Params<'a> {
-    name: Option<&'a RawValue>,
-    uri: Option<&'a RawValue>,
-    arguments: Option<&'a RawValue>,
-    reference: Option<&'a RawValue>,
-    doubled: bool,
-    meta: Option<&'a RawValue>,
-    meta_doubled: bool,
-    read: Meta<'a>,
-    answers: bool,
-    task: bool,
-    lookalike: bool,
-    not_an_object: bool,
-}
-
-/// What is read of `params._meta`.
-#[derive(Default)]
-struct Meta<'a> {
-    progress_token: Option<&'a RawValue>,
-    doubled: bool,
-    stateless: bool,
-    has_more: bool,
-    lookalike: bool,
-}
-
-/// Visitor methods for every value that is not an object.
-macro_rules! otherwise {
-    ($value:expr) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("any value")
-        }
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-            Ok($value)
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($value)
-        }
-    };
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Params<'de>;
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'de>, A::Error> {
-                let mut params = Params::default();
-                while let Some(Borrowed(key)) = map.next_key()? {
-                    let slot = match &*key {
-                        "name" => &mut params.name,
-                        "uri" => &mut params.uri,
-                        "arguments" => &mut params.arguments,
-                        "ref" => &mut params.reference,
-                        "_meta" => {
-                            let raw: &'de RawValue = map.next_value()?;
-                            let meta: Meta<'de> = serde_json::from_str(raw.get())
-                                .map_err(serde::de::Error::custom)?;
-                            let before = std::mem::replace(&mut params.read, meta);
-                            params.doubled |=
-                                params.read.doubled || before.progress_token.is_some();
-                            params.read.stateless |= before.stateless;
-                            params.lookalike |= params.read.lookalike;
-                            params.meta_doubled |= params.meta.replace(raw).is_some();
-                            continue;
-                        }
-                        key => {
-                            params.answers |= ANSWERS.contains(&key);
-                            params.task |= key == "task";
-                            params.lookalike |= is_lookalike(key, &PARAMS);
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    params.doubled |= slot.replace(map.next_value()?).is_some();
-                }
-                Ok(params)
-            }
-
-            otherwise!(Params {
-                not_an_object: true,
-                ..Params::default()
-            });
-        }
-        deserializer.deserialize_any(Read)
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Meta<'de>;
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
-                let mut meta = Meta::default();
-                while let Some(Borrowed(key)) = map.next_key()? {
-                    if &*key == "progressToken" {
-                        let before = meta.progress_token.replace(map.next_value()?);
-                        meta.doubled |= before.is_some();
-                    } else {
-                        let is_reserved = OF_REQUESTS.contains(&&*key);
-                        meta.stateless |= is_reserved;
-                        meta.has_more |= !is_reserved;
-                        meta.lookalike |= is_lookalike(&key, &["progressToken"])
-                            || is_lookalike(&key, &OF_REQUESTS);
-                        map.next_value::<IgnoredAny>()?;
-                    }
-                }
-                Ok(meta)
-            }
-
-            otherwise!(Meta::default());
-        }
-        deserializer.deserialize_any(Read)
-    }
-}
-
 /// Reads the edges of one message. A member that occurs twice is refused: two readers of one
 /// message must not see different calls.
 pub fn peek(text: &str) -> Result<Envelope, Malformed> {
@@ -408,70 +337,55 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
         let reason = "a message has 4 GiB at most";
         return Err(Malformed::Envelope { reason, id: None });
     }
-    let members: Members<'_> = serde_json::from_str(text).map_err(|error| {
-        if error.is_data() {
-            Malformed::Envelope {
-                reason: "an object with each member at most once is expected",
-                id: None,
-            }
-        } else {
-            Malformed::Json(error)
-        }
-    })?;
-    let span = |raw: &RawValue| Span::of(text, raw.get());
-    let invalid = |reason| {
-        let id = members
-            .id
-            .map(RawValue::get)
-            .filter(|id| is_id(id))
-            .map(str::to_owned);
-        Err(Malformed::Envelope { reason, id })
+    let mut scanner = Scanner::new(text);
+    let mut members = Members::default();
+    let read = match scanner.first() {
+        Some(b'{') => members.read(&mut scanner),
+        _ => Err(Unreadable::Invalid),
     };
-    if members
-        .jsonrpc
-        .is_none_or(|version| version.get() != "\"2.0\"")
-    {
+    let method = read.and_then(|()| {
+        let method = members.method.map(|span| span.get(text));
+        let method = method.filter(|method| *method != NULL);
+        if method.is_some_and(|method| !method.starts_with('"')) {
+            return Err(Unreadable::Unusable);
+        }
+        let method = method.map(|method| string(method).ok_or(Unreadable::Invalid));
+        method.transpose()
+    });
+    let method = match method {
+        Ok(method) => method.map(|method| Method::of(&method)),
+        Err(Unreadable::Unusable) => return Err(unusable()),
+        Err(Unreadable::Invalid) => return Err(not_json(text)),
+    };
+    let id = members.id.map(|span| (span, span.get(text)));
+    let own_id = || {
+        let id = id.map(|(_, id)| id).filter(|id| is_id(id));
+        id.map(str::to_owned)
+    };
+    let invalid = |reason| {
+        Err(Malformed::Envelope {
+            reason,
+            id: own_id(),
+        })
+    };
+    let version = members.jsonrpc.map(|span| span.get(text));
+    if version != Some("\"2.0\"") {
         return invalid("\"jsonrpc\" must be \"2.0\"");
     }
-    let params = members.params.as_ref();
-    let landmarks = params.map_or_else(Landmarks::default, |params| Landmarks {
-        name: params.name.map(span),
-        uri: params.uri.map(span),
-        arguments: params.arguments.map(span),
-        progress_token: params.read.progress_token.map(span),
-        reference: params.reference.map(span),
-        doubled: params.doubled,
-        meta: params.meta.map(span),
-        meta_doubled: params.meta_doubled,
-        stateless: params.read.stateless,
-        meta_has_more: params.read.has_more,
-        answers: params.answers,
-        task: params.task,
-    });
-    let kind = match (
-        members.method.as_ref().map(|method| &*method.0),
-        members.id,
-        members.result,
-        members.error,
-    ) {
-        (Some(_), Some(id), None, None) if !is_id(id.get()) => {
+    let kind = match (method, id, members.result, members.error) {
+        (Some(_), Some((_, id)), None, None) if !is_id(id) => {
             return invalid("\"id\" must be a string or a number");
         }
-        (Some(method), Some(id), None, None) => Kind::Request {
-            id: span(id),
-            method: Method::of(method),
-        },
-        (Some(method), None, None, None) => Kind::Notification {
-            method: Method::of(method),
-        },
-        (None, Some(id), Some(result), None) => Kind::Response {
-            id: span(id),
-            body: span(result),
+        (Some(method), Some((id, _)), None, None) => Kind::Request { id, method },
+        (Some(method), None, None, None) => Kind::Notification { method },
+        (None, Some((id, _)), Some(body), None) => Kind::Response {
+            id,
+            body,
             is_error: false,
         },
-        (None, Some(id), None, Some(error)) => Kind::Response {
-            id: span(id),
-            body: span(error),
+        (None, Some((id, _)), None, Some(body)) => Kind::Response {
+            id,
+            body,
             is_error: true,
         },
         (None, _, None, None) => return invalid("\"method\", \"result\" or \"error\" is missing"),
@@ -481,34 +395,50 @@ pub fn peek(text: &str) -> Result<Envelope, Malformed> {
             return invalid("a message has \"method\", or \"result\" or \"error\", not both");
         }
     };
-    if members.method.is_some() && params.is_some_and(|params| params.not_an_object) {
+    let params = members.params.map(|span| span.get(text));
+    let params = params.filter(|params| *params != NULL);
+    if method.is_some() && params.is_some_and(|params| !params.starts_with('{')) {
         return invalid("\"params\" must be an object");
     }
-    let is_ambiguous = members.lookalike || params.is_some_and(|params| params.lookalike);
-    let danger = if is_ambiguous {
+    let landmarks = members.landmarks;
+    let danger = if members.is_ambiguous {
         Some(Danger::Lookalike)
     } else {
-        is_too_deep(text).then_some(Danger::TooDeep)
+        let is_too_deep = scanner.deepest() > MAX_DEPTH + DEPTH_OF_ENVELOPE;
+        is_too_deep.then_some(Danger::TooDeep)
     };
     if let Some(danger) = danger {
-        let id = members.id.map(RawValue::get).filter(|id| is_id(id));
+        let name = || landmarks.name.or(landmarks.uri).map(|span| span.get(text));
         return Err(Malformed::Dangerous {
             danger,
-            id: id.map(str::to_owned),
+            id: own_id(),
             is_response: matches!(kind, Kind::Response { .. }),
             asked: match kind {
                 Kind::Request { method, .. } => {
-                    let name = params.and_then(|params| params.name.or(params.uri));
-                    Some((
-                        method,
-                        name.map(RawValue::get).unwrap_or_default().to_owned(),
-                    ))
+                    Some((method, name().unwrap_or_default().to_owned()))
                 }
-                _ => None,
+                Kind::Notification { .. } | Kind::Response { .. } => None,
             },
         });
     }
     Ok(Envelope { kind, landmarks })
+}
+
+const NULL: &str = "null";
+
+fn unusable() -> Malformed {
+    Malformed::Envelope {
+        reason: "an object with each member at most once is expected",
+        id: None,
+    }
+}
+
+/// The error of a text that is no object, or no JSON at all; `serde_json` says where.
+fn not_json(text: &str) -> Malformed {
+    let ignored = serde_json::from_str::<IgnoredAny>(text).err();
+    // A key that is no text is ignored as well.
+    let error = ignored.or_else(|| serde_json::from_str::<serde_json::Value>(text).err());
+    error.map_or_else(unusable, Malformed::Json)
 }
 
 /// Whether this text is a batch, which only revision 2025-03-26 knows.
@@ -518,12 +448,12 @@ pub fn is_batch(text: &[u8]) -> bool {
 
 /// The messages of a batch, in order.
 pub fn batch(text: &str) -> Result<Vec<&str>, Malformed> {
-    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(Malformed::Json)?;
+    let items = items(text).ok_or_else(|| not_json(text))?;
     if items.is_empty() {
         return Err(Malformed::Envelope {
             reason: "an empty batch",
             id: None,
         });
     }
-    Ok(items.into_iter().map(RawValue::get).collect())
+    Ok(items)
 }

@@ -2,12 +2,10 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
 use super::{
     Span,
-    text::{Borrowed, one_line, quote},
+    scan::{Invalid, Scanner},
+    text::{one_line, quote},
 };
 
 /// An object whose members can be taken out, replaced and added. What is not touched keeps its
@@ -132,30 +130,26 @@ impl fmt::Display for Object<'_> {
 }
 
 fn members(text: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
-    struct Read;
-    impl<'de> Visitor<'de> for Read {
-        type Value = Vec<(Cow<'de, str>, &'de str)>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut members = Vec::new();
-            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
-                members.push((key, map.next_value::<&'de RawValue>()?.get()));
-            }
-            Ok(members)
-        }
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let members = deserializer.deserialize_map(Read).ok()?;
-    deserializer.end().ok()?;
+    let mut members = Vec::new();
+    let mut scanner = Scanner::new(text);
+    let read = scanner.members(|scanner, key| {
+        members.push((key, scanner.value()?.get(text)));
+        Ok::<(), Invalid>(())
+    });
+    read.and_then(|()| scanner.end()).ok()?;
     Some(members)
 }
 
 /// The items of an array as they are spelled; `None` where the text is no array.
 pub fn items(text: &str) -> Option<Vec<&str>> {
-    let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-    Some(items.into_iter().map(RawValue::get).collect())
+    let mut items = Vec::new();
+    let mut scanner = Scanner::new(text);
+    let read = scanner.items(|scanner| {
+        items.push(scanner.value()?.get(text));
+        Ok::<(), Invalid>(())
+    });
+    read.and_then(|()| scanner.end()).ok()?;
+    Some(items)
 }
 
 /// An array of these items (JSON texts).

@@ -1,69 +1,46 @@
 //! Members found and spans replaced; texts of our own.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
-use serde::{
-    Deserialize,
-    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
+use serde::Deserialize;
+
+use super::{
+    Envelope, Span,
+    scan::{Invalid, Scanner, end_of_plain},
 };
-use serde_json::value::RawValue;
-
-use super::{Envelope, Span};
 
 /// A plain `Cow` would always be read as owned.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub(super) struct Borrowed<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// One member of an object, as it stands; `None` where it is absent or the text is no object.
+/// One member of an object, as it stands: the last one where it occurs twice. `None` where it is absent
+/// or the text is no object.
 pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    struct Find<'n>(&'n str);
-    impl<'de> Visitor<'de> for Find<'_> {
-        type Value = Option<&'de RawValue>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
+    let mut found = None;
+    let read = Scanner::new(object).members(|scanner, key| {
+        let value = scanner.value()?;
+        if key == name {
+            found = Some(value);
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut found = None;
-            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
-                if key == self.0 {
-                    found = Some(map.next_value::<&'de RawValue>()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-            Ok(found)
-        }
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(object);
-    deserializer
-        .deserialize_map(Find(name))
-        .ok()
-        .flatten()
-        .map(RawValue::get)
+        Ok::<(), Invalid>(())
+    });
+    read.ok()?;
+    Some(found?.get(object))
 }
 
 /// Which of these members an object has; `None` where the text is no object.
 pub fn has_members<const N: usize>(object: &str, names: [&str; N]) -> Option<[bool; N]> {
-    struct Look<'n, const N: usize>([&'n str; N]);
-    impl<'de, const N: usize> Visitor<'de> for Look<'_, N> {
-        type Value = [bool; N];
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
+    let mut has = [false; N];
+    let read = Scanner::new(object).members(|scanner, key| {
+        if let Some(known) = names.iter().position(|name| key == *name) {
+            has[known] = true;
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut has = [false; N];
-            while let Some(Borrowed(key)) = map.next_key::<Borrowed<'de>>()? {
-                if let Some(known) = self.0.iter().position(|name| key == *name) {
-                    has[known] = true;
-                }
-                map.next_value::<IgnoredAny>()?;
-            }
-            Ok(has)
-        }
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(object);
-    deserializer.deserialize_map(Look(names)).ok()
+        scanner.value()?;
+        Ok::<(), Invalid>(())
+    });
+    read.ok()?;
+    Some(has)
 }
 
 /// Like [`member`], for a member that holds a string.
@@ -73,6 +50,12 @@ pub fn text_member<'a>(object: &'a str, name: &str) -> Option<Cow<'a, str>> {
 
 /// What a string (JSON text) says; `None` where it is none.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+    if let Some(inner) = inner
+        && end_of_plain(inner.as_bytes(), 0) == inner.len()
+    {
+        return Some(Cow::Borrowed(inner));
+    }
     serde_json::from_str::<Borrowed<'_>>(raw)
         .ok()
         .map(|text| text.0)

@@ -1,0 +1,447 @@
+//! A strict reader of JSON text (RFC 8259): one pass, no recursion, nothing copied.
+//!
+//! It finds where values stand and decodes none of them but the keys of objects. It accepts exactly the
+//! texts that `serde_json` accepts, which is the reference of its property tests.
+
+use std::borrow::Cow;
+
+use super::Span;
+
+/// The text is not valid JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Invalid;
+
+/// A position in a JSON text.
+#[derive(Debug)]
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    deepest: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// At the first value of a text.
+    pub fn new(text: &'a str) -> Self {
+        let mut scanner = Self {
+            text,
+            at: 0,
+            depth: 0,
+            deepest: 0,
+        };
+        scanner.skip_space();
+        scanner
+    }
+
+    /// The most objects and arrays inside each other that were met so far.
+    pub fn deepest(&self) -> usize {
+        self.deepest
+    }
+
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// What was read since an earlier position.
+    pub fn since(&self, start: usize) -> Span {
+        Span::new(start, self.at)
+    }
+
+    /// The first byte of the value at this position.
+    pub fn first(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Reads the object at this position. `each` gets every key and must read the value behind it.
+    pub fn members<E: From<Invalid>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Cow<'a, str>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.expect(b'{')?;
+        self.enter();
+        self.skip_space();
+        if self.first() != Some(b'}') {
+            loop {
+                let (key, is_escaped) = self.key()?;
+                let key = if is_escaped {
+                    serde_json::from_str(key.get(self.text)).map_err(|_| Invalid)?
+                } else {
+                    Cow::Borrowed(&self.text[key.start() + 1..key.end() - 1])
+                };
+                each(self, key)?;
+                self.skip_space();
+                if self.first() != Some(b',') {
+                    break;
+                }
+                self.at += 1;
+                self.skip_space();
+            }
+        }
+        self.expect(b'}')?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Reads the array at this position. `each` must read the item.
+    pub fn items<E: From<Invalid>>(
+        &mut self,
+        mut each: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.expect(b'[')?;
+        self.enter();
+        self.skip_space();
+        if self.first() != Some(b']') {
+            loop {
+                each(self)?;
+                self.skip_space();
+                if self.first() != Some(b',') {
+                    break;
+                }
+                self.at += 1;
+                self.skip_space();
+            }
+        }
+        self.expect(b']')?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Skips the value at this position, whatever it is.
+    pub fn value(&mut self) -> Result<Span, Invalid> {
+        let start = self.at;
+        let mut open = Open::default();
+        loop {
+            match self.first().ok_or(Invalid)? {
+                b'"' => drop(self.string()?),
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.word("true")?,
+                b'f' => self.word("false")?,
+                b'n' => self.word("null")?,
+                bracket @ (b'{' | b'[') => {
+                    let is_object = bracket == b'{';
+                    self.at += 1;
+                    self.enter();
+                    self.skip_space();
+                    let end = if is_object { b'}' } else { b']' };
+                    if self.first() != Some(end) {
+                        open.push(is_object);
+                        if is_object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                    self.at += 1;
+                    self.depth -= 1;
+                }
+                _ => return Err(Invalid),
+            }
+            // Behind a value: what it was a part of goes on or ends.
+            loop {
+                let Some(is_object) = open.last() else {
+                    return Ok(Span::new(start, self.at));
+                };
+                self.skip_space();
+                match (self.first(), is_object) {
+                    (Some(b','), _) => {
+                        self.at += 1;
+                        self.skip_space();
+                        if is_object {
+                            self.key()?;
+                        }
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        self.at += 1;
+                        self.depth -= 1;
+                        open.pop();
+                    }
+                    _ => return Err(Invalid),
+                }
+            }
+        }
+    }
+
+    /// Nothing but white space may follow.
+    pub fn end(&mut self) -> Result<(), Invalid> {
+        self.skip_space();
+        if self.first().is_some() {
+            return Err(Invalid);
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self) {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.first() {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Invalid> {
+        if self.first() != Some(byte) {
+            return Err(Invalid);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Invalid> {
+        let rest = &self.text.as_bytes()[self.at..];
+        if !rest.starts_with(word.as_bytes()) {
+            return Err(Invalid);
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// A key with its quotes, and whether it has escapes. Goes on to the value behind it.
+    fn key(&mut self) -> Result<(Span, bool), Invalid> {
+        if self.first() != Some(b'"') {
+            return Err(Invalid);
+        }
+        let start = self.at;
+        let is_escaped = self.string()?;
+        let key = Span::new(start, self.at);
+        self.skip_space();
+        self.expect(b':')?;
+        self.skip_space();
+        Ok((key, is_escaped))
+    }
+
+    /// Skips the string at this position. Returns whether it has escapes.
+    fn string(&mut self) -> Result<bool, Invalid> {
+        self.at += 1;
+        let mut is_escaped = false;
+        loop {
+            self.at = end_of_plain(self.text.as_bytes(), self.at);
+            match self.first() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(is_escaped);
+                }
+                Some(b'\\') => {
+                    is_escaped = true;
+                    self.escape()?;
+                }
+                // A control character, or the end of the text.
+                _ => return Err(Invalid),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Invalid> {
+        let rest = &self.text.as_bytes()[self.at + 1..];
+        self.at += match rest {
+            [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+            [b'u', one, two, three, four, ..]
+                if [one, two, three, four]
+                    .iter()
+                    .all(|it| it.is_ascii_hexdigit()) =>
+            {
+                6
+            }
+            _ => return Err(Invalid),
+        };
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Invalid> {
+        if self.first() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.first() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.first() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.first() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.first() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// One digit at least.
+    fn digits(&mut self) -> Result<(), Invalid> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.first() {
+            self.at += 1;
+        }
+        if self.at == start {
+            return Err(Invalid);
+        }
+        Ok(())
+    }
+}
+
+/// Which of the objects and arrays around a position are objects: a bit each, the innermost one lowest.
+#[derive(Default)]
+struct Open {
+    depth: usize,
+    bits: u64,
+    /// The bits of outer levels, 64 at a time.
+    outer: Vec<u64>,
+}
+
+impl Open {
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.bits);
+        }
+        self.bits = self.bits << 1 | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn last(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.bits & 1 == 1)
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.bits >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.bits = self.outer.pop().unwrap_or_default();
+        }
+    }
+}
+
+/// Where a string that goes on at `at` has its first byte that means something: a quotation mark, a
+/// backslash, or a control character, which is not allowed. Looks at eight bytes at a time.
+pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
+    const EACH: u64 = u64::MAX / 0xFF;
+    const HIGH: u64 = EACH << 7;
+    // Sets the highest bit of the first byte that is less than `limit`; maybe those of later ones.
+    const fn less(word: u64, limit: u8) -> u64 {
+        word.wrapping_sub(EACH * limit as u64) & !word & HIGH
+    }
+    while let Some(chunk) = text[at..].first_chunk() {
+        let word = u64::from_le_bytes(*chunk);
+        let found = less(word, b' ')
+            | less(word ^ EACH * b'"' as u64, 1)
+            | less(word ^ EACH * b'\\' as u64, 1);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += chunk.len();
+    }
+    let is_plain = |byte: &u8| *byte >= b' ' && !matches!(*byte, b'"' | b'\\');
+    at + text[at..].iter().take_while(|it| is_plain(it)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    /// Reads a text that is one value.
+    fn skip(text: &str) -> Result<usize, Invalid> {
+        let mut scanner = Scanner::new(text);
+        let value = scanner.value()?;
+        scanner.end()?;
+        assert_eq!(value.get(text), text.trim_matches([' ', '\n', '\r', '\t']));
+        Ok(scanner.deepest())
+    }
+
+    fn is_json(text: &str) -> bool {
+        serde_json::from_str::<IgnoredAny>(text).is_ok()
+    }
+
+    #[test]
+    fn depth_is_counted_outside_of_strings() {
+        let deep = |levels: usize| "[{\"a\":".repeat(levels) + "0" + &"}]".repeat(levels);
+        for (text, expected) in [
+            ("1", 0),
+            ("{}", 1),
+            (r#"[{"a":[]},[[]]]"#, 3),
+            (r#"["[[[[","\"[[","\\",[]]"#, 2),
+            (r#"{"[\\\"[":{"{":1}}"#, 2),
+            (&deep(31), 62),
+            (&deep(32), 64),
+            (&deep(33), 66),
+            (&deep(64), 128),
+            (&deep(1000), 2000),
+        ] {
+            assert_eq!(skip(text), Ok(expected), "{text}");
+        }
+    }
+
+    /// Where 64 levels end, the kind of each bracket is still known.
+    #[test]
+    fn brackets_match_at_every_depth() {
+        for levels in 1..200 {
+            let open: String = (0..levels)
+                .map(|at| if at % 3 == 0 { "{\"\":" } else { "[" })
+                .collect();
+            let close: Vec<_> = (0..levels)
+                .map(|at| if at % 3 == 0 { "}" } else { "]" })
+                .collect();
+            let close: String = close.into_iter().rev().collect();
+            assert_eq!(skip(&format!("{open}0{close}")), Ok(levels));
+            for at in 0..levels {
+                let mut wrong = close.clone();
+                let other = if &close[at..=at] == "}" { "]" } else { "}" };
+                wrong.replace_range(at..=at, other);
+                assert_eq!(
+                    skip(&format!("{open}0{wrong}")),
+                    Err(Invalid),
+                    "{levels} {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_of_plain_text_is_found_at_every_offset() {
+        for end in ['"', '\\', '\0', '\n', '\u{1f}'] {
+            for at in 0..20 {
+                for plain in ['x', ' ', '!', '#', '[', ']', '\u{7f}', 'é'] {
+                    let before = plain.to_string().repeat(at);
+                    let text = format!("{before}{end}\"\\\u{1}aaaaaaaa");
+                    assert_eq!(end_of_plain(text.as_bytes(), 0), before.len(), "{text:?}");
+                }
+            }
+        }
+        assert_eq!(end_of_plain("aaaaaaaaaa".as_bytes(), 3), 10);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// Texts of JSON's own characters, few of which are valid.
+        #[test]
+        fn the_same_texts_are_valid(text in r#"[\[\]{}",:0-2eE+.\-truefalsn\\ \n\x01]{0,12}"#) {
+            prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
+        }
+
+        /// Valid texts with one character changed, left out or added.
+        #[test]
+        fn the_same_mistakes_are_found(
+            text in prop::sample::select(vec![
+                r#"{"a":[1,-2.5e+3,true,null],"b\n":{"c":"d\u00e4\\"},"":false} "#,
+                r#" [ {"x" : "0123456789abcdef\"" } , [ ] , { } , -0.0E1 ]"#,
+                r#""a string of more than eight bytes""#,
+            ]),
+            at in any::<prop::sample::Index>(),
+            with in prop::sample::select(vec!["", "\"", "\\", "{", "}", "[", "]", ",", ":", "0", "e", "\t", "\u{0}", "u", "-", "."]),
+            replaced in 0..2_usize,
+        ) {
+            let mut text = text.to_owned();
+            let at = at.index(text.len());
+            text.replace_range(at..at + replaced, with);
+            prop_assert_eq!(skip(&text).is_ok(), is_json(&text), "{}", text);
+        }
+    }
+}
