@@ -9,9 +9,11 @@ use mainstay::{
     guardian::{self, Post},
 };
 
+mod allocator;
+
 /// A tenth of the hop's user time went into the system's allocator (see ARCHITECTURE.md).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 
 /// What is left at the end, such as a read of stdin that nobody answers, is not waited for longer.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
@@ -36,7 +38,8 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     stderr::start(cli.verbose, cli.command.is_quiet());
-    if cli.command.is_guarded() {
+    let is_guarded = cli.command.is_guarded();
+    if is_guarded {
         #[cfg(target_os = "linux")]
         mainstay::huge_pages::turn_off();
         // Before there is a second thread.
@@ -49,7 +52,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
             ),
         }
     }
-    if cli.command.is_guarded() {
+    if is_guarded {
         allow_many_files();
     }
     let workers = cli.workers.map_or_else(worker_threads, NonZeroUsize::get);
@@ -64,6 +67,10 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
+    if is_guarded {
+        // Before a server or a client says what must be redacted.
+        runtime.spawn_blocking(mainstay_core::redact::prepare);
+    }
     let exit = runtime.block_on(cli.run());
     runtime.shutdown_timeout(SHUTDOWN_LIMIT);
     Ok(exit)
