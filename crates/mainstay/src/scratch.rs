@@ -1,7 +1,14 @@
-//! Reads pipes through one buffer for each thread. A pipe that says nothing holds no memory, and what
-//! one says is kept at its own size.
+//! Reads pipes and sockets through one buffer for each thread. One that says nothing holds no memory, and
+//! what it says is kept at its own size.
 
-use std::{cell::RefCell, future::poll_fn, io, mem::MaybeUninit, pin::Pin, task::ready};
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    io,
+    mem::MaybeUninit,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -19,14 +26,20 @@ pub async fn read<T>(
     input: &mut (impl AsyncRead + Unpin),
     mut take: impl FnMut(&[u8]) -> T,
 ) -> io::Result<T> {
-    poll_fn(|context| {
-        BUFFER.with_borrow_mut(|buffer| {
-            let mut piece = ReadBuf::uninit(buffer);
-            ready!(Pin::new(&mut *input).poll_read(context, &mut piece))?;
-            Ok(take(piece.filled())).into()
-        })
+    poll_fn(|context| poll_read(input, context, &mut take)).await
+}
+
+/// The same for a future that is written by hand.
+pub fn poll_read<T>(
+    input: &mut (impl AsyncRead + Unpin),
+    context: &mut Context<'_>,
+    take: impl FnOnce(&[u8]) -> T,
+) -> Poll<io::Result<T>> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut piece = ReadBuf::uninit(buffer);
+        ready!(Pin::new(input).poll_read(context, &mut piece))?;
+        Ok(take(piece.filled())).into()
     })
-    .await
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub(super) struct Call<'a> {
     pub account: Account,
 }
 
+/// What few calls need is boxed, here and wherever a call passes: the future of every call has room for
+/// all that it may wait for, and each byte of it is moved.
 impl Call<'_> {
     pub async fn attempt(
         &mut self,
@@ -70,22 +72,21 @@ impl Call<'_> {
     ) -> Result<Answer, Attempt> {
         // A refused call does not start the server, either.
         self.check_refusal()?;
-        let session = tokio::select! {
-            biased;
-            session = self.upstream.session(self.era(), self.deadline) => session.map_err(Attempt::Final)?,
-            reason = &mut cancel => return Err(Attempt::Final(self.cancelled(&reason))),
+        let session = match self.upstream.live_session(self.era()) {
+            Some(session) => session,
+            None => self.next_session(cancel.as_mut()).await?,
         };
         // The server may have crashed while the call waited for it.
         self.check_refusal()?;
         if session.vitals.is_stalled() {
-            let waited = self.meanwhile(session.vitals.grace(), cancel.as_mut());
+            let waited = Box::pin(self.meanwhile(session.vitals.grace(), cancel.as_mut()));
             waited.await.map_err(Attempt::Final)?;
         }
         if session.vitals.is_stalled() {
             return Err(Attempt::Final(self.not_answering(&session)));
         }
         if self.is_heard_by(&session) {
-            return self.subscribe(&session, cancel).await;
+            return Box::pin(self.subscribe(&session, cancel)).await;
         }
         let server = session.greeting.revision;
         if !self.outlet.client.caller.revision.differs_from(server) {
@@ -105,7 +106,7 @@ impl Call<'_> {
             }
             if let Some(caller) = bridge.takes_task(&answer.frame) {
                 let ended = self.see_to_its_end(&session, caller, answer.frame, cancel.as_mut());
-                answer.frame = ended.await.map_err(Attempt::Final)?;
+                answer.frame = Box::pin(ended).await.map_err(Attempt::Final)?;
             }
             let required = match bridge.input_required(&answer.frame) {
                 Ok(None) => {
@@ -116,10 +117,23 @@ impl Call<'_> {
                 Err(error) => return Err(Attempt::Final(self.unusable(&error.to_string()))),
             };
             let client = bridge.client();
-            round = Some(self.round(client, required, cancel.as_mut()).await?);
+            round = Some(Box::pin(self.round(client, required, cancel.as_mut())).await?);
         }
         let reason = format!("it asked its client in more than {MAX_ROUNDS} rounds");
         Err(Attempt::Final(self.unusable(&reason)))
+    }
+
+    /// Waits until the server has a session.
+    async fn next_session(
+        &self,
+        cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Arc<Session>, Attempt> {
+        let next = self.upstream.session(self.era(), self.deadline);
+        tokio::select! {
+            biased;
+            session = Box::pin(next) => session.map_err(Attempt::Final),
+            reason = cancel => Err(Attempt::Final(self.cancelled(&reason))),
+        }
     }
 
     /// One request and its response, as a span of its own.
@@ -213,7 +227,7 @@ impl Call<'_> {
                         continue;
                     }
                     let config = Arc::clone(&self.upstream.server().config());
-                    exchange.timed_out(&config.policy.health, session.pid).await;
+                    Box::pin(exchange.timed_out(&config.policy.health, session.pid)).await;
                     self.doubt_of(session);
                     self.calls.cancel(session, exchange, format!("timeout after {}", seconds(self.limit)));
                     return Err(Attempt::Final(self.timed_out()));

@@ -180,6 +180,18 @@ impl Upstream {
         }
     }
 
+    /// The session that a caller of this era uses, if it is open and there is nothing to wait for.
+    fn live_session(&self, era: Era) -> Option<Arc<Session>> {
+        match self {
+            Self::Shared(server) => {
+                let session = server.live_session()?;
+                (era == Era::Modern || !session.is_stateless()).then_some(session)
+            }
+            // Its use is noted where it is taken.
+            Self::Private(_) => None,
+        }
+    }
+
     /// For a caller of this era.
     async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {

@@ -289,7 +289,7 @@ impl Server {
         spoken.unwrap_or_else(|| self.config().transport())
     }
 
-    fn live_session(&self) -> Option<Arc<Session>> {
+    pub fn live_session(&self) -> Option<Arc<Session>> {
         self.view
             .borrow()
             .session

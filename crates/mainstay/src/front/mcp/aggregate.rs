@@ -28,7 +28,7 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
-    calls::{Answer, Client, Outlet, Receipt, Request},
+    calls::{Answer, Client, Outlet, Receipt, Request, Upstream},
     front::plain::lists::of_absent,
     supervisor::{Private, Server},
     transport::Frame,
@@ -60,13 +60,12 @@ pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply 
     match asked.frame.method() {
         Some(Method::ResourcesSubscribe) => {
             let id = asked.id();
-            asked
-                .subscribe(session)
+            Box::pin(asked.subscribe(session))
                 .await
                 .unwrap_or_else(|failure| Reply::failure(id, &failure))
         }
-        Some(Method::ResourcesUnsubscribe) => asked.unsubscribe(session).await,
-        Some(Method::SetLevel) => asked.set_level(session).await,
+        Some(Method::ResourcesUnsubscribe) => Box::pin(asked.unsubscribe(session)).await,
+        Some(Method::SetLevel) => Box::pin(asked.set_level(session)).await,
         _ => answer(asked).await,
     }
 }
@@ -82,22 +81,23 @@ pub async fn answer(asked: Asked<'_>) -> Reply {
     }
     let outcome = match method {
         Method::ToolsCall => return asked.call_tool().await,
-        Method::PromptsGet => asked.get_prompt().await,
-        Method::Complete => asked.complete().await,
+        Method::PromptsGet => Box::pin(asked.get_prompt()).await,
+        Method::Complete => Box::pin(asked.complete()).await,
         // The extension has no `tasks/result`.
         _ if asked.era() == Era::Modern
             && method != Method::TasksResult
             && tasks::is_about_one(method) =>
         {
-            return asked.task().await;
+            return Box::pin(asked.task()).await;
         }
         Method::ResourcesRead => {
             let uri = asked.address.uri.as_ref();
             if let Some(uri) = uri.filter(|uri| objects::is_one(&uri.value)) {
                 let (hub, reach, era) = (asked.hub, asked.reach(), asked.era());
-                return objects::read(hub, reach, id, &uri.value, era, asked.cancelled).await;
+                let read = objects::read(hub, reach, id, &uri.value, era, asked.cancelled);
+                return Box::pin(read).await;
             }
-            asked.resource().await.map(|(_, answer)| answer)
+            Box::pin(asked.resource()).await.map(|(_, answer)| answer)
         }
         _ => return Reply::unknown_method(id, &frame.method_name()),
     };
@@ -196,7 +196,7 @@ impl<'a> Asked<'a> {
             return Reply::error(id, INVALID_PARAMS, "\"name\" is missing");
         };
         if let Some(tool) = own::find(self.view.shown().own_tools(), &name.value) {
-            return own::call(tool, self).await;
+            return Box::pin(own::call(tool, self)).await;
         }
         let target = match self
             .named(name, FailureKind::ToolNotFound, View::tool)
@@ -266,6 +266,16 @@ impl<'a> Asked<'a> {
         if let Ok(target) = resolve(&self.view, &name.value) {
             return Ok(target);
         }
+        Box::pin(self.named_later(name, kind, resolve)).await
+    }
+
+    /// The same of a name that is not known yet.
+    async fn named_later(
+        &self,
+        name: &Text<'_>,
+        kind: FailureKind,
+        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
+    ) -> Result<Target, Failure> {
         self.settled().await;
         let registry = &self.hub.registry;
         let named = self.view.named_by(&name.value);
@@ -343,7 +353,11 @@ impl<'a> Asked<'a> {
         self.check_state(&server)?;
         let request = request(self.frame, self.address, exposed, &target.original)?;
         let client = Arc::clone(&self.outlet.client);
-        let (upstream, _lease) = self.upstream(server).await;
+        let (upstream, _lease) = if server.is_isolated() {
+            Box::pin(self.isolated(server)).await
+        } else {
+            (Upstream::Shared(server), None)
+        };
         let answer = (self.hub.calls)
             .call(self.receipt, upstream, request, self.outlet, self.cancelled)
             .await?;

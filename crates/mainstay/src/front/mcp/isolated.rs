@@ -178,11 +178,8 @@ impl Hub {
 }
 
 impl Asked<'_> {
-    /// Who answers for this server, and what must be held until it has.
-    pub(super) async fn upstream(&self, server: Arc<Server>) -> (Upstream, Option<Lease>) {
-        if !server.is_isolated() {
-            return (Upstream::Shared(server), None);
-        }
+    /// The session of this isolated server that answers the client, and what must be held until it has.
+    pub(super) async fn isolated(&self, server: Arc<Server>) -> (Upstream, Option<Lease>) {
         if server.eras().legacy.is_none() {
             self.hub.registry.attempted(&server).await;
         }

@@ -260,7 +260,7 @@ pub async fn share(session: &Arc<ClientSession>, server: &Arc<Server>, asked: As
                 return Reply::error(id, code::INVALID_PARAMS, reason);
             };
             session.set_log_level(level);
-            hub.set_log_levels().await;
+            Box::pin(hub.set_log_levels()).await;
             return Reply::result(id, "{}");
         }
         (Some(Method::ResourcesSubscribe), Some(uri)) => {
@@ -274,9 +274,8 @@ pub async fn share(session: &Arc<ClientSession>, server: &Arc<Server>, asked: As
                 reply = answer(upstream, asked).await;
                 reply.error.is_none()
             };
-            hub.subscriptions
-                .join(resource, &session.id, &uri.value, ask)
-                .await;
+            let joining = (hub.subscriptions).join(resource, &session.id, &uri.value, ask);
+            Box::pin(joining).await;
             return reply;
         }
         (Some(Method::ResourcesUnsubscribe), Some(uri)) => {

@@ -12,13 +12,16 @@ use bytes::BytesMut;
 use http::Uri;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::AsyncWrite,
     net::{TcpStream, lookup_host},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{super::refusals, Unusable};
-use crate::descriptors::{self, Descriptors};
+use crate::{
+    descriptors::{self, Descriptors},
+    scratch,
+};
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -34,9 +37,6 @@ const KEEPALIVE_COUNT: u32 = 3;
 /// What was sent and not acknowledged for so long will not be.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_LIMIT_MS: u32 = 30_000;
-
-/// Read this much at once.
-const READ_SIZE: usize = 16 * 1024;
 
 /// Where connections go.
 #[derive(Debug)]
@@ -179,10 +179,14 @@ impl Connection {
     }
 
     pub fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.buffer.reserve(READ_SIZE);
+        let buffer = &mut self.buffer;
+        let take = |piece: &[u8]| {
+            buffer.extend_from_slice(piece);
+            piece.len()
+        };
         match &mut self.stream {
-            Stream::Plain(tcp) => poll_into(Pin::new(tcp), context, &mut self.buffer),
-            Stream::Tls(tls) => poll_into(Pin::new(tls.as_mut()), context, &mut self.buffer),
+            Stream::Plain(tcp) => scratch::poll_read(tcp, context, take),
+            Stream::Tls(tls) => scratch::poll_read(tls.as_mut(), context, take),
         }
     }
 
@@ -204,12 +208,4 @@ impl Connection {
             Stream::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(context),
         }
     }
-}
-
-fn poll_into(
-    stream: Pin<&mut impl AsyncRead>,
-    context: &mut Context<'_>,
-    buffer: &mut BytesMut,
-) -> Poll<io::Result<usize>> {
-    tokio_util::io::poll_read_buf(stream, context, buffer)
 }
