@@ -299,7 +299,7 @@ impl Open {
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.outer.push(self.bits);
         }
-        self.bits = self.bits << 1 | u64::from(is_object);
+        self.bits = (self.bits << 1) | u64::from(is_object);
         self.depth += 1;
     }
 
@@ -322,14 +322,14 @@ pub(super) fn end_of_plain(text: &[u8], mut at: usize) -> usize {
     const EACH: u64 = u64::MAX / 0xFF;
     const HIGH: u64 = EACH << 7;
     // Sets the highest bit of the first byte that is less than `limit`; maybe those of later ones.
-    const fn less(word: u64, limit: u8) -> u64 {
-        word.wrapping_sub(EACH * limit as u64) & !word & HIGH
+    fn less(word: u64, limit: u8) -> u64 {
+        word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
     }
     while let Some(chunk) = text[at..].first_chunk() {
         let word = u64::from_le_bytes(*chunk);
         let found = less(word, b' ')
-            | less(word ^ EACH * b'"' as u64, 1)
-            | less(word ^ EACH * b'\\' as u64, 1);
+            | less(word ^ (EACH * u64::from(b'"')), 1)
+            | less(word ^ (EACH * u64::from(b'\\')), 1);
         if found != 0 {
             return at + found.trailing_zeros() as usize / 8;
         }
