@@ -43,7 +43,7 @@ const PROBE_IS_OUT: Duration = Duration::from_millis(1500);
 /// … and for so long, which leaves it the time to outlive its session.
 const UNCALLED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Closed stdin and SIGTERM may both be ignored (C11).
+/// Closed stdin and SIGTERM may both be ignored.
 const STOP_SEQUENCE: Duration = Duration::from_secs(6);
 
 /// Start, handshake and lists, on a machine that does much else.

@@ -1,5 +1,4 @@
-//! The life of one upstream session: pure decisions about when to open, close, wait and give up
-//! (design section 5).
+//! The life of one upstream session: pure decisions about when to open, close, wait and give up.
 //!
 //! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
 //! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
@@ -92,11 +91,11 @@ pub enum Event {
     /// The operator wants it up; in any state but `Up` and `Connecting` this opens at once.
     Start,
     Stop,
-    /// The operator wants a new session, whatever there is (O2).
+    /// The operator wants a new session, whatever there is.
     Reconnect,
     /// A call found no session and waits for one.
     CallWaiting,
-    /// The machine slept (G11).
+    /// The machine slept.
     Resumed,
     /// The deadline has come.
     Tick,

@@ -1,5 +1,5 @@
 //! Who is at the door: decided once, by the token that a request bears, and carried along with its
-//! sessions and calls (requirements Q2, Q7).
+//! sessions and calls.
 
 use std::{fmt, sync::Arc};
 

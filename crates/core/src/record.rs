@@ -1,4 +1,4 @@
-//! What is recorded of a call (requirements, section L; design section 10), and the content
+//! What is recorded of a call, and the content
 //! identifiers by which its arguments and its result are found.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration, time::SystemTime};
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ids::ServerName, redact::Redactor};
 
-/// What every record of a call says of its source (L1).
+/// What every record of a call says of its source.
 pub const SOURCE: &str = "mcp_client";
 
 /// A closed set of words. The numbers are stored: new words go to the end.
@@ -87,7 +87,7 @@ words! {
         /// It has not ended yet.
         Open = "open",
         Ok = "ok",
-        /// It failed, or its result says `isError` (K3, L7).
+        /// It failed, or its result says `isError`.
         Error = "error",
         Timeout = "timeout",
         Cancelled = "cancelled",
@@ -164,7 +164,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// `server/tool` (L2).
+    /// `server/tool`.
     pub fn name(&self) -> String {
         match &self.server {
             Some(server) => format!("{server}/{}", self.tool),
@@ -191,7 +191,7 @@ impl FromStr for RecordId {
     }
 }
 
-/// One call, as it was recorded (L7).
+/// One call, as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,

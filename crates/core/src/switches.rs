@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client (A36). What nobody switched off is on.
+//! Servers and tools that are switched off for one client. What nobody switched off is on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A36: default on; set, is, clear, clearAll.
+    /// Everything is on by default. A switch can be set, read and cleared, for one client and for all.
     #[test]
     fn everything_is_on_but_what_was_switched_off() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));

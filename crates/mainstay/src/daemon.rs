@@ -221,7 +221,7 @@ impl Daemon {
             () = self.calls_ended(self.grace) => {}
             () = haste.cancelled() => {}
         }
-        // I11: what ends from here on is no event.
+        // What ends because Mainstay ends is no event.
         self.hub.registry.events().close();
         calls.closing().end();
         self.calls_ended(DRAIN_LIMIT).await;

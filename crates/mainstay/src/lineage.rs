@@ -1,5 +1,6 @@
-//! Where a Mainstay stands among others: the guard against one that launches itself (design section
-//! 7), and the marks by which its servers' processes are found (design section 12).
+//! Where a Mainstay stands among others: the guard against one that launches itself
+//! (docs/dev/design.md, "Names, profiles, access"), and the marks by which its servers' processes are
+//! found.
 
 use std::{
     env,
@@ -19,7 +20,7 @@ pub const SERVER: &str = "MAINSTAY_SERVER";
 /// The Mainstay that started it.
 const INSTANCE: &str = "MAINSTAY_INSTANCE";
 
-/// Mainstays that may stand one behind the other, ours included (design section 7).
+/// Mainstays that may stand one behind the other, ours included.
 const MAX_CHAIN: usize = 4;
 
 /// Why a Mainstay does not serve.

@@ -9,7 +9,7 @@ use mainstay::{
     guardian::{self, Post},
 };
 
-/// A tenth of the hop's user time went into the system's allocator (see ARCHITECTURE.md).
+/// A tenth of the hop's user time went into the system's allocator (see docs/dev/decisions/0008-mimalloc.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

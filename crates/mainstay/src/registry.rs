@@ -124,7 +124,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts every server of the configuration, all at once (C14).
+    /// Starts every server of the configuration, all at once.
     pub fn start(config: &Config, setting: Setting) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
         // A folder that others write to is not read either.
@@ -283,8 +283,8 @@ impl Registry {
             .collect()
     }
 
-    /// Resolves when every server has had its first attempt, or its time for it (design section 12:
-    /// each is waited for once, after its own start, never again by later lists).
+    /// Resolves when every server has had its first attempt, or its time for it (docs/dev/design.md,
+    /// "Supervision": each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
         self.all_settled(&self.servers()).await;
     }
@@ -406,7 +406,7 @@ fn watch((server, task): (Arc<Server>, JoinHandle<()>), tasks: &mut JoinSet<()>)
     server
 }
 
-/// Tells every server when the machine has slept (G11).
+/// Tells every server when the machine has slept.
 async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: CancellationToken) {
     let mut slept = clock.slept();
     let mut look = tokio::time::interval(CLOCK_LOOK);
@@ -581,7 +581,7 @@ impl Merge {
     }
 }
 
-/// Y4: who wonders where a tool is finds it in the log. Once, and not each time that something else
+/// Says in the log which tools are hidden. Once, and not each time that something else
 /// changes.
 fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
     for part in parts {

@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Design section 12: many serve one client each, beside each other and beside a daemon.
+    /// Many serve one client each, beside each other and beside a daemon.
     #[test]
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! What is switched off for which client (A36): kept in a file, read by every session of a client that
+//! What is switched off for which client: kept in a file, read by every session of a client that
 //! has switches.
 
 use std::{io, path::PathBuf, sync::Arc};
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A36: persisted, for its owner's eyes only.
+    /// Kept in a file that only its owner can read.
     #[tokio::test]
     async fn a_later_run_finds_them() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -22,7 +22,7 @@ pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
 pub const MAX_CONNECTIONS: usize = 4096;
 pub const MAX_CONNECTIONS_PER_ADDRESS: usize = 3072;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-/// [003]'s limit, for its own preset (Y6).
+/// The limit of preset `desktop`.
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;
 /// Room for a head that says something, beside the link to the whole.
 pub const LEAST_INLINE_BYTES: u32 = 1024;

@@ -1,5 +1,5 @@
 //! A configuration's text changed in place: what is not meant keeps its order, its spacing and its
-//! comments, and the file the shape that it has (A2–A4, A27).
+//! comments, and the file the shape that it has.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
@@ -477,7 +477,7 @@ mod tests {
         );
     }
 
-    /// A25: a server is found by the name that it goes by.
+    /// A server is found by the name under which Mainstay knows it.
     #[test]
     fn a_label_that_becomes_a_slug_is_found() {
         let document = read(r#"{"mcpServers": {"My Server": {"url": "u"}}}"#);

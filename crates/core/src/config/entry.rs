@@ -143,7 +143,7 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
 }
 
 impl<'e> Entry<'e, '_, '_> {
-    /// `inputParams`: a text each, or [000]'s description of a parameter with its value.
+    /// `inputParams`: a text each, or an object that describes the parameter and has its value.
     fn read_params(&mut self) {
         for Member { key, node, .. } in self.members("inputParams") {
             let value = if node.is_object() {

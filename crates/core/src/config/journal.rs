@@ -1,4 +1,4 @@
-//! `journal`: what is recorded of calls, how surely, and how long it is kept (section L).
+//! `journal`: what is recorded of calls, how surely, and how long it is kept.
 //!
 //! ```json
 //! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}

@@ -1,5 +1,4 @@
-//! Secrets of a configuration replaced by placeholders on the way out, and put back on the way in
-//! (design section 12, "Config over REST").
+//! Secrets of a configuration replaced by placeholders on the way out, and put back on the way in.
 //!
 //! A placeholder says where the secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
 //! it means the same secret wherever it comes back, and nothing else can mean it.

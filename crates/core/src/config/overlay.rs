@@ -1,4 +1,4 @@
-//! What was said of servers while Mainstay runs, over what the file says (A33, Y10).
+//! What was said of servers while Mainstay runs, over what the file says.
 //!
 //! Such a word holds until Mainstay ends, or until the file says something else of that server.
 
@@ -211,7 +211,7 @@ mod tests {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// A33: what is added at run time outlives a reload of the file.
+    /// A server that is added at run time outlives a reload of the file.
     #[test]
     fn a_word_holds_until_the_file_says_something_else() {
         let file = [server("a", "1"), server("b", "1")];

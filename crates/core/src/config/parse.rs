@@ -30,7 +30,8 @@ pub struct Source<'a> {
     /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
     /// whose file it is.
     pub path: &'a Path,
-    /// Whether each server must say its `transport`, as in a file given by [002]'s flags (Y9).
+    /// Whether each server must say its `transport`, as in a file given by `--mcp-clients` or
+    /// `--mcp-clients-config`.
     pub require_transport: bool,
 }
 
@@ -404,7 +405,7 @@ struct Written<'a> {
     node: Node<'a>,
 }
 
-/// The servers of `mcpServers` and `servers`, in the order of the file (A2–A4).
+/// The servers of `mcpServers` and `servers`, in the order of the file.
 fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<'a>> {
     let (map, either) = (fields.take("mcpServers"), fields.take("servers"));
     if map.is_none() && either.is_none() {

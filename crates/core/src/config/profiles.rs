@@ -1,4 +1,4 @@
-//! `profiles`: named sets of servers and tools, each an endpoint of its own (design section 8).
+//! `profiles`: named sets of servers and tools, each an endpoint of its own.
 //!
 //! ```json
 //! {"review": {"servers": ["git", "docs-*"], "tools": {"deny": ["git/push*"]}, "naming": "none"}}

@@ -1,4 +1,4 @@
-//! Server names as files have them, made into names we can use (A25, design section 7).
+//! Server names as files have them, made into names we can use.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Text to tree: strict JSON, or JSON as people like to write it (A1, A9).
+//! Text to tree: strict JSON, or JSON as people like to write it.
 
 use std::path::Path;
 

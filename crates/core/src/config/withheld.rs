@@ -12,7 +12,7 @@ pub struct Withheld {
     pub disabled: Arc<[String]>,
     /// The only ones that are listed and callable, in order; `None` is all.
     pub allowed: Option<Arc<[String]>>,
-    /// Nor are those whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`; J12, Y4).
+    /// Nor are those whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`).
     pub strict_names: bool,
 }
 

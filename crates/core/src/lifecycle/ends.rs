@@ -92,7 +92,7 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.expired = false;
         }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11),
+        // A server that forgets sessions is asked for a new one without a wait, once in a row,
         // even where every loss is forgiven on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
             self.losses = 1;

@@ -14,7 +14,7 @@ pub enum Loss {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// It lives, and does not answer (design section 6).
+    /// It lives, and does not answer.
     #[error("the server hangs: {0}")]
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]

@@ -1,5 +1,5 @@
 //! What is shown of a session: derived from its phase, never stored (invariant 2), and the words of
-//! every surface for it (Y3).
+//! every surface for it.
 
 use std::time::{Duration, Instant};
 
@@ -26,19 +26,19 @@ pub enum State {
     Stopping,
 }
 
-/// The words of one state on the surfaces of the documents that we unite (Y3).
+/// The words of one state on the surfaces of the documents that we unite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     /// Ours.
     pub canonical: &'static str,
-    /// [000]'s page, with the message it shows beside.
+    /// A router's page, with the message that it shows beside.
     pub page: &'static str,
     pub page_message: Option<&'static str>,
-    /// [001]'s tools.
+    /// The tools `list_servers` and `reconnect_server`.
     pub tools: &'static str,
-    /// [002]'s REST routes.
+    /// The routes under `/api/mcp-clients`.
     pub rest: &'static str,
-    /// [003]'s desktop.
+    /// A desktop application.
     pub desktop: &'static str,
 }
 

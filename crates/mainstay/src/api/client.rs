@@ -60,7 +60,7 @@ pub enum ClientError {
     },
     #[error("the daemon at {url} {}", if *had_token { "refuses the token" } else { "needs a token" })]
     Unauthorized { url: String, had_token: bool },
-    /// The daemon said no, in its own words (M13).
+    /// The daemon said no, in its own words.
     #[error("{}", words(body))]
     Refused {
         status: StatusCode,

@@ -1,4 +1,4 @@
-//! Records of calls, the objects they name, and what was added up of them (L7).
+//! Records of calls, the objects they name, and what was added up of them.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct CallRecords {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecord {
     pub id: String,
-    /// `mcp_client` (L1).
+    /// `mcp_client`.
     pub source: String,
     /// `mcp_http`, `mcp_stdio`, `mcp_sse`, `rest`, `cli`, `bridge`, `own`.
     pub door: String,
@@ -53,7 +53,7 @@ pub struct CallRecord {
     pub server: Option<String>,
     /// The server's own name of a tool or prompt, or a URI; as it was called, where nobody knows it.
     pub tool: String,
-    /// `server/tool` (L2).
+    /// `server/tool`.
     pub name: String,
     pub method: String,
     /// As they are kept, up to 1 KiB; longer ones by their CID.

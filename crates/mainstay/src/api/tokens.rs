@@ -1,4 +1,4 @@
-//! Clients' tokens and the control token, on the wire (Q2, Q7).
+//! Clients' tokens and the control token, on the wire.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,5 +1,5 @@
-//! What a call leaves in the journal, in the figures and in traces, and when (section L; design section
-//! 10).
+//! What a call leaves in the journal, in the figures and in traces, and when (docs/dev/requirements.md,
+//! section L).
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -304,7 +304,7 @@ fn refused(error: &str) -> RecordError {
     }
 }
 
-/// What a tool's result says was wrong (K3): `isError`.
+/// What a tool's result says was wrong: `isError`.
 fn tool_error(result: &str) -> Option<RecordError> {
     // Most results do not speak of it, or deny it; a search costs less than reading them.
     let mut spoken_of = memchr::memmem::find_iter(result.as_bytes(), br#""isError""#);

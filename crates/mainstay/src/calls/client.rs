@@ -25,7 +25,7 @@ use crate::transport::{Asker, Frame, Question};
 /// for more is refused.
 const MAX_QUESTIONS: usize = 64;
 
-/// How long a question waits for its answer (Y8).
+/// How long a question waits for its answer.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// One client, for as long as its session or, where it has none, its request.

@@ -17,8 +17,8 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Attempt, Call};
 use crate::transport::{Frame, Question};
 
-/// How often one call may ask its client (protocol brief, section 2): a server that goes on asking
-/// would keep a person busy for ever.
+/// How often one call may ask its client (docs/dev/wire.md, "Between the eras"): a server that goes on
+/// asking would keep a person busy for ever.
 pub const MAX_ROUNDS: usize = 10;
 
 /// What a client answered.

@@ -1,5 +1,5 @@
-//! A server that answers a call with a task, for a client whose revision has none: we ask for it until it
-//! has ended (SEP-2663; protocol brief, section 2, "Tasks").
+//! A server that answers a call with a task, for a client whose revision has none: we ask for it until
+//! it has ended (SEP-2663).
 //!
 //! Such a call is made without the extension first, for most servers then answer at once. One that
 //! cannot do without refuses, and nothing has run; then the extension is declared for the client.
@@ -89,7 +89,7 @@ impl Call<'_> {
                 }
                 Err(error) => return Err(self.unusable(&error.to_string())),
             };
-            // K16: a task at work is progress.
+            // A task at work counts as progress.
             self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
             let sleep = tokio::time::sleep(pause);
             self.meanwhile(sleep, cancel.as_mut()).await?;

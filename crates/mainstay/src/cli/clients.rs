@@ -1,4 +1,4 @@
-//! [002]'s flags of the commands that start servers (requirements, section B).
+//! `--mcp-clients` and its like: servers given on the command line.
 
 use std::path::PathBuf;
 

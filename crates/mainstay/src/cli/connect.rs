@@ -61,7 +61,7 @@ impl DaemonArgs {
         }
     }
 
-    /// The same for work that calls servers, and is recorded (L1).
+    /// The same for work that calls servers, and is recorded.
     pub async fn recorded<T>(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,

@@ -63,7 +63,7 @@ fn told(details: &api::ServerDetails) -> String {
     lines.join("\n")
 }
 
-/// Which tools `strictToolNames` keeps from clients (Y4).
+/// Which tools `strictToolNames` keeps from clients.
 fn hidden(server: &api::Server) -> Option<String> {
     let (count, names) = (server.hidden_tool_count, &server.hidden_tools);
     let more = match count.saturating_sub(names.len()) {

@@ -1,5 +1,5 @@
 //! `mainstay start`, `stop`, `restart` and `reconnect`: what an operator wants of a server, and
-//! whether it came about (B12, O2).
+//! whether it came about.
 
 use std::collections::HashSet;
 

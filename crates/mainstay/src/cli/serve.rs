@@ -83,7 +83,7 @@ pub struct Serve {
     pub json: bool,
 }
 
-/// How often silent servers are asked, for all commands that start servers (B13).
+/// How often silent servers are asked, for all commands that start servers.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct HealthInterval {
     /// Ask a silent server after this many seconds, 0 is never; what the file says wins
@@ -185,7 +185,7 @@ impl Serve {
         Ok(exit)
     }
 
-    /// An address that others can reach takes tokens (Q7), unless its operator knows better.
+    /// An address that others can reach takes tokens, unless its operator knows better.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
         if self.listen.ip().is_loopback() || self.insecure {
             return Ok(());

@@ -1,5 +1,5 @@
 //! Whether a request may come in, and as whom: its token is looked up once for a connection, and again
-//! when the tokens change (requirement Q7).
+//! when the tokens change.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Q7: who is asked for a token, by what the configuration says and who can reach the address.
+    /// Who is asked for a token, by what the configuration says and who can reach the address.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
         for (required, exposed, has_clients, expected) in [

@@ -429,7 +429,7 @@ fn too_many() -> Response<ResponseBody> {
     response
 }
 
-/// In REST's (M13): of what is no MCP endpoint.
+/// In REST's: of what is no MCP endpoint.
 fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
     why.into_response().map(ResponseBody::Other)
 }

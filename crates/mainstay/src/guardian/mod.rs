@@ -1,5 +1,5 @@
-//! The process above the daemon: it outlives the daemon, and ends whatever the daemon leaves (design
-//! section 12; T8, C12).
+//! The process above the daemon: it outlives the daemon, and ends whatever the daemon leaves
+//! (docs/dev/design.md, "Guardian and processes").
 //!
 //! A command that starts servers becomes two processes: the one that was started is the guardian; the
 //! daemon is its only own child. Whatever loses its parent below it becomes its child, so that nothing

@@ -31,7 +31,7 @@ use crate::{scratch, utc};
 /// Longest line in a file, in bytes; a longer one is cut.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A line longer than this is an overflow (S7, Y6).
+/// A line longer than this is an overflow.
 const MAX_NOISE: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct Files {
     errors: Arc<LogFile>,
 }
 
-/// What a server wrote beside the protocol, and what became of it (S9).
+/// What a server wrote beside the protocol, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// Of stderr, and of noise on stdout.
@@ -130,7 +130,7 @@ impl ServerLog {
         }
     }
 
-    /// The same, and in the log of everyone's errors too (S1).
+    /// The same, and in the log of everyone's errors too.
     pub fn error(&self, text: &str) {
         self.note(text);
         self.everyones_error(text);

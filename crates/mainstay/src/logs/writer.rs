@@ -46,7 +46,7 @@ impl Writer {
         Arc::clone(file)
     }
 
-    /// Writes what is left (S5).
+    /// Writes what is left.
     pub async fn close(&self) {
         self.wake.stop();
         let thread = {

@@ -13,7 +13,7 @@ use super::{Figures, Series};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Ok,
-    /// Its result says that it is an error (K3).
+    /// Its result says that it is an error.
     ToolError,
     Failed(FailureKind),
 }

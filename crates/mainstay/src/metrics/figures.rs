@@ -23,7 +23,7 @@ const OTHER: &str = "other";
 pub struct Series {
     pub duration: Histogram,
     pub failures: Failures,
-    /// Results that say that they are errors (K3).
+    /// Results that say that they are errors.
     pub tool_errors: AtomicU64,
     pub request_bytes: AtomicU64,
     pub response_bytes: AtomicU64,

@@ -18,7 +18,7 @@ pub use self::{
     histogram::{Histogram, Times},
 };
 
-/// The code of a result that says it is an error (K3).
+/// The code of a result that says it is an error.
 pub const TOOL_ERROR: &str = "tool_error";
 
 /// How often something failed, by the kind of failure.

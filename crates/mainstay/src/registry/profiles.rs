@@ -1,4 +1,4 @@
-//! The endpoints that show the servers, each with a catalog of its own (design section 8).
+//! The endpoints that show the servers, each with a catalog of its own.
 //!
 //! The registry's merging task alone changes what they show; everyone else reads a snapshot.
 

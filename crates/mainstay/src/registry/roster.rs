@@ -57,7 +57,7 @@ impl Changes {
 }
 
 impl Registry {
-    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused (A24).
+    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused.
     /// Nothing is looked at that the references of a pending one name.
     pub async fn read_entry(
         &self,
@@ -102,7 +102,7 @@ impl Registry {
         })
     }
 
-    /// Whether there is anything to say which servers there are (B7).
+    /// Whether there is anything to say which servers there are.
     pub fn is_configured(&self) -> bool {
         !self.servers.load().list.is_empty()
             || self.text().is_some()
@@ -116,12 +116,12 @@ impl Registry {
         standing.cloned().unwrap_or(Standing::Configured)
     }
 
-    /// Adds a server until the end of this run (A33); one that starts by itself is being started then.
+    /// Adds a server until the end of this run; one that starts by itself is being started then.
     pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
         self.enter(new, Known::Refused).await
     }
 
-    /// The same; a server of that name gets this entry (Y18), until the file says something else of it.
+    /// The same; a server of that name gets this entry, until the file says something else of it.
     pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
         self.enter(new, Known::Replaced).await
     }
@@ -137,7 +137,7 @@ impl Registry {
         .await
     }
 
-    /// Adds a server and connects it (M6). One that cannot be connected is not kept, and what it
+    /// Adds a server and connects it. One that cannot be connected is not kept, and what it
     /// replaced is back.
     pub async fn connect(
         self: &Arc<Self>,

@@ -66,7 +66,7 @@ impl Reloader {
             .await
     }
 
-    /// The configuration in force, as the file has it (A29).
+    /// The configuration in force, as the file has it.
     pub fn document(&self) -> Result<Value, Failure> {
         let text = self.registry.text();
         let text = text.as_deref().map_or(edit::EMPTY, String::as_str);
@@ -179,7 +179,7 @@ pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
     })
 }
 
-/// In a file by [002] each server says its transport (A13).
+/// In a file given by `--mcp-clients-config` each server says its transport.
 fn state_transport(
     origin: &Origin,
     text: &str,

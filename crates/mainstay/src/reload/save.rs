@@ -1,4 +1,4 @@
-//! A configuration's file written (A27).
+//! A configuration's file written.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// A27: mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
+    /// Mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
     #[test]
     fn the_file_is_its_owners_and_a_link_stays() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2);
     }
 
-    /// A7: the file is made by the first save, and its folder with it.
+    /// The file is made by the first save, and its folder with it.
     #[test]
     fn the_first_save_makes_the_folder() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -35,7 +35,7 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte (Q7).
+/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let differing = one
         .iter()
@@ -219,7 +219,6 @@ mod tests {
         }
     }
 
-    /// Q7
     #[test]
     fn a_token_opens_until_it_expires_or_is_removed() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));

@@ -1,5 +1,5 @@
 //! The tokens that open the doors: the control token, which opens all of them, and clients' tokens,
-//! which open the MCP paths (requirements Q2, Q7). They are read for every new connection, and
+//! which open the MCP paths. They are read for every new connection, and
 //! changed while they are.
 
 mod book;
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What clients' tokens begin with, so that one that was left somewhere can be recognised. `mcp_`,
-/// as [003] has it (Q2), would be taken for anybody's.
+/// a more general beginning, would be taken for anybody's.
 pub const PREFIX: &str = "mst_";
 
 /// All tokens of one daemon; cloning shares them.
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// Q7: what changes holds at once, and for the runs that come.
+    /// What changes holds at once, and for the runs that come.
     #[test]
     fn changes_hold_at_once_and_are_kept() {
         let folder = tempfile::tempdir().expect("a temporary folder");

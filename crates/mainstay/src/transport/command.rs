@@ -1,4 +1,4 @@
-//! Finding a server's program (requirements, section D): PATH is walked here, without a shell.
+//! Finding a server's program: PATH is walked here, without a shell.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ const SHOWN_FOLDERS: usize = 4;
 /// How a command was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// An absolute path, used as it is (D1), or one with a folder in it, which the system resolves.
+    /// An absolute path, used as it is, or one with a folder in it, which the system resolves.
     AsGiven(PathBuf),
     Found(PathBuf),
-    /// Used as it is; the start will say what the system makes of it (D4).
+    /// Used as it is; the start will say what the system makes of it.
     NotFound(PathBuf),
 }
 
@@ -31,7 +31,7 @@ impl Resolution {
     }
 }
 
-/// What was looked for before, by command and PATH (D2): where it is, or `None`.
+/// What was looked for before, by command and PATH: where it is, or `None`.
 type Seen = HashMap<(String, OsString), Option<PathBuf>>;
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
@@ -120,7 +120,7 @@ mod tests {
         path
     }
 
-    /// D1, D3, D4
+    /// Absolute paths, commands of PATH, and commands that are nowhere.
     #[test]
     fn a_command_is_absolute_or_found_or_used_as_it_is() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// D2: a find that has gone is looked for anew.
+    /// A program that has gone is looked for anew.
     #[test]
     fn a_program_that_was_removed_is_not_found_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

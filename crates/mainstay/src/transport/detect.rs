@@ -1,5 +1,5 @@
 //! Which era a server speaks: what is asked, and what the answer is evidence of (specification
-//! 2026-07-28, "Backward Compatibility" of both transports; protocol brief, section 2).
+//! 2026-07-28, "Backward Compatibility" of both transports).
 
 use std::time::Duration;
 

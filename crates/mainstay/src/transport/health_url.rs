@@ -1,4 +1,4 @@
-//! A health URL beside a server's endpoint (H1).
+//! A health URL beside a server's endpoint.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub struct Template(Arc<[u8]>);
 
 impl Target {
     /// What is said to an MCP endpoint bears our `chain`, so that a Mainstay that is led back to itself
-    /// knows it (design section 7).
+    /// knows it.
     pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
         let uri: Uri = launch
             .url
@@ -122,7 +122,7 @@ impl Target {
     }
 
     /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
-    /// `/mcp/` (E2). Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
+    /// `/mcp/`. Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
     pub async fn follow(
         mut self,
         method: &str,

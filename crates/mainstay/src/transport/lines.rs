@@ -452,7 +452,7 @@ mod tests {
         );
     }
 
-    /// Y6: an oversized message is skipped, and its head says whose it was.
+    /// An oversized message is skipped, and its head says whose it was.
     #[tokio::test]
     async fn an_oversized_line_is_skipped_and_the_next_one_read() {
         let mut input = br#"{"id":7,"#.to_vec();
@@ -493,7 +493,7 @@ mod tests {
         (messages, noise)
     }
 
-    /// Y6, S8: however noise and messages are mixed and cut, the messages are found, and the rest is
+    /// However noise and messages are mixed and cut, the messages are found, and the rest is
     /// handed over as it came.
     #[test]
     fn messages_are_found_in_noise() {
@@ -518,7 +518,7 @@ mod tests {
         });
     }
 
-    /// U8: what is no message is never held, nor is a message beyond its limit for long.
+    /// What is no message is never held, nor is a message beyond its limit for long.
     #[tokio::test]
     async fn a_flood_is_not_held() {
         for begin in ["x", " ", r#"{"id":7,"#] {

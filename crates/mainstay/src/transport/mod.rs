@@ -209,7 +209,7 @@ async fn open_legacy(
     match launch.transport {
         HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
-        // Y13: Streamable HTTP first; what refuses its first request may be the older transport.
+        // Streamable HTTP first; what refuses its first request may be the older transport.
         HttpTransport::Detect => match streamable_http::open(opening, launch).await {
             Err(streamable_http::Refused::NotSpoken(reason)) => {
                 let opened = sse::open(opening, launch).await;

@@ -76,7 +76,7 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
-    /// Given up here and not answered there: they may still cause questions (design section 9).
+    /// Given up here and not answered there: they may still cause questions.
     abandoned: HashMap<u64, Abandoned>,
     /// Up to this id, some were given up that are no longer in `abandoned`.
     forgotten: u64,

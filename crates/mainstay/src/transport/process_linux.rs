@@ -24,7 +24,7 @@ struct Job {
 }
 
 /// The thread that starts every child. It lasts as long as we do, for a child is killed when the
-/// thread ends that started it (T8). Each opening has at most one job here.
+/// thread ends that started it. Each opening has at most one job here.
 static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, queue) = mpsc::channel::<Job>();
     let work = move || {

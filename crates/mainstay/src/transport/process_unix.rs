@@ -16,7 +16,7 @@ mod system;
 pub use self::system::{end_marked, spawn};
 
 /// Makes the child lead a process group, so that what it starts (npx starts node, uvx starts
-/// python) can be ended with it (C12).
+/// python) can be ended with it.
 fn isolate(command: &mut Command) {
     command.process_group(0);
 }

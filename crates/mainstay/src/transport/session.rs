@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody (K7).
+    /// Gives a request up: the server is told, and a late answer finds nobody.
     pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
@@ -320,7 +320,7 @@ impl Session {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody (K7).
+    /// Gives a request up: the server is told, and a late answer finds nobody.
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
         self.link.cancel(&self.server, exchange, reason).await;
     }

@@ -49,10 +49,10 @@ const DESCRIPTORS: usize = 5;
 /// The longest message that no call can be waiting for.
 const MAX_UNASKED: usize = 4 * 1024 * 1024;
 
-/// After stdin was closed, a server has this long to end by itself (design section 12).
+/// After stdin was closed, a server has this long to end by itself.
 const EOF_GRACE: Duration = Duration::from_secs(1);
 
-/// After SIGTERM, before SIGKILL (C11).
+/// After SIGTERM, before SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the last output of an exited server may take: its children may hold the pipe open.
@@ -252,7 +252,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
 }
 
-/// Why a process was not started (C6). A program or a folder that is missing may come: programs are
+/// Why a process was not started. A program or a folder that is missing may come: programs are
 /// replaced while servers run. An argument that no process can be given is wrong for good.
 fn cannot_spawn(
     launch: &StdioLaunch,
@@ -298,7 +298,7 @@ struct Pipes {
 }
 
 /// What ended a connection first; exit, end of output and failed writes often come together, and
-/// are one loss (G19).
+/// are one loss.
 enum Cause {
     Asked,
     Exited(io::Result<ExitStatus>),
@@ -331,7 +331,7 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Lo
         }
     };
     group.kill_rest();
-    // What has left the group, too (C12); a second process never starts before (invariant 9).
+    // What has left the group, too; a second process never starts before (invariant 9).
     process::end_marked(&marks).await;
     pipes.writer.abandon();
     pipes.pending.end();

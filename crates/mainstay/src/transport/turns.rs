@@ -11,7 +11,7 @@ use tokio::{
 /// than it begins, now more, now less; at the servers, too, a second shall not have too many.
 const SPAN: Duration = Duration::from_millis(1100);
 
-/// Hands out one attempt after the other (`maxAttemptsPerSecond`, design section 5).
+/// Hands out one attempt after the other (`maxAttemptsPerSecond`).
 #[derive(Debug)]
 pub struct Turns {
     gap: Duration,
@@ -42,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    /// Design section 5: `maxAttemptsPerSecond` holds over any second.
+    /// `maxAttemptsPerSecond` holds over any second.
     #[tokio::test(start_paused = true)]
     async fn attempts_take_turns() {
         let turns = Turns::new(50);

@@ -168,11 +168,11 @@ impl Unasked {
                 let id = frame.get(id).to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
-                    // K7
+                    // The call was given up.
                     Addressee::GaveUp => {
                         tracing::debug!(server = %self.server, id, "an answer came too late");
                     }
-                    // E16
+                    // Nobody asked for this answer.
                     Addressee::Nobody => {
                         if let Some(times) = self.fault() {
                             tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");

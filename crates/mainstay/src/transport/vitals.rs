@@ -272,7 +272,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Design section 6: a call protects its server until its deadline, and no longer.
+    /// A call protects its server until its deadline, and no longer.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_is_excused_until_the_calls_deadline() {
         let vitals = Arc::new(Vitals::new(SECOND * 120));

@@ -1,5 +1,5 @@
-//! Health checks that do no harm (requirements, section H; Y2): when a server is asked, how, and what
-//! follows.
+//! Health checks that do no harm (docs/dev/requirements.md, section H; Y2): when a server is asked,
+//! how, and what follows.
 
 use std::time::Duration;
 

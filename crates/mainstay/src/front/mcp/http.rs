@@ -36,7 +36,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
-/// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
+/// keep-alive comments, so that no intermediary's time limit ends a silent call.
 pub(super) const HEAD_HOLD: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -422,7 +422,7 @@ fn unknown_session() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
 }
 
-/// The loop guard (design section 7): a client that has come through us is one of our own servers.
+/// The loop guard: a client that has come through us is one of our own servers.
 /// `id` is what the refusal answers.
 pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
     let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());

@@ -1,6 +1,6 @@
 //! Sessions of legacy servers that clients without a session share: one for each principal and set of
-//! capabilities that its clients declare, since a session's are fixed when it opens (protocol brief,
-//! section 2; design section 9).
+//! capabilities that its clients declare, since a session's are fixed when it opens (docs/dev/wire.md,
+//! "Between the eras").
 
 use std::{
     sync::{
@@ -68,7 +68,7 @@ impl Pool {
     /// call: on a pipe nobody could tell whom another question is for.
     pub fn lease(&self, server: &Arc<Server>, client: &Client) -> Lease {
         let capabilities = match server.config().server_requests {
-            // It must not wait for an answer that cannot come (E14).
+            // It must not wait for an answer that cannot come.
             Some(ServerRequests::Reject) => "{}".into(),
             _ => client.caller.capabilities.for_era(Era::Legacy),
         };

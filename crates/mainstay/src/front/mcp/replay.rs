@@ -19,7 +19,7 @@ const MAX_EVENTS: usize = 256;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// A client comes back within seconds, or once its machine is awake. After this an idle session keeps
-/// nothing, so that it costs what idle sessions may (20 kB, design section 12).
+/// nothing, so that it costs what idle sessions may (20 kB).
 const KEPT_FOR: Duration = Duration::from_mins(5);
 
 /// Events that wait for one connection; what is said after waits where it arises, and there progress

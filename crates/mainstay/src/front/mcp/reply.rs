@@ -163,8 +163,8 @@ impl Reply {
         )
     }
 
-    /// The failure of a known tool's server: a result with `isError`, which models read (design
-    /// section 12).
+    /// The failure of a known tool's server: a result with `isError`, which models read
+    /// as text.
     pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);

@@ -1,9 +1,10 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions.
 //!
-//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`,
-//! hexadecimal but for the endpoint; NAME and VERSION are what the client called itself, for records (L7): visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
-//! together are 128 bits that nobody can guess.
+//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [-
+//! ENDPOINT]`, hexadecimal but for the endpoint; NAME and VERSION are what the client called itself,
+//! for records: visible ASCII, as the specification wants it (transports, "Session Management"). Random
+//! number and seal together are 128 bits that nobody can guess.
 
 use std::{
     fmt::Write as _,
@@ -278,7 +279,7 @@ mod tests {
         }
     }
 
-    /// L7: records of a session that goes on say whose it is, within bounds.
+    /// Records of a session that goes on say whose it is, within bounds.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
         let long = "é".repeat(MAX_WORD);

@@ -86,7 +86,7 @@ impl Scope {
     }
 }
 
-/// How a client is known to the switches (A36): by the name of its token, else by what it calls itself.
+/// How a client is known to the switches: by the name of its token, else by what it calls itself.
 pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
     if let Principal::Client(name) = principal {
         return ClientKey::of(name.as_str());

@@ -1,4 +1,4 @@
-//! One server as it is: everything forwarded, nothing renamed (design section 8).
+//! One server as it is: everything forwarded, nothing renamed.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
 /// Client capabilities that invite requests from the server.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The client's own `initialize` params for a server that is not to ask (E14): it must not wait for an
+/// The client's own `initialize` params for a server that is not to ask: it must not wait for an
 /// answer that cannot come.
 pub fn unasked(params: &str) -> String {
     let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);

@@ -1,6 +1,6 @@
-//! What one client sees of a profile, and may therefore name: what the profile has, less what is switched
-//! off for that client (design section 7; A36). Whatever a client names on the aggregate is looked up
-//! here, so that no spelling reaches anything else.
+//! What one client sees of a profile, and may therefore name: what the profile has, less what is
+//! switched off for that client (docs/dev/design.md, "Names, profiles, access"). Whatever a client
+//! names on the aggregate is looked up here, so that no spelling reaches anything else.
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ pub enum Sight {
     Client,
 }
 
-/// How a server is (O5, O6). What is pending is shown as it will be.
+/// How a server is. What is pending is shown as it will be.
 pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Server {
     let view = server.view();
     let standing = registry.standing(&server.name);

@@ -1,5 +1,5 @@
 //! What a URL says: its path's parameters and its query, read as axum reads them, and refused in our
-//! own shape (M13).
+//! own shape.
 
 use axum::extract::{self, FromRequestParts};
 use http::request::Parts;

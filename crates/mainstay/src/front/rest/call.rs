@@ -117,7 +117,7 @@ impl Call {
         Ok(body.map(|Body(body)| body))
     }
 
-    /// B7, M9: without a configuration and without a server there is nothing that could answer.
+    /// Without a configuration and without a server there is nothing that could answer.
     pub fn is_configured(&self) -> Result<(), Refusal> {
         if self.hub().registry.is_configured() {
             Ok(())

@@ -41,7 +41,7 @@ async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refu
     call.is_configured()?;
     let body: api::Call = call.body(request).await?;
     call.wanted.name = body.tool.clone().unwrap_or_default();
-    // K1: a tool without arguments is called with none.
+    // A tool without arguments is called with none.
     let arguments = object(body.arguments)?.unwrap_or_else(|| "{}".to_owned());
     call.wanted.arguments = Some(arguments.as_str().into());
     let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
@@ -77,7 +77,7 @@ async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Re
     Ok(api::Answer { result })
 }
 
-/// M5. A resource of several contents is read whole with [`read_whole`].
+/// `POST /api/mcp-resources/read`. A resource of several contents is read whole with [`read_whole`].
 pub async fn read(State(door): State<Door>, via: Via, request: Request) -> Answered<api::Content> {
     let run = |mut call| async {
         let answer = run_read(&mut call, request).await;

@@ -1,4 +1,4 @@
-//! The words that an error of this door can be, each with its status (M13): one table, by which requests
+//! The words that an error of this door can be, each with its status: one table, by which requests
 //! are refused, and to which OpenAPI and docs/rest.md are held.
 
 use http::StatusCode;
@@ -84,7 +84,7 @@ pub const OF_BODIES: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongCo
 /// Of no operation: there is none of that path, or method.
 pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 
-/// Of [002]'s routes (B7).
+/// Of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
 pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
 /// Of the calls of a server.

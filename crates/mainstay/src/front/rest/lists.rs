@@ -8,7 +8,7 @@ use super::{Door, address::Query, refusal::Refusal};
 use crate::api;
 pub use crate::front::plain::lists::{full_name, raw, text};
 
-/// `?server=NAME` (J15)
+/// `?server=NAME`
 #[derive(Debug, Deserialize)]
 pub struct Filter {
     server: Option<String>,

@@ -1,4 +1,4 @@
-//! A server's log: its last lines, and the lines to come as server-sent events (M12).
+//! A server's log: its last lines, and the lines to come as server-sent events.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
+//! The REST door. Everything under `/api` needs the control token, and a body
 //! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
 
 mod address;
@@ -68,7 +68,7 @@ pub struct Door {
 }
 
 pub fn router(door: Door) -> Router {
-    // [002]'s routes; a server can be connected where there is none yet.
+    // Routes that need a server or a configuration; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
         .route(api::CLIENT, delete(entries::delete_client))
@@ -179,7 +179,7 @@ async fn authorize(
     }
 }
 
-/// B7, M9: without a configuration and without a server there is nothing that could answer.
+/// Without a configuration and without a server there is nothing that could answer.
 async fn configured(
     State(door): State<Door>,
     request: Request,

@@ -1,4 +1,4 @@
-//! Records of calls, and the objects that they name (L7).
+//! Records of calls, and the objects that they name.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client (A36).
+//! Servers and tools that are switched off for one client.
 
 use axum::{Json, extract::State};
 use mainstay_core::{

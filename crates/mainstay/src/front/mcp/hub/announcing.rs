@@ -24,7 +24,7 @@ use crate::{
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Servers that start together change the lists together; clients are told once (Y7).
+/// Servers that start together change the lists together; clients are told once.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
 impl Hub {

@@ -1,4 +1,4 @@
-//! The rest of group `activity`: what servers offer and log, for clients that know tools only (Z2).
+//! The rest of group `activity`: what servers offer and log, for clients that know tools only.
 
 use std::io;
 

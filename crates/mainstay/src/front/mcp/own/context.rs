@@ -269,7 +269,7 @@ fn is_of(target: &Target, only: Option<&Server>) -> bool {
     only.is_none_or(|server| server.name == target.server)
 }
 
-/// The arguments for a server's tool as JSON text; absent and `null` are none (K1).
+/// The arguments for a server's tool as JSON text; absent and `null` are none.
 pub fn object(arguments: Option<&RawValue>) -> Result<&str, Refusal> {
     let given = arguments.map_or("null", RawValue::get);
     match given.as_bytes() {

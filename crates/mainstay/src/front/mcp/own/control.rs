@@ -1,5 +1,5 @@
 //! Group `control`: servers added, removed and switched by the operator's own client, until the next
-//! restart (A33).
+//! restart.
 //!
 //! A model that reads foreign text must not be able to start programs, nor to send secrets away: what
 //! would run a command, names secrets by references, or gives a known name another target, waits until a

@@ -37,7 +37,7 @@ use crate::{
     transport::Frame,
 };
 
-/// How long a call waits for its client (Y8).
+/// How long a call waits for its client.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Calls that may wait at once; the questions of more are refused.
