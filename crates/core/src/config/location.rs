@@ -43,8 +43,7 @@ pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Lo
 }
 
 /// The file that `--mcp-clients` alone means, for scripts written for another program:
-/// `$CIDELDILL_MCP_CLIENTS_CONFIG`, else
-/// `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill`.
+/// `$CIDELDILL_MCP_CLIENTS_CONFIG`, else `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill`.
 pub fn locate_clients(surroundings: &dyn Surroundings) -> Option<Location> {
     let var = |name| {
         surroundings

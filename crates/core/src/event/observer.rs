@@ -82,7 +82,7 @@ impl Observer {
                 }
             }
             State::Stopping | State::Disconnected if is_wanted(status) => {
-                // A server that is removed announces nothing else.
+                // A server that is stopped or removed while it reconnects announces nothing else.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,

@@ -293,7 +293,7 @@ fn a_threshold_of_one_takes_more_than_a_late_answer() {
     }
 }
 
-/// Design section 6: a hang is hard evidence once nothing speaks for the server any more; only a
+/// A hang is hard evidence once nothing speaks for the server any more; only a
 /// policy that never reconnects leaves it alone.
 #[test]
 fn a_hang_takes_silence_and_the_absence_of_every_excuse() {

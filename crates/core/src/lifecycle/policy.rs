@@ -83,7 +83,7 @@ pub enum RestartMode {
     Never,
 }
 
-/// The presets of docs/configuration.md. Each keeps the behaviour of one older program.
+/// The presets of docs/configuration.md. All but the default keep the behaviour of an older program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preset {
     #[default]

@@ -277,7 +277,7 @@ pub struct ServerDetails {
 }
 
 /// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
-/// How a change is kept. For `enable` and `disable` it is the whole body.
+/// `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Keeping {
     /// Whether it is written into the file, and outlives a restart.

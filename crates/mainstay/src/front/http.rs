@@ -429,7 +429,7 @@ fn too_many() -> Response<ResponseBody> {
     response
 }
 
-/// In REST's: of what is no MCP endpoint.
+/// Refuses a request to a path that is no MCP endpoint, in the form of REST's errors.
 fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
     why.into_response().map(ResponseBody::Other)
 }

@@ -1,5 +1,5 @@
-//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and [002]'s flags of `serve` and
-//! `mcp` (requirements A and B).
+//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers given on the command
+//! line of `serve` and `mcp` (docs/dev/requirements.md, sections A and B).
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -178,7 +178,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: with a flag of [002] there is something to ask, even without a file.
+/// B1, B6, B7, A5: with a flag of document 002 there is something to ask, even without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = Home::new();

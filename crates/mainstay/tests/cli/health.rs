@@ -24,7 +24,7 @@ fn rows(run: &Run) -> Vec<&str> {
     run.stdout.lines().collect()
 }
 
-/// B11: the lines of [004].
+/// B11: the lines of document 004.
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
     let home = Home::new();

@@ -197,7 +197,7 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
         );
         assert!(failure["nextRetryMs"].is_u64(), "{failure}");
         client.hears("calm__echo").await;
-        // Its tools stay listed (design section 12).
+        // Its tools stay listed.
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
 
         backend.fake().refuse(false).await.expect("the fake runs");

@@ -1,4 +1,4 @@
-//! Who cancels, and who does not (design section 12; specification, "Cancellation").
+//! Who cancels, and who does not (specification, "Cancellation").
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What the HTTP doors let in: sessions, methods, headers, sizes (specification, "Transports";
-//! design section 8).
+//! What the HTTP doors let in: sessions, methods, headers, sizes (specification,
+//! "Transports").
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -336,7 +336,7 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
     }
 }
 
-/// Design section 12: on the transparent path the upstream's form is mirrored.
+/// On the transparent path the upstream's form is mirrored.
 #[tokio::test]
 async fn a_transparent_answer_has_the_servers_form() {
     for (form, streamed) in [("json", false), ("sse", true)] {

@@ -1,4 +1,4 @@
-//! Servers that live and say nothing, and connections that do (design section 6). Who is at work is
+//! Servers that live and say nothing, and connections that do. Who is at work is
 //! left alone.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What servers offer, kept while they are away and between runs (design section 12; G13, G17).
+//! What servers offer, kept while they are away and between runs (G13, G17).
 
 use std::time::{Duration, Instant};
 

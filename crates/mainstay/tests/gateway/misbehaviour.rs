@@ -1,4 +1,4 @@
-//! What servers send that they should not (issue, "Bad input and trouble"): their clients get the
+//! What servers send that they should not: their clients get the
 //! truth, and other servers' calls go on.
 
 use std::{
@@ -169,7 +169,7 @@ async fn stray_messages_of_a_server_are_harmless() {
     }
 }
 
-/// A client that does not read its stream costs itself, not the others (design section 12).
+/// A client that does not read its stream costs itself, not the others.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_nobody() {
     let backend = Backend::stdio().await;

@@ -73,7 +73,7 @@ over_every_transport! {
         }
     }
 
-    /// M7, M8, Y19: [002]'s routes, under its preset.
+    /// M7, M8, Y19: document 002's routes, under its preset.
     async fn the_routes_of_002_do_what_they_say(kind) {
         let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
         let gateway = Gateway::of(&[("x", &backend)]).await;

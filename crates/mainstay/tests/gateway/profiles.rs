@@ -1,5 +1,4 @@
-//! Profiles: what each endpoint shows, and that nothing else can be reached there (issue 5, "Profiles";
-//! design sections 7 and 8).
+//! Profiles: what each endpoint shows, and that nothing else can be reached there.
 
 use http::StatusCode;
 use mainstay::setting::Setting;
@@ -31,7 +30,7 @@ async fn items(client: &Http) -> Vec<String> {
 }
 
 over_every_transport! {
-    /// Design section 7: no spelling reaches what the profile does not list.
+    /// No spelling reaches what the profile does not list.
     async fn what_is_denied_is_reached_by_no_spelling(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});

@@ -1,4 +1,4 @@
-//! Progress (K16; design section 12: tokens, and order).
+//! Progress: tokens, and order (K16).
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! Requests that servers make of clients, where both speak a revision that opens with `initialize`
-//! (design section 9; E14, Y8).
+//! (E14, Y8).
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ over_every_transport! {
         assert!(text(&answer).contains("-32601"), "{answer}");
     }
 
-    /// E14: `serverRequests: "reject"`, as [002] has it.
+    /// E14: `serverRequests: "reject"`, as document 002 has it.
     async fn a_server_that_is_not_to_ask_is_refused(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
         let gateway = Gateway::of(&[("x", &backend)]).await;

@@ -417,8 +417,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
     }
 }
 
-/// A client that does not read delays nobody, and whatever it loses, it is no result and no order
-/// (design section 12).
+/// A client that does not read delays nobody, and whatever it loses, it is no result and no order.
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_no_result() {
     let backend = Backend::http().await;

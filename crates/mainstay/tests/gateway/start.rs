@@ -166,7 +166,7 @@ async fn a_server_that_exits_after_the_handshake_is_lost() {
     client.hears("calm__echo").await;
 }
 
-/// Design section 12: a list waits for a slow starter, up to `startup.waitMs` after its start.
+/// A list waits for a slow starter, up to `startup.waitMs` after its start.
 #[tokio::test]
 async fn the_first_list_waits_for_a_slow_starter() {
     let slow = Backend::start(Kind::Stdio, &["--slow-start", "700"]).await;

@@ -1,5 +1,5 @@
-//! Resource subscriptions: routed, counted, and told to exactly those who asked (issue, "Front
-//! doors"; specification, resources, "Subscriptions").
+//! Resource subscriptions: routed, counted, and told to exactly those who asked (specification, resources,
+//! "Subscriptions").
 
 use serde_json::{Value, json};
 

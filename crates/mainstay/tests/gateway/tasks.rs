@@ -1,4 +1,4 @@
-//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663; protocol brief, section 2, "Tasks").
+//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663).
 
 use fake_server::gate::Mode;
 use serde_json::{Value, json};

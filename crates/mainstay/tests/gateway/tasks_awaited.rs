@@ -1,5 +1,5 @@
 //! Servers that make tasks of calls (SEP-2663), and clients that know none: Mainstay sees each task to
-//! its end (protocol brief, section 2, "Tasks").
+//! its end.
 
 use fake_server::gate::Mode;
 use http::StatusCode;

@@ -1,4 +1,4 @@
-//! Mainstays behind Mainstays (X2, design section 7): two work, itself is refused, and so are five.
+//! Mainstays behind Mainstays (X2): two work, itself is refused, and so are five.
 
 use std::{fs, net::TcpListener};
 
@@ -52,7 +52,7 @@ async fn two_with_different_configurations_work() {
 }
 
 /// X2: whoever asks at the front sees a slow call, and no more, however often the server dies behind
-/// both; under [001]'s preset.
+/// both; under document 001's preset.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = World::new();

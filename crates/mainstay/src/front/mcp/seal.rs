@@ -1,10 +1,11 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions.
 //!
-//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [-
-//! ENDPOINT]`, hexadecimal but for the endpoint; NAME and VERSION are what the client called itself,
-//! for records: visible ASCII, as the specification wants it (transports, "Session Management"). Random
-//! number and seal together are 128 bits that nobody can guess.
+//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
+//!
+//! All of it is hexadecimal but for the endpoint, so visible ASCII (specification, transports, "Session
+//! Management"). NAME and VERSION are what the client called itself, for records. Random number and seal
+//! together are 128 bits that nobody can guess.
 
 use std::{
     fmt::Write as _,

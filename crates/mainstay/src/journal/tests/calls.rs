@@ -138,7 +138,7 @@ async fn every_end_has_its_words() {
     journal.close().await;
 }
 
-/// Design section 10: a call that takes its time is seen while it does, and is one record.
+/// A call that takes its time is seen while it does, and is one record.
 #[tokio::test]
 async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();

@@ -1,4 +1,4 @@
-//! Group `control`: only for the operator's token, and never a command that nobody has seen (issue 5).
+//! Group `control`: only for the operator's token, and never a command that nobody has seen.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! [002] under `bounded`: five attempts, and its REST routes.
+//! Document 002 under `bounded`: five attempts, and its REST routes.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -366,7 +366,8 @@ async fn a_server_without_tools_is_connected() {
     );
 }
 
-/// J12–J14, Y4: names of any alphabet, definitions without a schema, a server called as [002]'s own tools.
+/// J12–J14, Y4: names of any alphabet, definitions without a schema, a server called as document 002's own
+/// tools.
 #[tokio::test]
 async fn odd_tools_are_listed_and_called() {
     let flags = [

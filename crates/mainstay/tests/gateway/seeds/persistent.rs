@@ -1,4 +1,4 @@
-//! [001] under `persistent`: for ever, by itself and for every call, with early warnings only.
+//! Document 001 under `persistent`: for ever, by itself and for every call, with early warnings only.
 
 use http::StatusCode;
 use serde_json::{Value, json};
