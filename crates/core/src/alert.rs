@@ -1,7 +1,7 @@
-//! When to tell somebody: from the events of servers to alarms (`alerts` in the configuration).
+//! Decides when an alert is sent: from the events of servers to alarms (`alerts` in the configuration).
 //!
-//! One [`Watch`] per configured alert. It is shown every event, and again at its deadline; what was
-//! told is told to be over once, and nothing is told twice meanwhile.
+//! There is one [`Watch`] for each configured alert. It sees every event, and is called again at its
+//! deadline. An alarm is sent once, and its end is sent once.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,4 @@
-//! Identifiers that must not be mixed up, as types of their own.
+//! Types for identifiers that must not be confused.
 
 use std::fmt;
 

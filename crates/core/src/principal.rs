@@ -1,5 +1,5 @@
-//! Who is at the door: decided once, by the token that a request bears, and carried along with its
-//! sessions and calls.
+//! Where a request comes from: the operator, a named client, or a client without a token. It is decided
+//! once, by the request's token, and kept with its sessions and calls.
 
 use std::{fmt, sync::Arc};
 

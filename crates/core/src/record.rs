@@ -1,5 +1,4 @@
-//! What is recorded of a call, and the content
-//! identifiers by which its arguments and its result are found.
+//! The record of a call, and the content identifiers of its arguments and result.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration, time::SystemTime};
 

@@ -1,4 +1,5 @@
-//! Starts of processes: what one is seen to do, and how many may go on at once.
+//! Starts of processes: what a process is seen to do before its handshake, and how many may start at
+//! once.
 
 use std::time::{Duration, Instant};
 

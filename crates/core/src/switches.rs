@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client. What nobody switched off is on.
+//! Servers and tools that are switched off for one client. Everything is on by default.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! Server-sent events, each bounded in size, out of the pieces of a stream.
+//! Parses server-sent events, each bounded in size, from the pieces of a stream.
 //!
-//! Read as WHATWG HTML, section 9.2.6, says, except that blocks without data are given on, too, for
-//! their `id` and `retry` count, and that data stays the bytes that came: whether they are UTF-8 is
-//! asked by who reads the message.
+//! Parsing follows WHATWG HTML, section 9.2.6, with two differences. Blocks without data are passed on
+//! too, because their `id` and `retry` count. Data keeps its bytes: the reader decides whether they are
+//! UTF-8.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 

@@ -1,7 +1,7 @@
-//! What happened lately, for whoever listens.
+//! The latest events of a daemon.
 //!
-//! A ring keeps the last events; a subscription is a place in it. A slow subscriber therefore costs
-//! nothing and holds nobody up: one that falls out of the ring is told that it missed some.
+//! A ring keeps them, and a subscription is a position in the ring. A slow subscriber therefore costs
+//! nothing and delays no one: if it falls out of the ring, it learns that it missed some.
 
 use std::{
     collections::VecDeque,

@@ -1,9 +1,9 @@
-//! Files that a configuration names, and the configuration itself: only regular files are read, up to a
-//! bound, and nobody waits for one longer than [`PATIENCE`].
+//! Reads the configuration and the files that it names. Only regular files are read, up to a bound, and
+//! no caller waits longer than [`PATIENCE`].
 //!
-//! A file on a disk or network mount that hangs blocks the thread that reads it for as long as it hangs,
-//! and no system call ends that. So each file is read by a thread that nobody has to wait for, and the
-//! number of such threads is bounded.
+//! A file on a disk or network mount that hangs blocks its reading thread for as long as it hangs, and
+//! no system call ends that. So each file has a thread that is never joined, and the number of such
+//! threads is bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,5 @@
-//! Mainstay does without transparent huge pages: its heap is small and scattered, and with them the
-//! allocator holds twice the memory. Its children get them as if Mainstay were not there.
+//! Turns transparent huge pages off for Mainstay. Its heap is small and scattered, and with them the
+//! allocator holds twice the memory. Children get them back.
 
 use std::{
     env,

@@ -1,5 +1,5 @@
-//! Where a Mainstay stands among others: the guard against one that launches itself
-//! (docs/dev/design.md, "Names, profiles, access"), and the marks by which its servers' processes are
+//! The chain of Mainstays above this one: the guard against a Mainstay that launches itself
+//! (docs/dev/design.md, "Names, profiles, access"), and the marks by which the processes of servers are
 //! found.
 
 use std::{

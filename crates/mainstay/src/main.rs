@@ -1,4 +1,4 @@
-//! The program: arguments first, then who guards whom, then a runtime, then the command.
+//! The program: parses arguments, splits into guardian and daemon, starts a runtime, runs the command.
 
 use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The processes of this machine, as Linux shows them in /proc: whom we started in the end, whose
-//! marks they bear, and how those found are ended.
+//! Processes of this machine, read from /proc (Linux): descendants of a process, processes with given
+//! marks, and ending them.
 
 use std::{
     collections::{HashMap, HashSet},

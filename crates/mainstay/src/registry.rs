@@ -1,4 +1,5 @@
-//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as each profile has it.
+//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as one for each
+//! profile.
 
 mod approval;
 mod profiles;

@@ -1,4 +1,4 @@
-//! What a daemon is told beside its configuration.
+//! Options of a daemon beside its configuration.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

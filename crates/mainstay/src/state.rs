@@ -1,7 +1,7 @@
-//! The state directory: who owns it, the token that opens the REST door, and where the daemon is.
+//! The state directory: its owner, the control token, and the address of the daemon.
 //!
-//! One process owns the directory, by a lock that the system releases when the process is gone,
-//! however it ended. `daemon.json` tells the commands where to find it.
+//! One process owns the directory, by a lock that the system releases when the process ends, however it
+//! ends. `daemon.json` tells commands where to find the daemon.
 
 mod daemon_file;
 mod private;

@@ -1,4 +1,4 @@
-//! The process's own environment, home folder and files, and the configuration found in them.
+//! The process's environment, home folder and files, and the configuration found in them.
 
 use std::{
     cell::RefCell,

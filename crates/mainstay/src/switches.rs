@@ -1,5 +1,4 @@
-//! What is switched off for which client: kept in a file, read by every session of a client that
-//! has switches.
+//! Switches of clients, kept in a file. Every session of a client with switches reads them.
 
 use std::{io, path::PathBuf, sync::Arc};
 

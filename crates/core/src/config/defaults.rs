@@ -1,4 +1,4 @@
-//! What holds where the file is silent.
+//! Defaults of the settings that a file leaves out.
 
 use std::time::Duration;
 

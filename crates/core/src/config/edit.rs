@@ -1,5 +1,5 @@
-//! A configuration's text changed in place: what is not meant keeps its order, its spacing and its
-//! comments, and the file the shape that it has.
+//! Edits a configuration's text in place. Everything else keeps its order, its spacing and its
+//! comments, and the file keeps its shape.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};

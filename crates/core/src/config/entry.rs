@@ -1,7 +1,7 @@
-//! One server's entry. How it is reached is read in `reach`, what else it says in `options`.
+//! Reads one server's entry. `reach` reads how the server is reached, `options` everything else.
 //!
-//! Readers record what is wrong and go on with a stand-in, so that one run names every problem; an
-//! entry with a problem is never launched.
+//! A reader records a problem and goes on with a placeholder value, so that one run finds every
+//! problem. An entry with a problem is never launched.
 
 use std::{cell::Cell, collections::BTreeMap, path::Path};
 

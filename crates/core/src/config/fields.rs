@@ -1,4 +1,5 @@
-//! An object with known keys: what nobody asks for is reported, with the key that was probably meant.
+//! An object with known keys. Every key that no reader takes is reported, with the key that was
+//! probably meant.
 
 use super::{
     node::{Member, Node},

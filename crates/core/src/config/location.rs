@@ -1,5 +1,5 @@
-//! Which file is read. Never one of the current folder unasked: a cloned repository must not
-//! be able to start commands.
+//! Which configuration file is read. A file in the current folder is never read unasked: a cloned
+//! repository must not be able to start commands.
 
 use std::path::{Path, PathBuf};
 

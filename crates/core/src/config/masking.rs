@@ -1,6 +1,6 @@
-//! Secrets of a configuration replaced by placeholders on the way out, and put back on the way in.
+//! Replaces a configuration's secrets by placeholders on the way out, and puts them back on the way in.
 //!
-//! A placeholder says where the secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
+//! A placeholder says where its secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
 //! it means the same secret wherever it comes back, and nothing else can mean it.
 
 use serde_json::{Map, Value};

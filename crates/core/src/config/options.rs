@@ -1,4 +1,4 @@
-//! What an entry says beside how its server is reached: switches, limits and times.
+//! Reads an entry's switches, limits and times.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What was said of servers while Mainstay runs, over what the file says.
+//! Changes to servers at run time, which lie over the file.
 //!
-//! Such a word holds until Mainstay ends, or until the file says something else of that server.
+//! A change holds until Mainstay ends, or until the file changes that server.
 
 use std::{fmt::Write as _, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How a server is reached: which transport, and what that one needs.
+//! Reads how a server is reached: its transport, and the settings of that transport.
 
 use std::{
     collections::HashSet,

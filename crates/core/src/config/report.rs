@@ -1,4 +1,4 @@
-//! Findings, and the places they are about.
+//! Collects findings and their places.
 
 use std::cell::OnceCell;
 

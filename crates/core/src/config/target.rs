@@ -1,5 +1,5 @@
-//! What a server's name leads to: the program or the URL, and what goes along. Traffic that was meant
-//! for one target must not reach another because a client gave it the same name.
+//! The target of a server's name: its program or URL with everything that goes along. Traffic for one
+//! target must not reach another because a client gave that one the same name.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

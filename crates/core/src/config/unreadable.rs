@@ -1,4 +1,4 @@
-//! Why a file cannot be read that a configuration names.
+//! Why a file that a configuration names cannot be read.
 
 use std::{io, time::Duration};
 

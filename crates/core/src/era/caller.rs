@@ -1,4 +1,4 @@
-//! Who asks, as far as the wire is concerned.
+//! The client of a call: its revision, capabilities and name.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What the two sides declare that they can do.
+//! Capabilities that clients and servers declare.
 
 use std::borrow::Cow;
 

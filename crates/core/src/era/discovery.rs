@@ -1,4 +1,4 @@
-//! What a server says of itself, before anything is asked of it, in the words of the other era.
+//! Translates a server's answer to `initialize` or `server/discover` into the words of the other era.
 
 use serde_json::json;
 

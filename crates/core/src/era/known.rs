@@ -1,4 +1,4 @@
-//! What is known of the eras that a server speaks.
+//! Which eras a server is known to speak.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! `subscriptions/listen`: what a client wants to hear of, and what it is told (2026-07-28,
-//! "Subscriptions").
+//! `subscriptions/listen`: the changes that a client asks for, and the notifications that it gets
+//! (2026-07-28, "Subscriptions").
 
 use serde_json::{Map, Value, json};
 

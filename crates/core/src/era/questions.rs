@@ -1,5 +1,6 @@
-//! What a server asks its client while it works on a call: as requests of its own (legacy), or as a
-//! result that wants an answer and a second attempt (modern: "Multi Round-Trip Requests", SEP-2322).
+//! Questions of a server to its client during a call. A legacy server makes requests. A modern server
+//! answers with a result that asks for input and a second attempt ("Multi Round-Trip Requests",
+//! SEP-2322).
 
 use serde_json::{Value, json};
 

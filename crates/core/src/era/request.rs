@@ -1,4 +1,4 @@
-//! A request on its way to a server of the other era. Its id is the sender's to replace.
+//! Translates a request for a server of the other era. The caller of this module replaces the id.
 
 use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, Method, Object, Span, meta};

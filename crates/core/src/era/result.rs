@@ -1,4 +1,4 @@
-//! A server's answer on its way to a client of the other era, or of an older revision.
+//! Translates a server's answer for a client of the other era or of an older revision.
 
 mod content;
 mod head;

@@ -1,4 +1,4 @@
-//! From the statuses of one server to its events.
+//! Derives a server's events from its statuses.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What follows the end of a session, or of an attempt: a new attempt, at once or after a wait, or none.
+//! What follows the end of a session or of an attempt: a new attempt, at once or after a wait, or none.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What probes and traffic show of a session that is up.
+//! Applies what probes and traffic show about a session that is up.
 
 use std::time::Instant;
 

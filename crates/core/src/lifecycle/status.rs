@@ -1,5 +1,5 @@
-//! What is shown of a session: derived from its phase, never stored (invariant 2), and the words of
-//! every surface for it.
+//! The status of a session. It is derived from the phase and never stored (invariant 2). Also the word
+//! of each surface for a state.
 
 use std::time::{Duration, Instant};
 

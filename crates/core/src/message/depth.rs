@@ -1,5 +1,5 @@
-//! How deep a message is nested. Mainstay itself reads messages without recursion; what comes behind it,
-//! clients and servers alike, often does not.
+//! The depth of a message's nesting. Mainstay reads messages without recursion; clients and servers
+//! often do not.
 
 /// Levels of objects and arrays in what a message carries. Readers that recurse stop at a hundred or a few
 /// hundred levels (`serde_json` at 128, Python at about 1,000); no tool's arguments need more.

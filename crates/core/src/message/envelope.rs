@@ -1,4 +1,4 @@
-//! What one message is, found by one pass over its edges.
+//! Reads the envelope of one message in one pass.
 
 use std::fmt;
 

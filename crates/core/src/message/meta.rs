@@ -1,4 +1,5 @@
-//! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's.
+//! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's
+//! `_meta`.
 
 use super::{Envelope, InvalidParams, Object, Span, member};
 

@@ -1,7 +1,7 @@
-//! Which server a name names.
+//! Finds the server that a name names.
 //!
-//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, whatever state it is in. A name
-//! that names one server never leads to another.
+//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, in whatever state that
+//! server is. A name that names one server never leads to another.
 
 use foldhash::HashMap;
 

@@ -1,7 +1,7 @@
 //! Takes secrets out of texts that are kept: servers' logs, records of calls, and spans.
 //!
-//! A secret is found by the name that it stands under, by what it looks like, or because it is one of the
-//! configuration's own ([`Secrets`]). What is no secret keeps its bytes.
+//! A secret is found by its name, by its form, or because it is in the configuration ([`Secrets`]). All
+//! other text keeps its bytes.
 
 mod edits;
 mod json;

@@ -1,5 +1,5 @@
-//! Redaction of plain text: what stands behind a secret name. Everything is looked at a bounded number of
-//! times, whatever the text.
+//! Redaction of plain text: what follows a secret name. Every text is examined a bounded number of
+//! times.
 
 use std::{borrow::Cow, sync::LazyLock};
 

@@ -1,7 +1,7 @@
-//! Tells somebody of trouble: posts to webhooks, runs commands (`alerts` in the configuration).
+//! Sends alerts: posts to webhooks, runs commands (`alerts` in the configuration).
 //!
-//! What is told is decided in [`mainstay_core::alert`]. Each alert has a queue and a task of its own,
-//! so that a receiver that is slow or dead keeps nobody else waiting.
+//! [`mainstay_core::alert`] decides what is sent. Each alert has a queue and a task, so that a slow or
+//! dead receiver delays no other.
 
 mod command;
 mod message;

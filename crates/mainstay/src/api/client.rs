@@ -1,4 +1,4 @@
-//! Asks a daemon: one connection per request, over plain HTTP.
+//! Asks a daemon over plain HTTP, with one connection for each request.
 
 use std::{
     error::Error,

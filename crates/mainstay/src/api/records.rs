@@ -1,4 +1,4 @@
-//! Records of calls, the objects they name, and what was added up of them.
+//! REST types of records, of the objects that they name, and of statistics.
 
 use std::time::Duration;
 

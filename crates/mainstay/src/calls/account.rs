@@ -1,5 +1,5 @@
-//! What a call leaves in the journal, in the figures and in traces, and when (docs/dev/requirements.md,
-//! section L).
+//! Opens and closes a call's entry in the journal, in the figures and in traces
+//! (docs/dev/requirements.md, section L).
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! Who makes calls: what it speaks, and how a server's questions reach it.
+//! The client of a call: its revision, and how a server's questions reach it.
 
 use std::{
     collections::HashMap,

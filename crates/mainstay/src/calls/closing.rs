@@ -1,4 +1,4 @@
-//! The end of Mainstay, as calls see it: first no new ones are taken, then those that are left are ended.
+//! Shutdown, as calls see it: first new calls are refused, then the remaining calls are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
-//! One call, end to end: find the session, send, await, and tell the truth about how it ended.
+//! One call, end to end: find the session, send, await, and report how it ended.
 //!
-//! A call is one future. It never passes through a supervisor's task; what the server says about it
-//! before the result goes to the caller's [`Outlet`] in the order it was written.
+//! A call is one future. It never passes through a supervisor's task. What the server says before the
+//! result goes to the caller's [`Outlet`], in the order in which it was written.
 
 mod account;
 mod attempt;

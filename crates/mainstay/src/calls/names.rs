@@ -1,7 +1,7 @@
-//! Names that pass through clients, sealed: those of servers' tasks, and the states of calls that wait for
-//! answers. A seal says whose a name is and which server gave it. Servers do not see our principals, so
-//! nothing else keeps one client from naming what is another's. Nothing is kept of a sealed name, and with
-//! a key that is kept a restart costs nobody a task.
+//! Sealed names that pass through clients: ids of servers' tasks, and states of calls that wait for
+//! answers. The seal says which principal and which server a name belongs to. Servers do not see
+//! principals, so nothing else keeps one client from naming another's task. Nothing is kept for a
+//! sealed name. The key is kept, so a restart costs no client a task.
 //!
 //! `SEAL (32, hexadecimal) - SERVER / NAME`, the last as the server spelled it.
 

@@ -1,7 +1,6 @@
-//! What the server says about a call before its result: from the call to whoever carries it to the
-//! client.
+//! Carries what the server says before a call's result from the call to its client.
 //!
-//! A channel made for this place: most calls never say anything, so an empty one costs a single
+//! The channel is made for this purpose: most calls never say anything, so an empty one costs a single
 //! allocation.
 
 use std::{

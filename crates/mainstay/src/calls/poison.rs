@@ -1,4 +1,4 @@
-//! Calls that crash their server are not sent for a while.
+//! Refuses calls that crash their server, for a while.
 
 use mainstay_core::{
     failure::{Failure, FailureKind},

@@ -1,6 +1,5 @@
-//! Rounds of questions: a modern server answers a call with what it wants to know, a legacy client is
-//! asked by requests, and the call is made again with its answers (2026-07-28, "Multi Round-Trip
-//! Requests").
+//! Rounds of questions: a modern server answers a call with questions, a legacy client is asked by
+//! requests, and the call is made again with the answers (2026-07-28, "Multi Round-Trip Requests").
 
 use std::pin::Pin;
 

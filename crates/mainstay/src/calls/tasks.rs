@@ -1,8 +1,9 @@
-//! A server that answers a call with a task, for a client whose revision has none: we ask for it until
-//! it has ended (SEP-2663).
+//! A server answers a call with a task, and the client's revision has no tasks: Mainstay polls the task
+//! until it has ended (SEP-2663).
 //!
-//! Such a call is made without the extension first, for most servers then answer at once. One that
-//! cannot do without refuses, and nothing has run; then the extension is declared for the client.
+//! Such a call is made without the extension first, because most servers then answer at once. A server
+//! that needs the extension refuses, and nothing has run. Then the extension is declared for the
+//! client.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 

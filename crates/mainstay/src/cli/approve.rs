@@ -1,5 +1,5 @@
-//! `mainstay approve`: what was added from inside an MCP client may be started, once a person has seen
-//! it. What is approved is what was shown: the digest of it goes along.
+//! `mainstay approve`: lets a server start that an MCP client added, once a person has seen it. The
+//! approval carries the digest of what was shown.
 
 use std::io::{self, BufRead, IsTerminal as _};
 

@@ -1,5 +1,5 @@
-//! How a command finds its daemon: the one that owns the state directory, one at a URL, or one of
-//! its own for the occasion.
+//! How a command finds its daemon: the owner of the state directory, a daemon at a URL, or a daemon
+//! that the command starts for itself.
 
 use std::{
     env,

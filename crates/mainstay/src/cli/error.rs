@@ -1,4 +1,4 @@
-//! Why a command failed: what to print, what to do about it, and the exit code.
+//! Why a command failed: the text, the hint, and the exit code.
 
 use std::{error::Error, io, net::SocketAddr};
 

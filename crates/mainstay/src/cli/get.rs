@@ -1,4 +1,4 @@
-//! `mainstay get`: how a server is, and its entry without its secrets.
+//! `mainstay get`: shows a server's status, and its entry without secrets.
 
 use clap::Args;
 use mainstay_core::display;

@@ -1,4 +1,4 @@
-//! `mainstay health`: every server asked now, and how it answered.
+//! `mainstay health`: asks every server now, and shows the answers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a Mainstay without a daemon keeps: in an instance of the state directory, of which many stand
+//! State of a Mainstay without a daemon: an instance in the state directory. Many instances may exist
 //! beside each other.
 
 use std::{error::Error, sync::Arc};

@@ -1,4 +1,4 @@
-//! `mainstay records`: which calls there were, and what is known of one.
+//! `mainstay records`: lists calls, or shows the record of one.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! The signals by which people and service managers end us.
+//! The signals that end Mainstay.
 
 use std::{io, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What `serve` says about its servers: one line when one comes up, is lost, or is given up.
+//! The lines of `serve` about its servers: one when a server comes up, is lost, or is given up.
 
 use std::{
     fmt::Write as _,

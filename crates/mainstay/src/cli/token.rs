@@ -1,5 +1,5 @@
-//! `mainstay token`: who may use the MCP addresses, and a new control token. The running daemon is
-//! asked; without one its state directory is changed, so that tokens can be made before the first
+//! `mainstay token`: manages clients' tokens and rotates the control token. It asks the running daemon.
+//! Without a daemon it changes the state directory, so that tokens can be made before the first
 //! `serve`.
 
 use std::time::Duration;

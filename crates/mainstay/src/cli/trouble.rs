@@ -1,4 +1,4 @@
-//! How a server is, as every command says it: a word, and why.
+//! A server's status in words, the same for every command.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Places for connections: a bound for all clients, a share for each address, and a reserve that clients
-//! cannot fill, so that the operator is served however many clients are connected.
+//! Admits connections: a bound for all clients, a share for each address, and a reserve that clients
+//! cannot use, so that the operator is served however many clients are connected.
 
 use std::{
     collections::{HashMap, VecDeque},

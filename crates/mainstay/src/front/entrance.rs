@@ -1,5 +1,5 @@
-//! Whether a request may come in, and as whom: its token is looked up once for a connection, and again
-//! when the tokens change.
+//! Decides whether a request is let in, and as which principal. The token is looked up once for a
+//! connection, and again when the tokens change.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

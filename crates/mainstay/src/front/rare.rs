@@ -1,4 +1,5 @@
-//! A future that is seldom ready, beside one that is polled all the time.
+//! Polls a future that is seldom ready beside one that is polled all the time. The rare one is polled
+//! only when it has been woken.
 
 use std::{
     pin::Pin,

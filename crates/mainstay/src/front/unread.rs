@@ -1,5 +1,5 @@
-//! Answers that wait for clients to read them: a bound on what all of them hold together. Where it is
-//! exceeded, the connections whose clients have read nothing for longest are given up.
+//! Bounds what unread answers hold together. Beyond the bound, the connections whose clients have read
+//! nothing for longest are closed.
 
 use std::{
     collections::HashMap,

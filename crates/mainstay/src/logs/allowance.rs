@@ -1,5 +1,5 @@
-//! How much a server may say unasked. What is beyond is read more slowly: the server waits for room in its
-//! pipe or connection, and others keep the processor.
+//! How much a server may say unasked. Beyond that it is read more slowly: the server waits for room in
+//! its pipe or connection, and other servers keep the processor.
 
 use std::time::Duration;
 

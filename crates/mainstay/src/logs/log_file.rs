@@ -1,4 +1,4 @@
-//! One file: the queue before it, and those who follow what is written.
+//! One log file: its queue, and the readers that follow it.
 
 use std::{
     io,

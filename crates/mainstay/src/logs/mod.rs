@@ -1,10 +1,9 @@
-//! What servers say beside the protocol: what they write to stderr, the
-//! noise they write to stdout, and what Mainstay has to say about them. Messages of the protocol,
-//! and so arguments and results, are never written.
+//! Logs of servers: what they write to stderr, the noise on their stdout, and Mainstay's own words
+//! about them. Messages of the protocol, and so arguments and results, are never written.
 //!
-//! Whoever reads a pipe appends to a bounded queue, and never waits. One thread, for all servers,
-//! writes what has gathered, and rotates the files. What finds its queue full is dropped and counted,
-//! and the log says how much that was: a flood costs neither memory nor other servers' time.
+//! Readers of pipes append to a bounded queue and never wait. One thread for all servers writes the
+//! queues and rotates the files. A line that finds its queue full is dropped and counted, and the log
+//! says how many were: a flood costs neither memory nor other servers' time.
 
 mod allowance;
 mod log_file;

@@ -1,4 +1,4 @@
-//! The lines that wait to be written to one file: bounded, in the form of the file.
+//! Lines that wait to be written to one file, bounded, in the form of the file.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! One log file that is renamed away when it is full: `x.log`, then `x.log.1` to `x.log.5`.
 //!
-//! The renaming is done by `file-rotate`. Writing is not: it would drop what it cannot write without
-//! a word, and a log that cannot be written is to be reported.
+//! `file-rotate` renames the files. It does not write them: it would silently drop what it cannot
+//! write, and such a loss is to be reported.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! The log of one server: what its pipes say, and what we say about it.
+//! The log of one server: lines of its pipes, and Mainstay's lines about it.
 
 use std::{
     borrow::Cow,

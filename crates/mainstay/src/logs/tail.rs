@@ -1,4 +1,4 @@
-//! The last lines a server wrote to stderr: the first thing to show when it fails.
+//! The last lines of a server's stderr, to be shown when it fails.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! Lets a log say what happens without repeating it for ever.
+//! Limits how often a log repeats the same event.
 
 use std::time::{Duration, Instant};
 

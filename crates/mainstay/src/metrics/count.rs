@@ -1,4 +1,4 @@
-//! One call, from its coming to its end.
+//! Counts one call, from its request to its end.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

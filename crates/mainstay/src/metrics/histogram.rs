@@ -1,5 +1,5 @@
-//! A histogram of times that is nothing but atomics: those of the `prometheus-client` crate take a lock
-//! for each observation.
+//! A histogram of times made of atomics. Those of the `prometheus-client` crate take a lock for each
+//! observation.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},

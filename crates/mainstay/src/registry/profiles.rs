@@ -1,6 +1,6 @@
-//! The endpoints that show the servers, each with a catalog of its own.
+//! Profiles, each with a catalog of its own.
 //!
-//! The registry's merging task alone changes what they show; everyone else reads a snapshot.
+//! Only the registry's merging task changes what they show. All others read a snapshot.
 
 use std::sync::Arc;
 

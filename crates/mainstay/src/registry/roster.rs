@@ -1,7 +1,7 @@
-//! Which servers there are: the file's, and what is said of them while Mainstay runs.
+//! The desired servers: those of the file, and the changes at run time.
 //!
-//! Every change goes to its end once it has begun, whoever asked for it and left: changes are tasks of
-//! the registry's own, one after the other, and a server that ends holds up only its own name.
+//! A change that has begun runs to its end, even if its client has left: changes are tasks of the
+//! registry, one after the other. A server that is ending delays only changes of its own name.
 
 use std::sync::Arc;
 

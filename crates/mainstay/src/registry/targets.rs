@@ -1,7 +1,7 @@
-//! Which targets servers' names have had: in this run, and in earlier ones. A client that gives a known
-//! name another target would be sent what was meant for the first, so that waits for approval.
+//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a known
+//! name another target would receive what was meant for the first, so that waits for approval.
 //!
-//! The file that keeps them lies beside the kept catalogs, and several Mainstays share it.
+//! The file lies beside the kept catalogs. Several Mainstays share it.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! The configuration's file changed by a program: validated before anything is written, and in force
-//! when it is.
+//! Changes the configuration file for a program. The change is validated before it is written, and
+//! takes effect when it is.
 
 use std::{path::Path, sync::Arc};
 

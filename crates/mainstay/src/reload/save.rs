@@ -1,4 +1,4 @@
-//! A configuration's file written.
+//! Writes a configuration file.
 
 #[cfg(unix)]
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! `daemon.json`: where the commands find the daemon, and whether it is stopping.
+//! `daemon.json`: where commands find the daemon, and whether it is stopping.
 
 use std::{
     fs, io,

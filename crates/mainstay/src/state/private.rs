@@ -1,5 +1,5 @@
-//! Files and directories that are ours alone. A file is replaced under a random name that nobody can
-//! have put there, and no link is followed: what somebody has put in its place is not written to.
+//! Private files and directories. A file is replaced under a random name that no other process can have
+//! placed there, and no link is followed.
 
 use std::{
     ffi::OsString,

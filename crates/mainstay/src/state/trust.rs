@@ -1,7 +1,7 @@
-//! Whether directories and files are changed by nobody but us.
+//! Checks that only the owner can change directories and files.
 //!
-//! Whoever can write to the state directory, or rename it, can give commands a daemon of his own and
-//! read the token that they send to it. So every directory on the way there is looked at.
+//! A person who can write to the state directory, or rename it, could present a false daemon to
+//! commands and read the token that they send to it. So every directory on the way is checked.
 
 use std::{
     fs, io,

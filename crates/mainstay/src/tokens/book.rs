@@ -1,4 +1,4 @@
-//! Who may come in, at one moment: decided by the token and the time alone.
+//! Decides by token and time who is let in.
 
 use std::{
     fmt,

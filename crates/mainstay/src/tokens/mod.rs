@@ -1,6 +1,5 @@
-//! The tokens that open the doors: the control token, which opens all of them, and clients' tokens,
-//! which open the MCP paths. They are read for every new connection, and
-//! changed while they are.
+//! The control token, which opens all doors, and clients' tokens, which open the MCP endpoints. They
+//! are read for every new connection, and may change meanwhile.
 
 mod book;
 

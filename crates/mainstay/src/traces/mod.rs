@@ -1,9 +1,8 @@
-//! Traces: a span for each call, and one below it for each time that its server is asked, told to a
-//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none,
-//! at no cost.
+//! Traces: a span for each call, and a child span for each request to its server, sent to a collector
+//! over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none, at no cost.
 //!
-//! What a call leaves goes into a bounded queue, and is dropped and counted where that is full; one
-//! task sends what has gathered. Nothing of that is in a call's way.
+//! Spans wait in a bounded queue; when it is full they are dropped and counted. One task sends them. No
+//! call waits for it.
 
 mod exporter;
 mod otlp;

@@ -1,5 +1,5 @@
-//! Spans as OTLP has them in JSON (opentelemetry-proto, `trace/v1/trace.proto`, with hexadecimal ids and
-//! numbers as texts), under the names of the semantic conventions for MCP.
+//! Spans in OTLP's JSON (opentelemetry-proto, `trace/v1/trace.proto`: hexadecimal ids, numbers as
+//! texts), with the names of the semantic conventions for MCP.
 
 use std::{
     borrow::Cow,

@@ -1,7 +1,7 @@
-//! A call's span, from its coming to its end, and the spans of the requests to its server below it.
+//! The span of a call, and the spans of the requests to its server.
 //!
-//! Clients and servers choose how long names, ids and errors are. What waits for the collector is
-//! bounded in calls, so that each is cut to a length that tells it from others.
+//! Clients and servers choose how long names, ids and errors are. The queue to the collector is bounded
+//! in calls, so each text is cut to a length that still tells it from others.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! Finding a server's program: PATH is walked here, without a shell.
+//! Finds a server's program in PATH, without a shell.
 
 use std::{
     collections::HashMap,

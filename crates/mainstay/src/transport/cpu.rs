@@ -1,4 +1,4 @@
-//! CPU time and I/O of a server's processes: a server that computes is not hung.
+//! CPU time and I/O of a server's processes. A server that computes does not hang.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The environment of child processes.
+//! Builds the environment of child processes.
 
 use std::{
     collections::{BTreeMap, HashSet},

@@ -1,4 +1,4 @@
-//! One request and everything the server says about it, whatever the transport.
+//! One request and everything that the server says about it, over any transport.
 
 use std::sync::Arc;
 

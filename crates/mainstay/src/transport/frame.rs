@@ -1,4 +1,4 @@
-//! One JSON-RPC message as it came off a wire: its text, and where its members lie.
+//! One JSON-RPC message as it came off a wire: its text and its envelope.
 
 use bytes::Bytes;
 use bytestring::ByteString;

@@ -1,4 +1,4 @@
-//! How a backend is spoken to over HTTP: its URL, the configured headers, redirects at the start.
+//! Speaks HTTP to a server: its URL, the configured headers, redirects at the start.
 
 use std::{
     fmt::Write as _,

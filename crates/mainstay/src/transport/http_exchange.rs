@@ -1,4 +1,4 @@
-//! One POST of Streamable HTTP and what the server answers: a JSON body, or a stream of events.
+//! One POST of Streamable HTTP and its answer: a JSON body or a stream of events.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The kept `subscriptions/listen` of a modern session: what a server announces by itself, and the
-//! resources that someone wants to hear of (specification 2026-07-28, "Subscriptions").
+//! The kept `subscriptions/listen` of a modern session: the server's announcements, and the resources
+//! that clients are subscribed to (specification 2026-07-28, "Subscriptions").
 
 use std::{
     collections::HashSet,

@@ -1,9 +1,9 @@
-//! Connections to backends: one file per transport, one face for all.
+//! Connections to servers: one file for each transport, one interface for all.
 //!
-//! A transport opens a connection, performs the handshake, and from then on offers a [`Session`]:
-//! requests become [`Exchange`]s that yield what the server says about them, in order. How a
-//! connection ends is reported by its [`Running`] future, which returns only when nothing of the
-//! connection is left (invariant 9).
+//! A transport opens a connection, performs the handshake, and then offers a [`Session`]. Requests
+//! become [`Exchange`]s, which yield what the server says about them, in order. The [`Running`] future
+//! reports how a connection ended. It returns only when nothing of the connection is left (invariant
+//! 9).
 
 mod budget;
 mod command;

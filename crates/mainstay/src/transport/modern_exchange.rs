@@ -1,5 +1,5 @@
-//! One POST of 2026-07-28 and what the server answers: a JSON body, or a stream of events that all
-//! belong to this request. Dropping it closes the stream, which cancels the request.
+//! One POST of 2026-07-28 and its answer: a JSON body, or a stream of events that all belong to this
+//! request. Dropping it closes the stream, which cancels the request.
 
 use std::{pin::Pin, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP of 2026-07-28: a POST per request and nothing else, no session.
-//! There is no connection that could be lost: that nobody is there shows when someone asks.
+//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. There is no
+//! connection that could be lost: only a request shows that the server is gone.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! What a server writes to stdout beside messages: kept in its log, and said in ours without
-//! flooding it.
+//! Text on stdout that is no message. It is kept in the server's log, and reported in Mainstay's log
+//! without flooding it.
 
 use std::{sync::Arc, time::Instant};
 

@@ -1,4 +1,4 @@
-//! The requests that wait for their answers on one shared connection, by the id we gave them.
+//! Requests that wait for their answers on one shared connection, by the id that Mainstay gave them.
 
 mod inbox;
 

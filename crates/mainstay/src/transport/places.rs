@@ -1,4 +1,4 @@
-//! Folders of programs that stand in PATH beside what is inherited.
+//! Folders of programs that are added to PATH.
 
 use std::{
     env, fs,

@@ -1,5 +1,5 @@
-//! What Linux has beyond other Unixes: children that cannot outlive us, and /proc to find whoever left
-//! its group.
+//! What Linux has beyond other Unixes: children that cannot outlive Mainstay, and /proc to find
+//! processes that left their group.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! Child processes on Unix: each in a process group of its own, ended as a group, and with whatever
-//! has left the group.
+//! Child processes on Unix. Each has a process group and is ended as a group, together with processes
+//! that left the group.
 
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 

@@ -1,4 +1,4 @@
-//! What goes wrong between Mainstay and a server over HTTP, in words: host, reason, and what to set.
+//! Errors between Mainstay and a server over HTTP, in words: the host, the reason, and what to set.
 
 use std::{io, time::Duration};
 

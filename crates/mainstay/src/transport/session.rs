@@ -1,4 +1,4 @@
-//! One upstream session: the handshake's result, and a way to send.
+//! One upstream session: the result of its handshake, and a way to send.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 

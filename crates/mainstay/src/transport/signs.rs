@@ -1,4 +1,4 @@
-//! What is seen of a process before its handshake.
+//! Observes a process before its handshake.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP (revisions 2025-03-26 and later): a POST per message, a GET stream
-//! for what the server says unasked, and a session id that holds them together.
+//! Servers behind Streamable HTTP (revisions 2025-03-26 to 2025-11-25): a POST for each message, a GET
+//! stream for what belongs to no call, and a session id that holds them together.
 
 use std::{
     pin::pin,

@@ -1,4 +1,4 @@
-//! What servers say without being asked: pings, other requests, and notices about themselves.
+//! Routes what servers say outside of calls: pings, other requests, and notifications about themselves.
 
 use std::{
     fmt::Debug,

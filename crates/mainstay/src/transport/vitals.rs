@@ -1,4 +1,4 @@
-//! Signs of life of one connection: written by whoever reads and calls, read by whoever judges.
+//! Signs of life of one connection. Readers and callers write them, the supervisor reads them.
 //!
 //! They are touched on every message, so they are a few atomics.
 

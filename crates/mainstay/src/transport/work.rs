@@ -1,5 +1,5 @@
-//! What a call asks of its server, kept while it is in flight: where the server crashes, its calls are
-//! suspects.
+//! What a call asks of its server, kept while it is in flight. If the server crashes, the calls in
+//! flight are suspects.
 
 use std::{borrow::Cow, sync::Arc};
 

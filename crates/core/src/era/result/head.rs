@@ -1,4 +1,4 @@
-//! A large result cut to its beginning, with a link to the whole.
+//! Cuts a large result to its beginning, and adds a link to the whole.
 
 use std::borrow::Cow;
 

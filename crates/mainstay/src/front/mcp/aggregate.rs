@@ -1,5 +1,5 @@
-//! The servers of a profile as one: names resolved by the catalog, lists answered from it. A client needs no session
-//! for that, but to subscribe and to set a log level.
+//! Serves several servers as one: names are resolved by the profile's catalog, lists are answered from
+//! it. A client needs a session only to subscribe and to set a log level.
 
 use std::{fmt::Write as _, sync::Arc};
 

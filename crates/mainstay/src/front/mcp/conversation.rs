@@ -1,4 +1,4 @@
-//! A client that says and hears everything in order, on one stream: over stdio, and over HTTP+SSE.
+//! A client on one ordered stream: stdio or HTTP+SSE.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a client's own upstream session says outside of calls, on its way to that client.
+//! Carries what an isolated session says outside of calls to its client.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Sessions that their clients have ended, by DELETE: a sealed id would revive them in a later run. They
-//! are kept in the state directory, a line each, until their seals have had their time.
+//! Sessions that clients ended by DELETE. A later run would revive them from their sealed ids, so they
+//! are kept in the state directory, one in a line, until their seals expire.
 
 use std::{
     collections::BTreeSet,

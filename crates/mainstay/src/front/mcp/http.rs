@@ -1,5 +1,5 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for what the server says unasked, DELETE to end a session.
+//! messages, GET for a stream of what belongs to no call, DELETE to end a session.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

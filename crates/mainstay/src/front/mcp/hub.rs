@@ -1,4 +1,4 @@
-//! All client sessions: opening them and ending them.
+//! Opens and ends client sessions, and holds all of them.
 
 mod announcing;
 mod crowd;

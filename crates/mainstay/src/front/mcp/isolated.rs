@@ -1,5 +1,4 @@
-//! The upstream sessions that a client of a profile has for itself, where a server's entry says
-//! `isolation: "session"`.
+//! Isolated upstream sessions of a profile's clients (`isolation: "session"`).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

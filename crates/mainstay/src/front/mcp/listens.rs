@@ -1,4 +1,4 @@
-//! Clients without a session that listen: each stream, what it wants, and what waits for it.
+//! Listen streams of clients without a session: what each asked for, and what waits for it.
 
 use std::{
     collections::HashMap,

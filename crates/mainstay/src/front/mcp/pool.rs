@@ -1,5 +1,5 @@
-//! Sessions of legacy servers that clients without a session share: one for each principal and set of
-//! capabilities that its clients declare, since a session's are fixed when it opens (docs/dev/wire.md,
+//! Pooled sessions of legacy servers for clients without a session: one for each principal and set of
+//! declared capabilities, because a session's capabilities are fixed when it opens (docs/dev/wire.md,
 //! "Between the eras").
 
 use std::{

@@ -1,4 +1,4 @@
-//! What a session's event streams said lately, for clients whose connection breaks or is closed
+//! Keeps the latest events of a session's streams, for clients whose connection breaks or is closed
 //! (specification 2025-11-25, transports, "Resumability and Redelivery").
 
 use std::{

@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The reply to a request.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! One client's session: what it negotiated, what it has in flight, what waits to be said to it.
+//! One client session: what it negotiated, its requests in flight, and its messages that wait.
 
 use std::{
     borrow::Cow,

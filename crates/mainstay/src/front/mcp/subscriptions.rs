@@ -1,4 +1,4 @@
-//! Who wants to hear of which resource, across all sessions that share a server.
+//! Which sessions are subscribed to which resource of a server that they share.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! Tasks of servers on the aggregate (SEP-2663): a sealed name says which server has a task, and whose
-//! it is.
+//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed id says which server has the task and
+//! which principal began it.
 
 use std::{borrow::Cow, sync::Arc};
 

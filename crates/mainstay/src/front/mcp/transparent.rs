@@ -1,4 +1,4 @@
-//! One server as it is: everything forwarded, nothing renamed.
+//! Serves one server unchanged: everything is forwarded, nothing is renamed.
 
 use std::{borrow::Cow, sync::Arc};
 

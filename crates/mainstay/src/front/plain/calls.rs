@@ -1,4 +1,4 @@
-//! Requests of ours to a server, and what its answers say.
+//! Mainstay's own requests to servers, and their answers.
 
 use std::sync::Arc;
 

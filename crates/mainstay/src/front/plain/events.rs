@@ -1,4 +1,4 @@
-//! What happened, as it is told outside.
+//! Events as JSON.
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What a server offers, item by item.
+//! The tools, prompts, resources and templates of servers, item by item.
 
 use std::sync::Arc;
 

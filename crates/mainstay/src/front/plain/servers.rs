@@ -1,4 +1,4 @@
-//! How a server is.
+//! The status of a server as JSON.
 
 use std::{
     sync::Arc,

@@ -1,5 +1,5 @@
-//! Request bodies: JSON, read whole, within a limit. That what is not JSON is refused is seen to at the
-//! door, for routes without a body, too.
+//! Request bodies: JSON, read whole, within a limit. The door refuses other types, also on routes
+//! without a body.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use bytes::{Bytes, BytesMut};

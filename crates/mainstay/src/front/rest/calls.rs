@@ -1,4 +1,4 @@
-//! Tools called, resources read, prompts got: one request upstream each, on the shared session.
+//! Calls a tool, reads a resource, gets a prompt: one upstream request each, on the shared session.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The words that an error of this door can be, each with its status: one table, by which requests
-//! are refused, and to which OpenAPI and docs/rest.md are held.
+//! The table of REST error codes and their statuses. Tests compare OpenAPI and docs/rest.md with it.
 
 use http::StatusCode;
 use mainstay_core::failure::FailureKind;

@@ -1,4 +1,4 @@
-//! `GET|PUT /api/config`: the configuration as its file has it, secrets as placeholders.
+//! `GET|PUT /api/config`: the configuration file's content, with placeholders for secrets.
 
 use axum::{Json, extract::State};
 use mainstay_core::config::masking;

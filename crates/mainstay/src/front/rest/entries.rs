@@ -1,6 +1,6 @@
-//! Servers added, replaced, removed, switched and approved while Mainstay runs.
+//! Adds, replaces, removes, switches and approves servers at run time.
 //!
-//! What is not said to persist is gone after a restart.
+//! A change without `persist` is gone after a restart.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What happens: as a stream of server-sent events, or asked for now and then.
+//! Events: as a stream of server-sent events, or on request.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 

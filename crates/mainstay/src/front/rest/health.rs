@@ -1,4 +1,4 @@
-//! `GET /api/health`: every server asked at once, now.
+//! `GET /api/health`: asks every server now, all at once.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the servers offer: tools, resources, prompts.
+//! Lists of tools, resources, templates and prompts.
 
 use axum::{Json, extract::State};
 use mainstay_core::catalog::{Item, ListKind, Part};

@@ -1,5 +1,5 @@
-//! `GET /metrics`: what was counted, and how things are, as of now, in the format that the scraper asks
-//! for. Servers that are gone have gone from it, too. docs/metrics.md has a line for each family.
+//! `GET /metrics`: counts and current figures, in the format that the scraper asks for. Servers that
+//! are gone have no figures. docs/metrics.md has a line for each family.
 
 mod exposition;
 mod families;

@@ -1,5 +1,5 @@
-//! The REST door. Everything under `/api` needs the control token, and a body
-//! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
+//! The REST door. Everything under `/api` takes the control token, and a body must be declared as JSON.
+//! No web page can send either to a server of another origin unasked.
 
 mod address;
 mod body;

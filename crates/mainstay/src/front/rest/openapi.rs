@@ -1,6 +1,6 @@
-//! What the REST door says of itself: OpenAPI 3.1, made of one table of operations and of the wire
-//! types. `docs/openapi.json` is the same document, for those who have no daemon at hand; tests pin
-//! that it is, and that the router serves what stands here and nothing else.
+//! The OpenAPI 3.1 document, made of one table of operations and of the wire types. `docs/openapi.json`
+//! is the same document, for readers without a daemon. Tests compare both, and compare the table with
+//! the router.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! Why a request was not answered: always `{"error": CODE, …}`.
+//! Errors of REST: always `{"error": CODE, …}`.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The servers: how they are, and what their operator wants of them.
+//! The servers' status, and the operator's commands for them.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! Whether a person called by the command line, or a program: records say so.
+//! Whether a request comes from the command line or from a program, for records.
 
 use std::{convert::Infallible, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What servers say of themselves, to the clients whom it concerns.
+//! Passes servers' notifications on to the clients that they concern.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! The sessions that are open, and how many of them a client may have: a client that opens thousands
-//! takes places from itself only.
+//! Bounds the number of open sessions, in all and for each client. A client that opens thousands loses
+//! only its own.
 
 use std::{
     cmp::Reverse,

@@ -1,5 +1,4 @@
-//! What the hub does at servers for all clients that share them: subscriptions, log levels, and whose
-//! a resource is.
+//! State at servers that clients share: subscriptions, log levels, and owners of resources.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},

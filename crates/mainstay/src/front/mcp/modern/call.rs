@@ -1,4 +1,4 @@
-//! An answer on its way, and its end before its time.
+//! The answer of a modern call, and its early end when the client closes the stream.
 
 use std::{
     pin::Pin,

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stream that lives until its client closes it, or we stop.
+//! `subscriptions/listen`: a stream that lives until its client closes it or Mainstay stops.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28): each request says who asks, and is a scope of its own. What
-//! goes away with its answer's stream is cancelled.
+//! Clients without a session (2026-07-28). `_meta` of each request describes its client, and each
+//! request is a scope of its own. A request is cancelled when the stream of its answer is closed.
 
 mod call;
 mod discovery;

@@ -1,5 +1,5 @@
-//! News of tasks on the aggregate: whoever has one of the tasks that a client names is listened to for
-//! as long as the client listens (SEP-2663, "Notifications").
+//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to the
+//! servers of its tasks (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Group `activity`: what happens, and what servers ask, for clients that cannot be told and asked.
+//! Group `activity`: events, and questions of servers, for clients that can be neither notified nor
+//! asked.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The rest of group `activity`: what servers offer and log, for clients that know tools only.
+//! The rest of group `activity`: lists and logs of servers, for clients that know tools only.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What a tool of ours may know and reach: the part of the house that its profile shows.
+//! What an own tool may know and reach: what its client's profile shows.
 
 use std::{borrow::Cow, sync::Arc};
 

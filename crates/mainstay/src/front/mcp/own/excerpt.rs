@@ -1,6 +1,6 @@
-//! Part of a kept object: so that a result of twenty megabytes need not cost a context window.
+//! Reads part of a kept object, so that a result of twenty megabytes need not cost a context window.
 //!
-//! What is read is the text of a tool's result, where it is one, else the object as it is kept.
+//! Of a tool's result the text is read. Any other object is read as it is kept.
 
 use std::{borrow::Cow, fmt::Write as _};
 

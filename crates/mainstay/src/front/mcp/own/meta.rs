@@ -1,4 +1,4 @@
-//! Group `meta`: all tools behind six, so that a thousand cost a client no more than these.
+//! Group `meta`: all tools behind six, so that a thousand tools cost a client no more than six.
 
 use std::sync::Arc;
 

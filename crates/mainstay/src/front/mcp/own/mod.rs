@@ -1,8 +1,8 @@
 //! Mainstay's own tools, in groups that a profile chooses: beside the tools of its servers, or in their
 //! place (docs/own-tools.md).
 //!
-//! What the tools of a group say of themselves stands in a JSON file, what they do in the Rust file of
-//! the same name. A result is one text that holds JSON, but where a server speaks itself.
+//! A JSON file holds the descriptions of a group's tools, the Rust file of the same name holds the
+//! code. A result is one text that holds JSON, unless a server's own answer is passed on.
 
 /// The tools of a group, in the order of its descriptors.
 macro_rules! tools {

@@ -1,11 +1,11 @@
-//! Arguments and results that the journal keeps: read in parts by a tool (`read_object`) and as
-//! resources (`mainstay://objects/CID`), whose queries say the same as the tool's arguments.
+//! Arguments and results that the journal keeps, read in parts by a tool (`read_object`) and as
+//! resources (`mainstay://objects/CID`). The query of such a URI has the tool's arguments.
 //!
-//! An identifier can be computed from a guess of the content. So a client reads only what its own calls
-//! brought and took ([`Reach`]); what others hold is to it as if it were not there.
+//! An identifier can be computed from a guess of the content. So a client reads only the objects of its
+//! own calls ([`Reach`]). Objects of others are answered as unknown.
 //!
-//! Whoever reads a result of twenty megabytes reads it in thousands of parts. The object that was read
-//! last is at hand, so that it is loaded and checked once, and few are read at a time.
+//! A client reads a large result in thousands of parts. The latest object stays in memory, so that it
+//! is loaded and checked once. Few objects are read at a time.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,5 +1,6 @@
-//! Which records and kept objects a client may see: those of calls that came with its own token, or like
-//! it without one, to what it sees itself. The bearer of the control token sees those of all clients.
+//! Which records and kept objects a client may see: those of calls with its own token, or without one
+//! if it has none, about what its profile shows. The bearer of the control token sees those of all
+//! clients.
 
 use mainstay_core::{ids::ServerName, principal::Principal, record::Record};
 

@@ -1,4 +1,4 @@
-//! Group `records`: what was called, and what is kept of it.
+//! Group `records`: the records of calls, and the objects that are kept.
 
 use std::cmp::Reverse;
 

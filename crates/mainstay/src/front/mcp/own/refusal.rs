@@ -1,4 +1,4 @@
-//! Why a tool of ours did not do what it was called for: always `{"error": KIND, …}`.
+//! Errors of own tools: always `{"error": KIND, …}`.
 
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! Tools found by what they do: BM25 over names, descriptions and parameters.
+//! Searches tools: BM25 over names, descriptions and parameters.
 //!
-//! An index is built on a thread that may block, when a list has changed and before anybody searches. It
-//! takes from the indexes before it whatever tools have not changed.
+//! An index is built on a thread that may block, when a list has changed and before a client searches.
+//! It takes over the tools that have not changed.
 
 #![expect(
     clippy::cast_precision_loss,

@@ -1,4 +1,4 @@
-//! A call that a server may interrupt by questions, as far as it goes without its client.
+//! A suspended call, as far as it gets without its client.
 
 use std::{pin::Pin, sync::Arc};
 

@@ -1,9 +1,9 @@
-//! Calls of legacy servers that wait for the answers of clients without a session: their questions
-//! become the call's result, and the client's next attempt at the call brings the answers (protocol
-//! brief, section 2; 2026-07-28, "Multi Round-Trip Requests").
+//! Suspended calls of legacy servers that wait for answers of clients without a session. The server's
+//! questions become the call's result, and the client's next attempt brings the answers
+//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The call goes on in a task. An attempt joins it by the `requestState` it brings; it never runs the
-//! call again.
+//! The call goes on in a task. An attempt joins it by its `requestState`, and never runs the call
+//! again.
 
 mod interview;
 mod state;

@@ -1,6 +1,5 @@
-//! `requestState` of ours: which parked call it belongs to, sealed. It passes through the client, and
-//! whoever sends it may have changed it, or have got it elsewhere (2026-07-28, "Multi Round-Trip
-//! Requests", "Server Requirements").
+//! The `requestState` of a suspended call, sealed. It passes through the client, which may have changed
+//! it or got it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server Requirements").
 
 use std::time::Duration;
 
