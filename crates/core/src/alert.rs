@@ -157,7 +157,7 @@ impl Watch {
                 was_intentional: true,
                 ..
             } => {
-                // Down as its operator wants it: nobody need be told.
+                // Down as its operator wants it: that is no alert.
                 trouble.up = false;
                 trouble.down = None;
             }

@@ -43,7 +43,7 @@ pub enum FailureKind {
     InvalidRequest,
     /// The name of a new server is another's.
     DuplicateName,
-    /// A server that waits for nobody is approved.
+    /// An approval of a server that is not pending.
     NotPending,
     /// A server is not, or no longer, what its approval was given for.
     NotAsShown,

@@ -22,7 +22,7 @@ use crate::{
     ids::Epoch,
 };
 
-/// Why a session is down and stays down until someone starts it.
+/// Why a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Never started, or stopped by its operator.

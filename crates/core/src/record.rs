@@ -90,7 +90,7 @@ words! {
         Error = "error",
         Timeout = "timeout",
         Cancelled = "cancelled",
-        /// It was sent, and nobody knows whether it ran.
+        /// It was sent, and it is unknown whether it ran.
         Unknown = "unknown",
         /// Mainstay sent it to no server: it did not run.
         Refused = "refused",
@@ -104,7 +104,7 @@ impl Door {
     }
 }
 
-/// Who called, and through which door. One for as long as a session lasts.
+/// The client of a call, and its door. One for as long as a session lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub door: Door,
@@ -153,12 +153,12 @@ impl ClientInfo {
 /// What was called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// `None` where nobody knows what was called.
+    /// `None` if the name is unknown.
     pub server: Option<ServerName>,
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
-    /// The server's own name of the tool or prompt, or the resource's URI; as it was called, where nobody
-    /// knows it.
+    /// The server's own name of the tool or prompt, or the resource's URI. If the name is unknown, as
+    /// the client gave it.
     pub tool: Arc<str>,
 }
 

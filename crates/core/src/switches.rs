@@ -117,7 +117,7 @@ impl Switches {
         self.0.iter().map(|(client, off)| (client.as_str(), off))
     }
 
-    /// Those for whom not the same is off in both.
+    /// The clients that differ between both in what is off.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<&str> = self
             .0

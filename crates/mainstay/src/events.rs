@@ -152,7 +152,7 @@ impl Ring {
         }
     }
 
-    /// What comes next for one who has heard everything up to `after`.
+    /// What comes next for a subscriber that has heard everything up to `after`.
     fn next(&self, after: EventId) -> Option<Heard> {
         // An id that was never given is of another life, whose clock went ahead.
         if after < self.floor || after > self.last {

@@ -23,7 +23,7 @@ pub fn turn_off() {
     }
 }
 
-/// Whether we did it, or our guardian, and not whoever started us.
+/// Whether this process or its guardian did it, and not the process that started Mainstay.
 pub fn are_turned_off_by_us() -> bool {
     TURNED_OFF_BY_US.load(Ordering::Relaxed)
 }

@@ -49,7 +49,7 @@ impl Default for Lineage {
 }
 
 impl Lineage {
-    /// Of a Mainstay that serves this file, started by whoever our environment names.
+    /// Of a Mainstay that serves this file, started by the Mainstays that the environment names.
     pub fn begin(config: Option<&Path>) -> Result<Self, LineageError> {
         let above = env::var(CHAIN).unwrap_or_default();
         let launched_by = || env::var(SERVER).unwrap_or_default();
@@ -143,8 +143,8 @@ fn ids(chain: &str) -> impl Iterator<Item = &str> {
     chain.split(',').map(str::trim).filter(|id| !id.is_empty())
 }
 
-/// The same for everyone who serves this file of this machine, so that a Mainstay that would launch
-/// itself is found out at once. Elsewhere the same path is another file.
+/// The same for every Mainstay that serves this file on this machine, so that a Mainstay that would
+/// launch itself is found out at once. Elsewhere the same path is another file.
 fn id_of(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let mut hash = Sha256::new();
@@ -232,7 +232,7 @@ mod tests {
             us.admit(&format!("{},x", us.own())),
             Err(LineageError::LeadsBack)
         );
-        // Who stands above us may also be a client of ours.
+        // A Mainstay above this one may also be a client of it.
         assert_eq!(us.admit("a"), Ok(()));
         assert_eq!(us.admit("w,x,y"), Ok(()));
         assert_eq!(us.admit("w,x,y,z"), Err(LineageError::TooLong));

@@ -13,7 +13,7 @@ use mainstay::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is left at the end, such as a read of stdin that nobody answers, is not waited for longer.
+/// Do not wait longer for blocking work at exit, such as a read of stdin.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {

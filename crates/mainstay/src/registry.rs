@@ -52,7 +52,7 @@ const MAX_REPORTS: usize = 256;
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// What the registry tells everyone who listens.
+/// Announcements of the registry to its listeners.
 #[derive(Clone, Debug)]
 pub enum Announcement {
     /// A list of a profile has changed; the new one had been published at that time.
@@ -157,7 +157,7 @@ impl Registry {
             .iter()
             .map(|server| {
                 let (config, fleet) = (Arc::new(server.clone()), Arc::clone(&fleet));
-                // The doors are closed: reading what was kept holds nobody up.
+                // The doors are closed: reading kept files delays no client.
                 watch(supervisor::supervise(config, fleet), &mut supervisors)
             })
             .collect();
@@ -382,7 +382,7 @@ impl Registry {
     }
 }
 
-/// There is no server of this name, or none for whoever asks.
+/// There is no server of this name, or none for this client.
 pub fn unknown_server(name: &str) -> Failure {
     let message = format!("Server '{name}' not found");
     Failure::new(FailureKind::ServerNotFound, message).with("server", name)
@@ -520,7 +520,7 @@ impl Merger {
     }
 
     fn announce(&self, announcement: Announcement) {
-        // An error means that nobody listens.
+        // An error means that there is no listener.
         self.announcements.send(announcement).ok();
     }
 }

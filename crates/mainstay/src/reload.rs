@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_secs(1);
 enum Occasion {
     /// The file has changed, or has gone.
     Change,
-    /// Somebody wants what the file has, and nothing where there is none.
+    /// A person wants the content of the file, and no servers if there is none.
     Request,
 }
 

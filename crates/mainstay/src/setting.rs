@@ -20,7 +20,7 @@ pub struct Setting {
     pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
-    /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
+    /// Demands no token, unless the configuration says otherwise (`serve --insecure`).
     pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,

@@ -68,7 +68,8 @@ impl SwitchBoard {
         current.by_key.get(&key()).cloned()
     }
 
-    /// Changes the switches; returns those whom it concerns. What cannot be kept is not changed.
+    /// Changes the switches; returns the clients that are concerned. A change that cannot be kept is
+    /// not made.
     pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<ClientKey>> {
         let _changing = self.changing.lock().await;
         let before = self.current.load_full();

@@ -14,8 +14,8 @@ pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
 pub const MAX_UNREAD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// The largest over a slow line: 64 MiB at 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
-/// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all come
-/// through one proxy has 10,000, and somebody at another address leaves them alone.
+/// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all
+/// come through one proxy has 10,000, which leaves as many for clients at other addresses.
 pub const MAX_CLIENT_SESSIONS: usize = 20_000;
 pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
 /// One address leaves a quarter to others.

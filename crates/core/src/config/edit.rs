@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Syntax, server_name};
 use crate::ids::ServerName;
 
-/// What a file has that nobody has written yet.
+/// The content of a file that does not exist yet.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
 
 /// An entry, as a file has it.

@@ -175,7 +175,7 @@ impl<'e> Entry<'e, '_, '_> {
             return;
         };
         let path = self.text(&node).filter(|path| !path.is_empty());
-        // Nobody has approved of looking at what it names.
+        // The entry is not approved yet, so the file that it names is not read.
         let Some(path) = path.filter(|_| self.scope.references == References::Replaced) else {
             return;
         };

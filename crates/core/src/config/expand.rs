@@ -42,7 +42,7 @@ pub trait Surroundings {
 pub enum References {
     /// Their values take their places.
     Replaced,
-    /// They stay as they are, and nothing that they name is looked at: nobody has approved the entry.
+    /// They stay as they are, and nothing that they name is read: the entry is not approved yet.
     Kept,
 }
 
@@ -465,7 +465,7 @@ fn macro_meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variable that answers `${input:id}` where nobody can be asked.
+/// The variable that answers `${input:id}`, because Mainstay cannot ask a person.
 fn input_variable(id: &str) -> String {
     let tail = id.chars().map(|c| {
         if c.is_ascii_alphanumeric() {

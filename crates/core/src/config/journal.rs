@@ -62,7 +62,7 @@ pub enum Payloads {
     /// Their bytes.
     #[default]
     Full,
-    /// Their content identifiers alone: what somebody has can be compared, and nothing be read.
+    /// Their content identifiers only: content can be compared with a known one, and not be read.
     Digest,
     /// Their sizes alone.
     Off,

@@ -8,7 +8,7 @@ use super::Surroundings;
 /// Where the configuration lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Somebody named the file: it is an error if it does not exist.
+    /// A file that was named explicitly: it is an error if it does not exist.
     Named(PathBuf),
     /// The usual place; without a file there, there are no servers.
     Usual(PathBuf),

@@ -106,7 +106,7 @@ pub struct Config {
     pub max_attempts_per_second: u32,
     /// Processes that may be starting at once (`startup.maxConcurrent`); `None` follows the load.
     pub max_concurrent_starts: Option<usize>,
-    /// Whom to tell of trouble (`alerts`).
+    /// Alerts and their receivers (`alerts`).
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
@@ -233,8 +233,8 @@ pub struct ServerConfig {
     pub withheld: Withheld,
     /// How many upstream sessions clients may have for themselves (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
-    /// Who shares its upstream sessions (`isolation`); `None` leaves it to the address: on profiles one
-    /// for all, at `/servers/<name>/mcp` one for each client.
+    /// Which clients share an upstream session (`isolation`). `None` leaves it to the endpoint: one for
+    /// all on profiles, one for each client at `/servers/<name>/mcp`.
     pub isolation: Option<Isolation>,
     /// Which revision is spoken with the server (`protocol`).
     pub protocol: Protocol,
@@ -430,7 +430,7 @@ pub enum ListChanged {
     Ignore,
 }
 
-/// Who shares an upstream session.
+/// Which clients share an upstream session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// One upstream session for all clients.

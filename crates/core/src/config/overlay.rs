@@ -38,7 +38,7 @@ pub enum Standing {
     Configured,
     /// Gone after a restart.
     Ephemeral(Arc<Runtime>),
-    /// Ephemeral, and never started until somebody approves it.
+    /// Ephemeral, and never started before it is approved.
     Pending(Arc<Runtime>),
 }
 
@@ -133,7 +133,7 @@ impl Runtime {
         }
     }
 
-    /// In place of the server while it is pending: nothing of it could be started, whoever tries.
+    /// Takes the place of the server while it is pending, so that no way of starting it can start it.
     fn stand_in(&self) -> ServerConfig {
         let name = self.config.name.clone();
         let waiting = ConfigError {
@@ -158,8 +158,8 @@ impl Runtime {
         runtime
     }
 
-    /// Names what was given, all of it: who approves a server says by this what was seen (SHA-256 in
-    /// hexadecimal).
+    /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
+    /// what was seen.
     pub fn digest(&self) -> String {
         let (name, entry) = (&self.config.name, &*self.entry);
         // An entry has text keys, so that it is always JSON; a name has no line break.

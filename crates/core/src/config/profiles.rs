@@ -258,7 +258,7 @@ fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Rep
     report.warn_with_hint(&node.place, message, hint);
 }
 
-/// Patterns of `server/tool`. One that can match nothing is an error: whoever denies relies on it.
+/// Patterns of `server/tool`. One that can match nothing is an error, because a denial is relied on.
 fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {

@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// A word of a masked command: a placeholder names no place that anybody could look at.
+/// A word of a masked command. A placeholder names no place that a reader could look at.
 fn word(value: &Value) -> String {
     let text = value
         .as_str()

@@ -26,7 +26,7 @@ impl Withheld {
         self.disables(tool) || self.refuses_name(tool)
     }
 
-    /// Whether somebody has disabled it, or allowed others only.
+    /// Whether an operator has disabled it, or allowed others only.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
             |allowed: &[String]| allowed.binary_search_by(|it| (**it).cmp(tool)).is_ok();

@@ -197,7 +197,7 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
-    /// The same client, with roots that somebody says for it if it does not.
+    /// The same client, with the roots of the configuration if it declares none.
     #[must_use]
     pub fn with_roots(&self) -> Self {
         if self.roots {

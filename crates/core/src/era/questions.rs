@@ -144,7 +144,7 @@ fn single_blocks(params: &Object<'_>) -> Option<String> {
 pub struct InputRequired {
     /// By the server's keys, in its order.
     pub requests: Vec<(String, Question)>,
-    /// `requestState` as it is spelled, quotes included: nobody but the server reads it.
+    /// `requestState` as it is spelled, quotes included. Only the server reads it.
     pub state: Option<Box<str>>,
 }
 

@@ -22,7 +22,7 @@ pub struct Observer {
     state: State,
     epoch: Epoch,
     degraded: bool,
-    /// It is down as its operator wants it, and everyone knows.
+    /// It is down as its operator wants it, and that has been announced.
     at_rest: bool,
     /// It was up until this attempt's session was lost, or given up for a new one.
     lost: Option<Epoch>,

@@ -49,7 +49,7 @@ pub struct Reconnect {
 pub enum ReconnectMode {
     /// By itself, after a delay.
     Auto,
-    /// When someone asks for it; a call may, where `on_call` says so.
+    /// On request; a call may request it where `on_call` says so.
     Manual,
     /// Only when its operator starts it.
     Off,

@@ -179,7 +179,7 @@ struct Members<'a> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Members of `params` that say whom a message concerns and what it asks for.
+/// Members of `params` that say which server a message concerns and what it asks for.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -195,8 +195,8 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// Whether a name that is none of these would be one to a reader to whom the case does not count, nor a NUL
-/// at the end, nor which of two letters with one capital it is.
+/// Whether a name that is none of these would be one of them to a reader that ignores case, a NUL at
+/// the end, or the difference between letters with one capital.
 fn is_lookalike(name: &str, known: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
     let is_like = |known: &str| read.chars().map(folded).eq(known.chars().map(folded));

@@ -40,7 +40,7 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook: whoever knows it may post.
+/// The path of a Slack webhook, which is enough to post.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });

@@ -43,7 +43,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub struct Client {
     url: String,
     authority: String,
-    /// Without one, only somebody else's door opens.
+    /// Without one, only a daemon of another owner can be asked.
     token: Option<Secret>,
 }
 
@@ -237,7 +237,7 @@ impl Client {
         self.get(&asked(STATISTICS, query)).await
     }
 
-    /// What is switched off for whom.
+    /// Which servers and tools are switched off for which client.
     pub async fn switches(&self) -> Result<Switches, ClientError> {
         self.get(SWITCHES).await
     }

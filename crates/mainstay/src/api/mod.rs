@@ -161,7 +161,7 @@ pub struct Server {
     /// Whether it is gone after a restart.
     #[serde(default)]
     pub ephemeral: bool,
-    /// What somebody wants started; nothing is before a person approves it.
+    /// What an MCP client wants started. Nothing is started before a person approves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
     /// Whether its operator wants it up.
@@ -223,8 +223,8 @@ pub struct Server {
     pub stderr: Vec<String>,
 }
 
-/// What a person approves, or does not: to the letter, references unexpanded. Whoever cannot approve it is
-/// told the program alone: what stands behind it may be secret.
+/// What a person approves, or does not: to the letter, references unexpanded. A client that cannot
+/// approve it sees the program only, because the rest may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pending {
     /// Of all of it: what is approved is what was shown.

@@ -48,10 +48,11 @@ pub struct CallRecord {
     pub principal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Left out where nobody knows what was called.
+    /// Left out if the name is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The server's own name of a tool or prompt, or a URI; as it was called, where nobody knows it.
+    /// The server's own name of a tool or prompt, or a URI. If the name is unknown, as the client gave
+    /// it.
     pub tool: String,
     /// `server/tool`.
     pub name: String,

@@ -31,7 +31,7 @@ use crate::transport::{
 pub(super) enum Attempt {
     /// The server cannot have seen it: another attempt is safe.
     NotSent(Failure),
-    /// It may have run, and nobody will say.
+    /// It may have run, and there will be no answer.
     Lost(Failure),
     Final(Failure),
 }
@@ -313,7 +313,7 @@ impl Call<'_> {
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
 
-    /// Says how the server is, unless it is well: whoever reads the failure asks that next.
+    /// Adds the server's status, unless the server is well: it explains the failure.
     fn diagnosed(&self, mut failure: Failure) -> Failure {
         let server = self.upstream.server();
         let (view, name) = (server.view(), &server.name);

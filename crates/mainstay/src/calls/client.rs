@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub struct Client {
     pub caller: Caller,
-    /// Who it is, by the token that it brought.
+    /// Which principal it is, by its token.
     pub principal: Principal,
     /// What its records say of it.
     pub origin: Arc<Origin>,
@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// What records say of whoever calls through this door.
+/// What records say of a client at this door.
 pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     let declared = caller.client_info.as_deref().and_then(|info| {
         let text = |member| message::text_member(info, member).map(String::from);

@@ -99,7 +99,7 @@ impl Request {
         self.frame.get(self.id)
     }
 
-    /// Whether it opens a stream that lasts until someone ends it.
+    /// Whether it opens a stream that lasts until one side ends it.
     fn is_listening(&self) -> bool {
         self.frame.method() == Some(Method::Listen)
     }
@@ -157,7 +157,7 @@ impl Request {
     }
 }
 
-/// Who answers a call.
+/// Which session answers a call.
 #[derive(Clone, Debug)]
 pub enum Upstream {
     Shared(Arc<Server>),
@@ -281,7 +281,7 @@ impl Calls {
         let mut cancel = pin!(async {
             tokio::select! {
                 biased;
-                // Else nobody can cancel it any more.
+                // Otherwise it could not be cancelled any more.
                 Ok(reason) = cancel => reason,
                 () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
@@ -310,8 +310,8 @@ impl Calls {
         Ok(self.fitted(&upstream, &request, client, answer).await)
     }
 
-    /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream
-    /// does not cancel a call (specification, transports, "Sending Messages").
+    /// A future that runs to its end even if it is dropped by the task that awaits it: a dropped HTTP
+    /// stream does not cancel a call (specification, transports, "Sending Messages").
     pub fn detachable<F>(&self, future: F) -> Detachable<F>
     where
         F: Future + Send + 'static,
@@ -334,12 +334,12 @@ impl Calls {
         }
     }
 
-    /// Runs something that nobody waits for, but that shutdown does.
+    /// Runs a future in the background. Only shutdown waits for it.
     pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn(future);
     }
 
-    /// The tasks that nobody waits for but shutdown.
+    /// The background tasks. Only shutdown waits for them.
     pub fn background(&self) -> &TaskTracker {
         &self.background
     }

@@ -23,7 +23,7 @@ use sha2::Sha256;
 use super::Answer;
 use crate::transport::Frame;
 
-/// Bytes of the seal: nobody can guess them.
+/// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;
 
 /// Tasks of one principal that `tasks/list` shows, the latest: far more than a client has at work.
@@ -55,8 +55,8 @@ impl Kind {
 pub struct Names {
     /// Without random numbers there is none, and nothing is known by any name.
     key: Option<Secret>,
-    /// The seals of the tasks that each principal has begun. A list of a server's tasks has everybody's,
-    /// and does not say whose. A task that is forgotten here can still be named.
+    /// The seals of the tasks that each principal has begun. A server's list of tasks has those of all
+    /// principals and does not tell them apart. A task that is forgotten here can still be named.
     begun: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
 }
 
@@ -81,7 +81,7 @@ impl Names {
         Some(spelled(seal, server, own))
     }
 
-    /// The server, and what the server calls it; `None` for a name of somebody else.
+    /// The server, and the server's own name; `None` for a name of another principal.
     pub fn open<'n>(
         &self,
         kind: Kind,

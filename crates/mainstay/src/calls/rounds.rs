@@ -40,7 +40,7 @@ struct Asked {
 
 impl Call<'_> {
     /// Asks the client everything at once, and waits for all answers. Meanwhile the call's time stands
-    /// still: whoever keeps the questions ends them.
+    /// still: the keeper of the questions ends them.
     pub(super) async fn round(
         &mut self,
         client: Revision,
@@ -98,7 +98,7 @@ impl Call<'_> {
         client: Revision,
         elicitation: &str,
     ) -> Result<oneshot::Receiver<Frame>, Failure> {
-        // The id is given by whoever asks.
+        // The asking side gives the id.
         let request = question.to_request("0", client, elicitation);
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;

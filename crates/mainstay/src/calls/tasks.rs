@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a server may take to hear that a task is not wanted any more.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's task, and whom it works for.
+/// A server's task, and the client that it works for.
 struct Task {
     id: String,
     session: Arc<Session>,
@@ -41,8 +41,8 @@ struct Task {
 }
 
 impl Call<'_> {
-    /// Sees a task to its end; what came of it is the call's response. The server is told when nobody
-    /// waits for that any more.
+    /// Waits until a task ends. Its outcome is the call's response. The server is told when the client
+    /// stops waiting.
     pub(super) async fn see_to_its_end(
         &mut self,
         session: &Arc<Session>,
@@ -159,7 +159,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whoever gave a limit to silence hears that there is none.
+    /// Tells a client that limits silence that the task is at work.
     fn tell_progress(&self, task: &mut Task, state: &str) {
         // The server's own numbers, if it gave any, cannot be gone on with.
         if self.progressed {
@@ -181,7 +181,7 @@ impl Call<'_> {
             .put(message::request(None, method, Some(&params.to_string())));
     }
 
-    /// Nobody waits for the task any more.
+    /// The client stopped waiting for the task.
     fn give_up(&self, task: Task) {
         let asker = self.outlet.client.asker;
         self.calls.in_background(async move {

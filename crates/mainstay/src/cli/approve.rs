@@ -58,7 +58,7 @@ impl Approve {
         Ok(Exit::DONE)
     }
 
-    /// Whether whoever sees it agrees.
+    /// Whether the person at the terminal agrees.
     fn agreed(&self) -> Result<(), CommandError> {
         if self.yes {
             return Ok(());

@@ -34,7 +34,7 @@ pub struct DaemonArgs {
     pub json: bool,
 }
 
-/// Who knows which servers there are.
+/// Where the list of servers is known.
 #[derive(Debug)]
 pub enum Place {
     Daemon(Client),
@@ -100,12 +100,12 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
         (Ok(Err(error)), None) => return Err(error.into()),
     };
     let (url, token_file) = match (url, daemon) {
-        // Nobody else is sent the token of the state directory.
+        // The token of the state directory is sent to its own daemon only.
         (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
             (url, Some(daemon.token_file))
         }
         (Some(url), _) => (url, None),
-        // The file may be wrong; whom the operator names is his to say.
+        // The file may be wrong; a URL that the operator names is the operator's decision.
         (None, Some(daemon)) if !daemon.is_loopback() => {
             return Err(CommandError::Elsewhere(daemon.url));
         }
@@ -125,8 +125,8 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
     Ok(Client::new(&url, token)?)
 }
 
-/// Starts a daemon on a port of its own, with a token that nobody else learns, and stops it in the
-/// end. Of the state directory nothing is touched but what `keep` opens.
+/// Starts a daemon on a port of its own, with a token that is not shown, and stops it at the end. It
+/// touches nothing of the state directory but what `keep` opens.
 async fn for_the_occasion<T>(
     config: &Path,
     keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,

@@ -275,7 +275,7 @@ fn status(record: &CallRecord) -> String {
     format!("{}, {}", record.status, record.state.replace('_', " "))
 }
 
-/// The client by its own name; who has none, by his door.
+/// The client by its own name, or else by its door.
 fn by(record: &CallRecord) -> String {
     match &record.client {
         Some(client) => client.name.clone(),

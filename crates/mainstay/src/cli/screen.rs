@@ -104,7 +104,7 @@ fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
 
 /// A line on stderr.
 pub fn complain(line: &str) {
-    // With stderr gone there is nobody left to tell.
+    // Without stderr there is no place to report to.
     writeln!(io::stderr().lock(), "{}", display::line(line)).ok();
 }
 
@@ -129,7 +129,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     } else if error.use_stderr() {
         text.lines().for_each(complain);
     } else {
-        // With stdout gone nobody reads it.
+        // Without stdout there is no reader.
         error.print().ok();
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -158,8 +158,8 @@ fn usage_as_json(text: &str) -> Value {
     body
 }
 
-/// The place where the protocol is written, and what shows it there until it is dropped. On a terminal
-/// somebody tries it out by hand: messages are shown as JSON of the same meaning.
+/// The place where the protocol is written, and the task that shows it there until it is dropped. On a
+/// terminal a person tries it out by hand: messages are shown as JSON of the same meaning.
 pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
     let is_terminal = stdout_is_terminal();
     let (writer, reader) = tokio::io::duplex(PIPE);
@@ -184,8 +184,8 @@ pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
     (protocol, show)
 }
 
-/// Resolves when nobody can read stdout any more: the other end of its pipe is closed. Without it a client
-/// that is gone would be noticed with the next message to it, which may never come.
+/// Resolves when stdout cannot be read any more: the other end of its pipe is closed. Otherwise a
+/// client that is gone would be noticed with the next message to it, which may never come.
 #[cfg(unix)]
 pub async fn gone() {
     use rustix::{

@@ -367,8 +367,8 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order; at another signal, at once, and what becomes of calls is told and on record all the
-/// same. A third one waits for nothing but the end of the servers. Nobody is left either way.
+/// Stops in order. A second signal stops at once, and the outcome of calls is still reported and
+/// recorded. A third one waits only for the end of the servers. No process is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,

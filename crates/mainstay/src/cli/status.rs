@@ -52,7 +52,7 @@ impl Tellers {
         tellers
     }
 
-    /// Tells of those that nobody tells of yet.
+    /// Reports on servers that are not reported on yet.
     fn add(&self, servers: &[Arc<Server>]) {
         let mut tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         tellers.retain(|teller| {

@@ -78,7 +78,7 @@ fn lifetime(text: &str) -> Result<Duration, BadLifetime> {
 /// Where the tokens are.
 enum Keeper {
     Daemon(Client),
-    /// Nobody uses the state directory: it is ours meanwhile.
+    /// No daemon uses the state directory: this process owns it meanwhile.
     Directory(Ownership),
 }
 

@@ -179,7 +179,7 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     }
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 struct Client {
     door: Arc<Door>,
     address: IpAddr,
@@ -235,8 +235,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for `stop`, until nothing has been asked for too long, an answer is not read, who asked may
-    /// be told nothing more, or the place or the memory is needed.
+    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that is
+    /// not read, a principal that may hear nothing more, or a place or memory that is needed.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {

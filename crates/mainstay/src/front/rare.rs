@@ -20,7 +20,7 @@ pub struct Rare<F> {
     task: Waker,
 }
 
-/// Whether the future has called for a poll, and who polls it.
+/// Whether the future has been woken, and the task that polls it.
 #[derive(Debug)]
 struct Calls {
     due: AtomicBool,

@@ -92,7 +92,7 @@ fn start_daemon() -> io::Result<Pid> {
         .env(GUARDIAN, getpid().as_raw_pid().to_string())
         .process_group(0)
         .spawn()?;
-    // Pipes are the daemon's alone: whoever holds the other ends shall notice at once when it ends.
+    // Pipes are the daemon's alone: the other ends must notice at once when it ends.
     let nowhere = OpenOptions::new()
         .read(true)
         .write(true)
@@ -142,8 +142,8 @@ impl Signals {
     }
 }
 
-/// Reaps whoever has ended: the daemon, and those of its descendants that became ours. Nobody else
-/// waits in this process, so no status can get lost.
+/// Reaps ended processes: the daemon, and descendants that became the guardian's children. No other
+/// code waits in this process, so no status can get lost.
 fn reap(daemon: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {

@@ -86,8 +86,8 @@ impl Rotating {
 }
 
 fn rotate(path: &Path) -> io::Result<()> {
-    // It panics where it meets what it did not expect, such as a folder called `x.log.1`; that must
-    // not end the thread that writes everyone's log.
+    // It panics when it meets what it did not expect, such as a folder called `x.log.1`. That must not
+    // end the thread that writes all logs.
     let rotated = catch_unwind(AssertUnwindSafe(|| {
         let mut options = state::private_options();
         options.read(true).append(true);

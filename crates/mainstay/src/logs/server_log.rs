@@ -52,7 +52,7 @@ pub struct ServerLog {
 #[derive(Debug)]
 struct Files {
     own: Arc<LogFile>,
-    /// Everyone's.
+    /// The log of all servers' errors.
     errors: Arc<LogFile>,
 }
 
@@ -130,16 +130,16 @@ impl ServerLog {
         }
     }
 
-    /// The same, and in the log of everyone's errors too.
+    /// The same, and in the log of all servers' errors, too.
     pub fn error(&self, text: &str) {
         self.note(text);
         self.everyones_error(text);
     }
 
-    /// A line in the log of everyone's errors, about what the server's own log shows itself.
+    /// A line in the log of all servers' errors, about what the server's own log shows itself.
     pub fn everyones_error(&self, text: &str) {
         if let Some(files) = &self.files {
-            // The file of all servers knows nobody's secrets.
+            // The file of all servers does not know single servers' secrets.
             files.errors.push(self.server.as_str(), &self.shown(text));
         }
     }

@@ -158,7 +158,7 @@ impl Registry {
                 return Ok(server);
             };
             let mut roster = this.roster.lock().await;
-            // Somebody may have said something else of it meanwhile.
+            // Another change may have come meanwhile.
             let still = roster.overlay.word(&name);
             if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_wanted {
@@ -343,7 +343,7 @@ impl Registry {
         }
         let after = Arc::new(Servers::new(list, standings));
         self.servers.store(Arc::clone(&after));
-        // An error means that nobody listens.
+        // An error means that there is no listener.
         self.announcements.send(Announcement::ServersChanged).ok();
         let gone = before.list.iter();
         for server in gone.filter(|server| after.named(&server.name).is_none()) {
@@ -361,7 +361,7 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        // Someone may have gone or come without a session of its own to tell of it.
+        // A server may have gone or come without a session of its own to announce it.
         self.merge().await;
         changes
     }

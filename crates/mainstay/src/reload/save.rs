@@ -6,8 +6,8 @@ use std::{fs, io, path::Path};
 
 use crate::state;
 
-/// Writes the file whole: whoever reads it has the old one or the new one, and after a power cut it is
-/// one of them. Only its owner can read it, for it may hold secrets. Reads it back in the end.
+/// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
+/// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     // What a link leads to is written, and the link stays.
     let path = match fs::canonicalize(path) {

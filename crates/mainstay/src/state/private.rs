@@ -34,7 +34,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name that nobody has, in the same folder: only there a rename is atomic.
+/// An unused name in the same folder: only there a rename is atomic.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let random = random_token().map_err(io::Error::other)?;
     let mut name = OsString::from(".");
@@ -86,8 +86,8 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
     Ok(bytes)
 }
 
-/// How a file is made that only its owner can read. Links are not followed, and nobody is waited for at
-/// a pipe that stands in its place.
+/// How a file is made that only its owner can read. Links are not followed, and a pipe in its place is
+/// not waited for.
 pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true);

@@ -14,12 +14,12 @@ use super::TokenError;
 /// Each is compared with what a new connection brings.
 const MAX_CLIENTS: usize = 1000;
 
-/// Ten years: who wants a token for ever says no time at all.
+/// Ten years. A token without an end has no time at all.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
-/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, and nobody finds
-/// those by trying, however fast.
+/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, which cannot be
+/// found by trying.
 #[derive(Clone, Copy)]
 pub struct Fingerprint([u8; 32]);
 
@@ -66,7 +66,7 @@ impl ClientToken {
     }
 }
 
-/// Who bears a token, and until when.
+/// The bearer of a token, and its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -80,7 +80,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Who bears this token now.
+    /// The bearer of this token now.
     pub fn bearer(&self, token: &[u8], now: SystemTime) -> Option<Pass> {
         let given = Fingerprint::of(token);
         if given == self.control {

@@ -141,7 +141,7 @@ pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
     Unopened { loss, eras }
 }
 
-/// A request of our own, as JSON text; in modern sessions it says who asks.
+/// A request of Mainstay's own, as JSON text. In modern sessions its `_meta` describes Mainstay.
 pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> String {
     let params = params
         .map(|params| format!(r#","params":{params}"#))
@@ -156,7 +156,7 @@ pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> 
     }
 }
 
-/// Nothing that asks a person is declared: what we ask by ourselves has nobody behind it.
+/// Nothing that asks a person is declared: Mainstay's own requests have no person behind them.
 fn ourselves() -> Caller {
     let info = format!(
         r#"{{"name":"mainstay","version":"{}"}}"#,

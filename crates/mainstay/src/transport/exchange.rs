@@ -116,7 +116,7 @@ impl Interruption {
 }
 
 impl InterruptionKind {
-    /// In words, but for "cannot connect" where that is said by who quotes it.
+    /// In words. "cannot connect" is left out, because callers that quote it say so themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable(reason) => reason.clone(),
@@ -265,7 +265,7 @@ impl Exchange {
         self.answer().await
     }
 
-    /// The same for whoever may not wait for it. Cancel-safe.
+    /// The same for callers that may not wait for it. Cancel-safe.
     pub(super) async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // A question is refused: it is dropped.

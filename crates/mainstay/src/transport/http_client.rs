@@ -290,8 +290,8 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// What an HTTP error means that answers no request in JSON-RPC. 401 and 429 are given before anything
-/// runs; of the others nobody knows (invariant 6).
+/// The meaning of an HTTP error that answers no request in JSON-RPC. 401 and 429 come before anything
+/// runs. Of the others it is unknown (invariant 6).
 pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {

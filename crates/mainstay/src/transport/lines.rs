@@ -401,7 +401,7 @@ impl LineWriter {
                     return Ok(());
                 }
                 self.not_empty.notified().await;
-                // Whoever is ready now adds to the batch: one write for many messages.
+                // Tasks that are ready now add to the batch: one write for many messages.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -551,8 +551,8 @@ mod tests {
         }
     }
 
-    /// A line without an end is told of when it exceeds its limit, and is not held beyond it: whoever waits
-    /// for it has no use for it, and where nobody does its limit is lower.
+    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. A
+    /// waiting call has no use for it, and without a waiting call its limit is lower.
     #[tokio::test]
     async fn a_line_that_is_too_long_is_told_of_before_its_end() {
         const MAX: usize = 16 * 1024 * 1024;
@@ -685,7 +685,7 @@ mod tests {
         sent.expect("sent once there was room");
     }
 
-    /// Who waits for a reader that does not read holds no message.
+    /// A caller that waits for a reader that does not read holds no message.
     #[tokio::test]
     async fn a_message_is_made_when_there_is_room_for_it() {
         let writer = LineWriter::default();

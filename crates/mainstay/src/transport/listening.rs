@@ -65,7 +65,7 @@ struct Wanted {
     uris: HashSet<Box<str>>,
 }
 
-/// A resource that somebody would hear of: withdrawn when this is dropped.
+/// A resource with a subscriber: withdrawn when this is dropped.
 struct Wish<'a> {
     listening: &'a Listening,
     uri: &'a str,
@@ -125,7 +125,7 @@ impl Listening {
             }
             wanted.generation
         };
-        // Who stops waiting does not want it any more.
+        // A caller that stops waiting does not want it any more.
         let wish = Wish {
             listening: self,
             uri,

@@ -158,7 +158,7 @@ async fn discover(
         let loss = refusals::unanswered(&uri, &error);
         match error {
             http1::Error::Connect(_) => NotModern::from(loss),
-            // A server may drop whom it does not understand.
+            // A server may drop a client that it does not understand.
             _ => NotModern::Unclear(loss),
         }
     })?;

@@ -26,8 +26,8 @@ const MAX_ABANDONED: usize = 256;
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
-/// Tells apart who makes calls on a shared connection: a server's question goes to the only one who
-/// can have caused it.
+/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
+/// have caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker(u64);
 
@@ -273,7 +273,7 @@ impl Pending {
         Some(id)
     }
 
-    /// Whether somebody may wait for the message that begins in this way: it is the answer to a call, may
+    /// Whether a call may wait for the message that begins in this way: it is the answer to a call, may
     /// be one, or may be asked for the sake of one.
     pub fn may_await(&self, head: &[u8]) -> bool {
         let calls = self.calls();
@@ -310,7 +310,7 @@ impl Pending {
     }
 }
 
-/// One registered call; dropping it forgets the call, and a late answer finds nobody.
+/// One registered call. Dropping it forgets the call, and a late answer is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     pub id: u64,

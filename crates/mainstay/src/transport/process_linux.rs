@@ -30,7 +30,7 @@ static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let work = move || {
         for mut job in queue {
             let _context = job.runtime.enter();
-            // Nobody waits for it any more: dropped, it is killed.
+            // The caller stopped waiting: dropped, it is killed.
             job.started.send(job.command.spawn()).ok();
         }
     };
@@ -58,7 +58,8 @@ pub async fn spawn(mut command: Command) -> io::Result<Child> {
     outcome.await.map_err(|_| gone())?
 }
 
-/// Ends who bears these marks wherever he went (`setsid`, daemons), and returns when nobody is left.
+/// Ends all processes with these marks wherever they are (`setsid`, daemons), and returns when none is
+/// left.
 pub async fn end_marked(marks: &Marks) {
     let entries = marks.entries();
     let ending = tokio::task::spawn_blocking(move || {

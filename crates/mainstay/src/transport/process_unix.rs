@@ -55,7 +55,7 @@ impl Group {
     /// Ends the members that outlived the leader.
     pub fn kill_rest(self) {
         if let Some(pid) = self.0 {
-            // An error means that nobody is left.
+            // An error means that no process is left.
             kill_process_group(pid, Signal::KILL).ok();
         }
     }

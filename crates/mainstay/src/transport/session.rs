@@ -24,8 +24,8 @@ use super::{
 };
 use crate::logs::Throttle;
 
-/// A live connection that has greeted. Shared by everyone who calls; it outlives its connection,
-/// and then says so ([`Session::is_over`]).
+/// A live connection after its handshake. All callers share it. It outlives its connection, and then
+/// says so ([`Session::is_over`]).
 #[derive(Debug)]
 pub struct Session {
     pub greeting: Greeting,
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody.
+    /// Gives a request up: the server is told, and a late answer is dropped.
     pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Sends an answer without waiting: whoever reads what a server says must not be held up.
+    /// Sends an answer without waiting: the reader of a server's messages must not be delayed.
     pub(super) fn reply(&self, text: String) {
         let taken = match self {
             Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
-    /// work on it until `deadline`, and ask the client who makes it. `work` is what a crash may come of.
+    /// work on it until `deadline`, and may ask its client. `work` is what a crash may come of.
     pub async fn call(
         &self,
         asker: Asker,
@@ -320,7 +320,7 @@ impl Session {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody.
+    /// Gives a request up: the server is told, and a late answer is dropped.
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
         self.link.cancel(&self.server, exchange, reason).await;
     }

@@ -182,7 +182,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         link,
         listening: None,
     };
-    // Nobody else sets it.
+    // It is set here only.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {
@@ -226,7 +226,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .args(&launch.args)
         .env_clear()
         .envs(environment)
-        // Over the entry's own variables: who bears another's marks would not be found.
+        // Over the entry's own variables: a process with another server's marks would not be found.
         .envs(marks.variables())
         .env(lineage::CHAIN, opening.lineage.chain())
         .stdin(Stdio::piped())
@@ -323,8 +323,8 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Lo
             status
         }
         Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // Nothing can be answered any more, so nobody shall wait for the end of the process. What
-            // is not sent by now never will be: it may be sent again elsewhere (invariant 6).
+            // Nothing can be answered any more, so no call waits for the end of the process. What is
+            // not sent by now never will be: it may be sent again elsewhere (invariant 6).
             pipes.writer.abandon();
             pipes.pending.end();
             end(&mut child, &stop).await

@@ -15,8 +15,8 @@ const SPAN: Duration = Duration::from_millis(1100);
 #[derive(Debug)]
 pub struct Turns {
     gap: Duration,
-    /// Held by whoever is next, until the turn comes: a turn that comes late delays those after it,
-    /// and does not let them follow in a heap.
+    /// Held by the next attempt until its turn comes: a turn that comes late delays those after it, and
+    /// does not let them follow in a heap.
     next: Mutex<Instant>,
 }
 

@@ -172,7 +172,7 @@ impl Unasked {
                     Addressee::GaveUp => {
                         tracing::debug!(server = %self.server, id, "an answer came too late");
                     }
-                    // Nobody asked for this answer.
+                    // No request asked for this answer.
                     Addressee::Nobody => {
                         if let Some(times) = self.fault() {
                             tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");

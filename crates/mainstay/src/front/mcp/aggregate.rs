@@ -37,8 +37,8 @@ use crate::{
 const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 
-/// What a modern list says of itself. It changes whenever any server does, and a server may be missing:
-/// who wants to keep it listens for changes.
+/// The cache hints of a modern list. It changes whenever any server does, and a server may be missing:
+/// a client that wants to keep it listens for changes.
 const NOT_TO_BE_KEPT: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// One request on its way through the aggregate.
@@ -71,7 +71,7 @@ pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply 
     }
 }
 
-/// Answers whoever asks.
+/// Answers a request, with or without a session.
 pub async fn answer(asked: Asked<'_>) -> Reply {
     let (id, frame) = (asked.id(), asked.frame);
     let Some(method) = frame.method() else {
@@ -294,7 +294,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Whom this client may know of.
+    /// The servers that this client may know of.
     fn servers(&self) -> Vec<Arc<Server>> {
         let mut servers = self.hub.registry.servers_of(&self.view.profile);
         servers.retain(|server| self.view.has_server(&server.name));
@@ -381,7 +381,8 @@ impl<'a> Asked<'a> {
         let cancelled = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // Nobody can cancel it any more. The call asks again, and a receiver answers once only.
+                // It cannot be cancelled any more. The call asks again, and a receiver answers once
+                // only.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -412,7 +413,7 @@ impl<'a> Asked<'a> {
             return self.subscribe_own(target, &private).await;
         }
         let resource = owner.map(Resource::from);
-        // Where nobody knows yet whose it is, nobody leaves it either.
+        // If the owner is not known yet, no session leaves it either.
         let _turn = match &resource {
             Some(resource) => Some(hub.subscriptions.turn(resource).await),
             None => None,
@@ -422,7 +423,7 @@ impl<'a> Asked<'a> {
             return Ok(Reply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
-        // A refusal subscribes nobody.
+        // A refusal subscribes no session.
         if answer.frame.result().is_some() {
             let server = hub.registry.named(&target.server);
             let own = server.and_then(|server| hub.own_session(session, &server));

@@ -64,7 +64,8 @@ pub struct Conversation {
     /// Those that belong to no session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
-    /// Requests that will have an answer: not those that open a stream until someone ends it.
+    /// Requests that will have an answer. Those that open a stream until one side ends it are not among
+    /// them.
     at_work: TaskTracker,
     tasks: TaskTracker,
 }
@@ -101,7 +102,7 @@ impl Refused {
 }
 
 impl Conversation {
-    /// `tasks` has the tasks that answer; who joins them waits for the last answer.
+    /// `tasks` has the tasks that answer; joining them waits for the last answer.
     pub fn new(
         hub: Arc<Hub>,
         scope: Scope,
@@ -139,7 +140,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the last answer. Nobody answers questions any more.
+    /// Waits for the last answer. Questions are not answered any more.
     pub async fn answered(&self) {
         self.greeted().await;
         if let Some(session) = self.session() {
@@ -373,7 +374,7 @@ impl Conversation {
     }
 }
 
-/// Who cancelled expects no answer (specification, "Cancellation").
+/// A client that cancelled expects no answer (specification, "Cancellation").
 fn expected(reply: Closed<Reply>) -> Option<String> {
     (!reply.cancelled).then(|| reply.into_text())
 }

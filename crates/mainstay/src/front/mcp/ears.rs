@@ -164,7 +164,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// There is only one client whom the server can mean.
+    /// The server can mean only one client.
     fn ask(&self, question: Question) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {

@@ -127,7 +127,7 @@ fn line(Birth { opened, seal }: Birth) -> String {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` until it has been written anew: after a failure nobody knows what it holds.
+    /// `None` until it has been written anew: after a failure its content is unknown.
     file: Option<File>,
     count: usize,
 }

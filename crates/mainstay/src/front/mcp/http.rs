@@ -290,7 +290,7 @@ async fn post(
             dispatch::take(hub, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // There is none that concerns us: who wants to cancel closes the stream.
+        // No notification of a modern client matters here: a client cancels by closing the stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }

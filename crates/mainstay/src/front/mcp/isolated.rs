@@ -87,7 +87,7 @@ impl OwnSessions {
         timeout(PATIENCE, join_all(told)).await.ok();
     }
 
-    /// Closes sessions that nobody has used for so long. One that is to tell of resources stays open
+    /// Closes sessions that have been idle for so long. One that is subscribed to resources stays open
     /// while its client listens.
     pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
         self.map().retain(|_, private| {
@@ -177,7 +177,7 @@ impl Hub {
 }
 
 impl Asked<'_> {
-    /// Who answers for this server, and what must be held until it has.
+    /// The session that answers for this server, and a guard to hold until it has.
     pub(super) async fn upstream(&self, server: Arc<Server>) -> (Upstream, Option<Lease>) {
         if !server.is_isolated() {
             return (Upstream::Shared(server), None);

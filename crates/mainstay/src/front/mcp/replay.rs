@@ -87,7 +87,7 @@ struct Stream {
     writer: Option<Waker>,
     /// A client has come back for what it missed.
     has_returned: bool,
-    /// Who says something on the stream, and hears of a return.
+    /// The writer of the stream, which is woken when a client returns.
     returned: Option<Waker>,
 }
 
@@ -242,7 +242,7 @@ impl Replay {
         }
     }
 
-    /// Ready when one more event may be said: who reads slowly is waited for, nobody is not.
+    /// Ready when one more event may be said: a slow reader is waited for, a missing one is not.
     pub fn poll_room(&self, stream: StreamId, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
         match state.streams.get_mut(&stream) {
@@ -299,7 +299,7 @@ impl Replay {
         Poll::Pending
     }
 
-    /// The connection has gone, whoever closed it.
+    /// The connection has gone, whichever side closed it.
     pub fn leave(&self, place: &Place) {
         let mut state = self.state();
         if let Some(found) = state.streams.get_mut(&place.stream)
@@ -355,7 +355,7 @@ impl State {
         self.drop_if_done(id);
     }
 
-    /// A stream without events is remembered as long as someone may still say or hear something.
+    /// A stream without events is remembered as long as one side may still say or hear something.
     fn drop_if_done(&mut self, id: StreamId) {
         let stream = self.streams.get(&id);
         if stream.is_some_and(|it| it.kept.is_empty() && it.is_done()) {

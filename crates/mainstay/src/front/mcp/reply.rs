@@ -155,7 +155,7 @@ impl Reply {
         reply.refusing(failure.clone())
     }
 
-    /// What a cancelled request comes to, which nobody reads.
+    /// The reply of a cancelled request, which is not read.
     pub fn cancelled(id: &str, reason: &str) -> Self {
         Self::failure(
             id,

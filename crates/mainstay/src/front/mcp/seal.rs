@@ -129,8 +129,8 @@ impl Seal {
         .into())
     }
 
-    /// What an id of an earlier run says that is not too old; `None` for one of this run, of somebody else,
-    /// or of nobody.
+    /// What a recent id of an earlier run says; `None` for an id of this run, of another principal, or
+    /// of no session.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let unsealed = self.read(id, principal)?;
         let opened = unsealed.birth.opened;

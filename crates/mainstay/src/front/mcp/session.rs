@@ -56,7 +56,7 @@ impl Scope {
         }
     }
 
-    /// What records say of who calls here.
+    /// What records say of this session's client.
     pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
         let profile = match self {
             Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
@@ -137,7 +137,7 @@ pub struct ClientSession {
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
     pub replay: Replay,
-    /// Who it is to the servers.
+    /// How the servers see this client.
     pub client: Arc<Client>,
     /// What servers have asked it.
     pub questions: Arc<Questions>,
@@ -160,7 +160,7 @@ pub struct Named {
     pub key: ClientKey,
 }
 
-/// What records call a session: its id would let whoever reads them use it.
+/// The session's name in records. Its id would let readers of records use the session.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     let number = digest[..6]
@@ -268,7 +268,7 @@ impl ClientSession {
         })
     }
 
-    /// Cancels a call in flight; one that is over, or was never there, is nobody's error.
+    /// Cancels a call in flight. It is no error if the call is over or never existed.
     pub fn cancel(&self, id: &str, reason: &str) {
         let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {

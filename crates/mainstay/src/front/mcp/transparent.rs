@@ -93,7 +93,7 @@ pub async fn answer(upstream: Upstream, asked: Asked<'_>) -> Reply {
         return Reply::error(id, -32600, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // A name that is nobody's must not hide what is wrong with the request itself.
+        // A name without an owner must not hide what is wrong with the request itself.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
                 return Reply::unknown_method(id, &frame.method_name());

@@ -92,7 +92,7 @@ impl View {
         named.filter(|server| self.has_server(server)).cloned()
     }
 
-    /// Whose resource this URI is, as far as the lists tell. What is hidden from the client is nobody's.
+    /// The owner of this URI, as far as the lists tell. What is hidden from the client has no owner.
     pub fn resource(&self, uri: &str) -> Owner {
         match self.shown().catalog.resource(uri) {
             Owner::Server(Target { server, .. }) | Owner::Absent(Some(server))

@@ -21,13 +21,13 @@ use crate::{
     utc,
 };
 
-/// The status of a server that nobody has approved yet.
+/// The status of a server that is not approved yet.
 pub const PENDING: &str = "pending";
 
-/// Who is told. What somebody wants started may hold secrets in the clear.
+/// Which client is told. A server that waits for approval may hold secrets in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The bearer of the control token, who may approve it.
+    /// The bearer of the control token, which may approve it.
     Operator,
     Client,
 }
@@ -45,7 +45,7 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         .as_ref()
         .map_or(&**stored, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // Nobody has agreed yet to what its references bring to light.
+        // It is not approved yet, so its references stay unexpanded.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -140,7 +140,7 @@ fn last_error(view: &View) -> Option<String> {
     }
 }
 
-/// What a person approves, to the letter: what references stand for is shown to nobody.
+/// What a person approves, to the letter: values of references are not shown.
 fn wanted(runtime: &Runtime, sight: Sight) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();

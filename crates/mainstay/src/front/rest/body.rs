@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
     }
 }
 
-/// A route may do without a body, and whoever says that it is JSON may send none all the same.
+/// A route may do without a body, and a client that declares JSON may still send none.
 impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
     type Rejection = Refusal;
 

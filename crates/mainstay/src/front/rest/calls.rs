@@ -177,9 +177,9 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). One that is
-/// known waits for nobody; before one is said not to be there, servers that are starting have their time,
-/// and the server that the name names is tried if it was never listed.
+/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). A known
+/// one is found without waiting. Before one is reported missing, servers that are starting have their
+/// time, and the server that the name names is tried if it was never listed.
 async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
     let registry = &call.hub().registry;
     let mut found = lookup(&registry.catalog(), kind, name);

@@ -70,7 +70,7 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
-/// Of every operation: who may not, and what the end of Mainstay cuts short.
+/// Of every operation: missing permission, and the end of Mainstay.
 pub const EVERYWHERE: [Code; 3] = [
     Code::Unauthorized,
     Code::Forbidden,

@@ -31,7 +31,7 @@ use crate::{
     logs::{Batch, Followed, MAX_TAIL},
 };
 
-/// Lines that are shown unless somebody says how many.
+/// Lines that are shown by default.
 const DEFAULT_TAIL: usize = 50;
 
 /// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.

@@ -12,7 +12,7 @@ use mainstay_core::{
 
 use crate::{api, calls::Client};
 
-/// Who calls over REST. It bears the control token.
+/// Which program calls over REST. It bears the control token.
 #[derive(Clone, Copy, Debug)]
 pub struct Via(Door);
 

@@ -74,7 +74,7 @@ impl Hub {
         }
     }
 
-    /// Tells everyone who may have listed before the last change.
+    /// Tells every client that may have listed before the last change.
     fn tell_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
         for ((name, method), at) in changed {
@@ -99,7 +99,7 @@ impl Hub {
         }
     }
 
-    /// Tells clients whose switches have changed, for whom therefore the lists have.
+    /// Tells clients whose switches, and therefore lists, have changed.
     pub fn tell_switched(&self, clients: &[ClientKey]) {
         let now = Instant::now();
         let aggregates = self.aggregates();
@@ -166,7 +166,7 @@ impl Hub {
         }
     }
 
-    /// Tells everyone whom a log message may concern, when nobody knows whose call it is about.
+    /// Sends a log message to every client that it may concern, if its call is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
         let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);

@@ -17,7 +17,7 @@ use crate::front::{connections::network, mcp::session::ClientSession};
 /// Stale entries that a queue may have before it is made anew, beside one for each session.
 const MAX_STALE: usize = 64;
 
-/// Who shares a limit: whoever bears a token; without one, whoever comes from an address.
+/// Which clients share a limit: those with the same token or, without a token, at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     Bearer(Principal),
@@ -159,8 +159,8 @@ impl Crowd {
         members.map(|member| Arc::clone(&member.session)).collect()
     }
 
-    /// Gives a session a place. Where its peer has none left, its longest idle session makes room; where
-    /// nobody has, that of the peer with the most.
+    /// Gives a session a place. If its peer has none left, the peer's longest idle session makes room;
+    /// if no peer has, that of the peer with the most sessions.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: Peer) -> Admitted {
         let mut state = self.write();
         if let Some(known) = state.sessions.get(&session.id) {

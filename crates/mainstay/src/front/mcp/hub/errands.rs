@@ -31,7 +31,7 @@ const MAX_FOUND: usize = 1000;
 /// How long a request waits for servers to hear which log messages it wants.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
-/// What setting a level may take when nobody waits for it.
+/// What setting a level may take in the background.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Under which the owner of a resource is remembered: each profile has servers of its own.
@@ -41,7 +41,7 @@ fn found_key(profile: Option<&Profile>, uri: &str) -> FoundKey {
     (profile.map(|profile| profile.name.clone()), uri.into())
 }
 
-/// Whose a resource is, or who was found to have it where nobody lists it.
+/// The owner of a resource, or the server that was found to have it where no list names it.
 fn or_found(owner: Owner, found: impl FnOnce() -> Option<Target>) -> Owner {
     match owner {
         Owner::Unlisted => found().map_or(Owner::Unlisted, Owner::Server),
@@ -161,7 +161,7 @@ impl Hub {
         }
     }
 
-    /// Tells a server that nobody wants to hear of a resource any more, if it is up.
+    /// Tells a server that is up that no session is subscribed to a resource any more.
     fn release(&self, resource: Resource) {
         let Some(session) = self.shared_session(&resource.server) else {
             return;

@@ -35,7 +35,7 @@ impl Call {
         }
     }
 
-    /// `cancel` makes `reply` end soon, with a failure that nobody waits for.
+    /// `cancel` makes `reply` end soon, with a failure that is not read.
     pub fn new(
         calls: &Calls,
         reply: impl Future<Output = Closed<Reply>> + Send + 'static,

@@ -34,8 +34,8 @@ use crate::{
 /// How long a server may take to accept a subscription: a client waits for the acknowledgement.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// How often a pooled session is looked at, which nobody brings back but who uses it; after a failure
-/// less and less often.
+/// How often a pooled session is checked, which only its users bring back; after a failure less and
+/// less often.
 const LOOK: Duration = Duration::from_secs(1);
 const MAX_LOOK: Duration = Duration::from_secs(30);
 
@@ -250,7 +250,7 @@ impl Hearing<'_> {
             .await
     }
 
-    /// Brings the session back when it is lost; what happened meanwhile nobody knows.
+    /// Brings the session back when it is lost. What happened meanwhile is unknown.
     async fn upkeep(
         &self,
         mut session: Arc<Session>,

@@ -93,7 +93,7 @@ impl News {
                 match frame.method() {
                     Some(Method::Acknowledged) => match honoured.take() {
                         Some(first) => {
-                            // That nobody waits for it any more is seen above.
+                            // A receiver that is gone is noticed above.
                             first.send(self.honoured(params)).ok();
                             if promised.wait_for(|is| *is).await.is_err() {
                                 return;
@@ -141,7 +141,7 @@ impl News {
         honoured.map(|task| task.name.clone()).collect()
     }
 
-    /// What happened while nobody listened.
+    /// Finds out what happened while no stream was open.
     async fn catch_up(&self) {
         let asked = self.tasks.iter().map(async |task| {
             let text = tasks::request("1", Method::TasksGet, &task.own, &self.outlet.client.caller);

@@ -20,7 +20,7 @@ use crate::api;
 /// Items in one answer; the rest follows by its cursor.
 const PAGE: usize = 100;
 
-/// Lines of a log, where nobody says how many, and at most.
+/// Lines of a log: the default, and the most.
 const DEFAULT_TAIL: usize = 50;
 const MAX_TAIL: usize = 500;
 

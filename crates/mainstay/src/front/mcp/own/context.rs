@@ -112,8 +112,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. One that is
-    /// known waits for nobody.
+    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. A known one
+    /// is found without waiting.
     pub async fn target(
         &self,
         kind: ListKind,
@@ -199,7 +199,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// By whom we ask a server something in the client's name, other than by its own request.
+    /// The client in whose name Mainstay asks a server, other than by the client's own request.
     pub fn client(&self) -> Arc<Client> {
         let origin = Origin::clone(&self.client.origin);
         let principal = self.client.principal.clone();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Characters of an excerpt, where nobody says how many, and at most.
+/// Characters of an excerpt: the default, and the most.
 const DEFAULT_LENGTH: usize = 4_000;
 const MAX_LENGTH: usize = 16_000;
 

@@ -31,7 +31,7 @@ tools! {
     ReadObject "read_object",
 }
 
-/// Tools that are shown where nobody says how many, and at most.
+/// Tools that are shown: the default, and the most.
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;
 

@@ -201,7 +201,7 @@ async fn here<T>(
     let cancelled = async {
         match cancelled.await {
             Ok(reason) => reason,
-            // Nobody can cancel it any more.
+            // It cannot be cancelled any more.
             Err(_) => std::future::pending().await,
         }
     };

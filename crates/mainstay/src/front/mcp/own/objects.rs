@@ -86,7 +86,7 @@ impl Default for Objects {
 }
 
 impl Objects {
-    /// Lets go of what nobody reads any more.
+    /// Drops the object that is not read any more.
     pub fn expire(&self) {
         let mut last = self.last.get();
         if last
@@ -117,9 +117,9 @@ impl Objects {
         let turn = turn.map_err(|error| stopped(&error))?;
         let runtime = Handle::current();
         let reading = spawn_blocking(move || {
-            // Until the end, even of a reading that nobody waits for any more.
+            // Held to the end, even if the caller stopped waiting.
             let _turn = turn;
-            // Each time: the object that is at hand may be there because of somebody else.
+            // Each time: the object in memory may be there because of another client.
             if !runtime.block_on(journal.is_held(known, move |holder| reach.shows(holder)))? {
                 return Err(JournalError::NoSuchObject(known));
             }

@@ -22,7 +22,7 @@ tools! {
     BreakpointInspectObject "breakpoint_inspect_object",
 }
 
-/// Records that are shown, where nobody says how many, and at most.
+/// Records that are shown: the default, and the most.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 

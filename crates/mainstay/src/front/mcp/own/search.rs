@@ -36,7 +36,7 @@ const NAME_WEIGHT: usize = 3;
 /// authors (BM25 itself has 0.75).
 const LENGTH_WEIGHT: f32 = 0.4;
 
-/// Nobody outside can tell which words have the same hash.
+/// A hash with a random key, so that collisions cannot be prepared outside.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Words that say nothing about what a tool does.
@@ -56,7 +56,7 @@ pub struct Indexes(Arc<Mutex<VecDeque<(Digest, Lazy)>>>);
 
 type Digest = [u8; 32];
 
-/// Built by the first who needs it.
+/// Built by its first user.
 type Lazy = Arc<OnceLock<Index>>;
 
 impl Indexes {
@@ -78,7 +78,7 @@ impl Indexes {
     pub fn prepare(&self, catalog: Arc<Catalog>) {
         let (indexes, index) = (Self(Arc::clone(&self.0)), self.index(&catalog));
         if index.get().is_none() {
-            // Nobody waits for it: a search that comes first builds it.
+            // In the background: a search that comes first builds it.
             drop(spawn_blocking(move || {
                 indexes.built(&index, &catalog);
             }));
@@ -133,7 +133,7 @@ struct Document {
     /// Hashes of its words, and how often each comes.
     words: Box<[(u32, u32)]>,
     length: u32,
-    /// What it is called, in words: who asks for a tool by its name gets it first.
+    /// The tool's name in words: a search for a name finds it first.
     names: [Vec<String>; 2],
 }
 

@@ -71,7 +71,7 @@ struct Attempt {
     audience: Audience,
 }
 
-/// Who made it.
+/// The client that made the call.
 #[derive(Debug)]
 struct Asker {
     /// JSON text.
@@ -79,7 +79,7 @@ struct Asker {
     reply: oneshot::Sender<Closed<Reply>>,
 }
 
-/// Who hears what the server says meanwhile.
+/// Receives the server's messages meanwhile.
 #[derive(Debug)]
 struct Audience {
     outlet: Outlet,
@@ -233,20 +233,20 @@ struct Parked {
     interview: Interview,
     /// Keeps other calls out of its session.
     _waiting: Option<Waiting>,
-    /// Who waits for what becomes of it.
+    /// The attempts that wait for the outcome.
     joined: Vec<Asker>,
     audience: Vec<Audience>,
     /// How long it waits for an attempt.
     until: Instant,
-    /// What became of it while nobody waited.
+    /// The outcome, if it came while no attempt waited.
     outcome: Option<Closed<Reply>>,
 }
 
 enum Happening {
     Turn(Turn),
-    /// `None`: nobody will come any more.
+    /// `None`: no attempt will come any more.
     Attempt(Option<Attempt>),
-    /// All who had joined have gone.
+    /// All attempts that had joined have gone.
     Left,
     Expired,
 }
@@ -303,7 +303,7 @@ impl Parked {
         }
     }
 
-    /// Puts the open questions to whoever has joined.
+    /// Sends the open questions to the attempts that have joined.
     fn ask(&mut self) {
         let Some(seals) = &self.parking.seals else {
             return;
@@ -326,7 +326,7 @@ impl Parked {
         }
     }
 
-    /// Whoever comes now is told that there is no such call.
+    /// From now on an attempt is told that there is no such call.
     fn leave(&self) {
         self.parking.parked().remove(&self.park);
     }

@@ -18,8 +18,8 @@ const SEAL: usize = 16;
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// What a call is, whichever attempt at it: where it is made and by whom, its method and its params
-/// without what differs between attempts.
+/// Identifies a call across its attempts: its endpoint, principal and method, and its params without
+/// what differs between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
