@@ -99,7 +99,7 @@ impl Hub {
         }
     }
 
-    /// Tells clients whose switches, and therefore lists, have changed.
+    /// Tells clients whose switches have changed, for whom therefore the lists have.
     pub fn tell_switched(&self, clients: &[ClientKey]) {
         let now = Instant::now();
         let aggregates = self.aggregates();

@@ -1,7 +1,7 @@
-//! Searches tools: BM25 over names, descriptions and parameters.
+//! Tools found by what they do: BM25 over names, descriptions and parameters.
 //!
-//! An index is built on a thread that may block, when a list has changed and before a client searches.
-//! It takes over the tools that have not changed.
+//! An index is built on a thread that may block, when a list has changed and before anybody searches. It
+//! takes from the indexes before it whatever tools have not changed.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -36,7 +36,7 @@ const NAME_WEIGHT: usize = 3;
 /// authors (BM25 itself has 0.75).
 const LENGTH_WEIGHT: f32 = 0.4;
 
-/// A hash with a random key, so that collisions cannot be prepared outside.
+/// Nobody outside can tell which words have the same hash.
 static HASHES: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
 /// Words that say nothing about what a tool does.
@@ -56,7 +56,7 @@ pub struct Indexes(Arc<Mutex<VecDeque<(Digest, Lazy)>>>);
 
 type Digest = [u8; 32];
 
-/// Built by its first user.
+/// Built by the first who needs it.
 type Lazy = Arc<OnceLock<Index>>;
 
 impl Indexes {
@@ -78,7 +78,7 @@ impl Indexes {
     pub fn prepare(&self, catalog: Arc<Catalog>) {
         let (indexes, index) = (Self(Arc::clone(&self.0)), self.index(&catalog));
         if index.get().is_none() {
-            // In the background: a search that comes first builds it.
+            // Nobody waits for it: a search that comes first builds it.
             drop(spawn_blocking(move || {
                 indexes.built(&index, &catalog);
             }));
@@ -133,7 +133,7 @@ struct Document {
     /// Hashes of its words, and how often each comes.
     words: Box<[(u32, u32)]>,
     length: u32,
-    /// The tool's name in words: a search for a name finds it first.
+    /// What it is called, in words: who asks for a tool by its name gets it first.
     names: [Vec<String>; 2],
 }
 
