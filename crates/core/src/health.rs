@@ -1,9 +1,9 @@
-//! Is a connected server well? Evidence in, verdict out (design section 6).
+//! Judges whether a connected server is well, from evidence.
 //!
-//! Ordinary traffic is the first evidence: a message of the protocol shows that the server is well, and
-//! a call that got anything else in its place shows that it is not. Only a server that has been silent
-//! for an interval, or failed a call, is asked, on its live session, and never while it may be at work
-//! on a call.
+//! Ordinary traffic is the first evidence. A message of the protocol shows that the server is well; a
+//! call that got anything else shows that it is not. A server is probed only after it was silent for an
+//! interval or failed a call. The probe goes over the live session, and never while the server may be
+//! at work on a call.
 
 mod failing;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::failing::Row;
 use crate::lifecycle::{Loss, jittered};
 
-/// When to ask, how, and what a bad answer leads to (Y2).
+/// When to ask, how, and what a bad answer leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Silence after which a probe is sent; `None` never asks.
@@ -40,7 +40,7 @@ pub const BUSY_SHARE: f64 = 0.05;
 const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for Policy {
-    /// Row `default` of section Y of the requirements.
+    /// The values of preset `default`.
     fn default() -> Self {
         Self {
             interval: Some(Duration::from_secs(30)),
@@ -67,10 +67,10 @@ impl Policy {
 /// How a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// MCP's `ping`. Any answer proves life, −32601 too (H13).
+    /// MCP's `ping`. Any answer proves life, −32601 too.
     Ping,
     ToolsList,
-    /// GET of the configured health URL, and `ping` where there is none (H4).
+    /// GET of the configured health URL, and `ping` where there is none.
     Http,
 }
 

@@ -1,4 +1,5 @@
-//! What belongs to servers, offered at present or not: nothing of it may lead to another server.
+//! Claims: what belongs to servers, offered at present or not. Nothing of it may lead to another
+//! server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -112,8 +113,8 @@ impl Claims {
         self.names.server(name)
     }
 
-    /// What is not offered any more, in the order of the servers: those that are gone first, for nobody knows
-    /// any more where they stood.
+    /// What is not offered any more, in the order of the servers. Those that are gone come first,
+    /// because their place in the order is unknown.
     pub fn gone(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
         let servers = self.former.iter().chain(&self.configured);
         let gone = servers.filter_map(|server| Some((server, self.gone.get(server)?)));

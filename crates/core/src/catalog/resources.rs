@@ -1,4 +1,4 @@
-//! Whose a resource is: listed URIs, addresses of ours, and templates.
+//! Finds the owner of a resource, by listed URIs, Mainstay's own addresses, and templates.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -12,10 +12,10 @@ const SCHEME: &str = "mainstay";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(Target),
-    /// It belongs to this server, which does not offer it now, or to nobody that the profile has. No other
+    /// It belongs to this server, which does not offer it now, or to no server of the profile. No other
     /// server may be asked for it.
     Absent(Option<ServerName>),
-    /// Nobody lists it: only the servers themselves can tell.
+    /// No list names it: only the servers themselves can tell.
     Unlisted,
 }
 

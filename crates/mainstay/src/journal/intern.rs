@@ -1,4 +1,4 @@
-//! Short numbers for what records have in common: who called, and what was called.
+//! Short numbers for what records have in common: callers and targets.
 
 use std::{collections::HashMap, hash::Hash};
 

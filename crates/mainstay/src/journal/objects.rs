@@ -1,9 +1,9 @@
-//! Arguments and results by their content, each stored once (L3).
+//! Arguments and results by their content, each stored once.
 //!
-//! Objects are numbered as they come, in runs. What comes again within two runs is the same object;
-//! later it is stored once more, or, where it is a file, finds it there. So a run can go as soon as
-//! the calls have gone that came while it or the next was filled: nobody counts who names an object,
-//! and nothing is looked up on the disk for a call.
+//! Objects are numbered as they come, in runs. Content that comes again within two runs is the same
+//! object. Later it is stored once more, or, if it is a file, finds that file. So a run can go as soon
+//! as the calls have gone that came while it or the next was filled: no references are counted, and no
+//! call looks anything up on the disk.
 //!
 //! The same content is an object of its own for each of its holders (see [`super::holders`]).
 
@@ -68,7 +68,7 @@ struct Numbers {
     more: ByContent<HashMap<u32, i64>>,
 }
 
-/// An object, and for whom it is kept.
+/// An object and its holder.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub id: i64,
@@ -131,7 +131,7 @@ impl Recent {
         self.run.with(cid).chain(self.run_before.with(cid))
     }
 
-    /// Those for whom objects of the run that is not complete are kept.
+    /// The holders of the objects in the run that is not complete.
     pub fn holders(&self) -> impl Iterator<Item = u32> {
         self.run.all().map(|(_, held)| held.holder)
     }
@@ -283,10 +283,10 @@ pub fn first_row_of(run: i64) -> i64 {
     row_of(run, 0)
 }
 
-/// Whether it matters for whom an object is kept.
+/// Whether the holder of an object matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// It does not, and all are said to be kept for nobody.
+    /// It does not, and no object has a holder.
     Anybodys,
     Held,
 }

@@ -15,7 +15,7 @@ use super::{
 /// By which statistics are kept; microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
-/// How long minutes are kept; microseconds. Whoever looks at more looks at hours.
+/// How long minutes are kept; microseconds. Longer spans are read by the hour.
 pub const MINUTES_KEPT: i64 = 48 * HOUR;
 
 /// What was added up for one target over one span.

@@ -70,7 +70,7 @@ const VERSION_2: &str = "
     ALTER TABLE digests ADD COLUMN holders BLOB;
 ";
 
-/// Pages in the cache of the one who writes, who writes at the ends of a few tables: 8 MiB.
+/// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Each reader's: what a page of records and its facets take.
 const READER_CACHE_KIB: i32 = 4 * 1024;
@@ -81,14 +81,14 @@ pub fn path(state: &Path) -> PathBuf {
     state.join("journal.db")
 }
 
-/// The connection of the one who writes.
+/// The writer's connection.
 pub fn open(
     state: &Path,
     durability: Durability,
     bounds: Bounds,
 ) -> Result<Connection, JournalError> {
     let path = path(state);
-    // Made here, so that nobody else can read it; SQLite gives its mode to the files beside it.
+    // Made here, so that no other user can read it. SQLite gives its mode to the files beside it.
     open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
         path: path.clone(),
         source: source.into(),

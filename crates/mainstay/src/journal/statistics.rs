@@ -1,4 +1,4 @@
-//! How servers and tools fare over time, out of what was added up as calls ended.
+//! How servers and tools fare over time, from what was added up as calls ended.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! One attempt to have a session: its turn, its connection, its end.
+//! One attempt to open a session: its turn, its connection, its end.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a supervisor is told to do: by its operator, by calls, by a new configuration.
+//! Commands to a supervisor: from its operator, from calls, from a new configuration.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Task {
             }
             Command::Operate(operation, reply) => {
                 let epoch = self.operate(operation).await;
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,

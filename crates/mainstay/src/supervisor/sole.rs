@@ -1,5 +1,5 @@
-//! The one client of a Mainstay that serves no other (`mainstay mcp`). Its servers are told what it
-//! declares, and what they ask outside of calls goes to it.
+//! The one client of `mainstay mcp`. Its servers learn what it declares, and what they ask outside of
+//! calls goes to it.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

@@ -1,5 +1,4 @@
-//! One upstream session and what keeps it: its lifecycle, and the means to carry out what that
-//! decides.
+//! One upstream session, its lifecycle, and the means to carry out what the lifecycle decides.
 
 use std::sync::Arc;
 
