@@ -26,7 +26,7 @@ use crate::world::{Home, Serving};
 /// Longer than any storm takes, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a condition is looked at that nobody announces; a list of many servers takes its time.
+/// How often a condition is checked that is not announced; a list of many servers takes its time.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;

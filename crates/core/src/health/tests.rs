@@ -125,7 +125,7 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// Where nobody takes a connection, that is said once.
+/// A server that takes no connection is reported once.
 #[test]
 fn an_unreachable_server_is_said_to_be_that_once() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());

@@ -253,7 +253,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// What runs is shown whole, and approved by who has seen it: here nobody can be asked.
+/// What would run is shown whole, and approved by its digest: no person can be asked here.
 #[tokio::test]
 async fn what_is_shown_is_approved() {
     let home = Home::new();
@@ -289,8 +289,8 @@ async fn what_is_shown_is_approved() {
     daemon.stop().await;
 }
 
-/// A name that had another target, in an earlier run and by a file that has it no more: the person who
-/// approves is told which.
+/// A name that had another target, in an earlier run and by a file that has it no more: the approval
+/// shows which.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = Home::new();

@@ -228,7 +228,7 @@ async fn parameters_of_the_wrong_shape_are_refused() {
     assert_eq!(backends[0].calls_of("echo").len(), 1);
 }
 
-/// An unknown method is nobody's on `/mcp`.
+/// An unknown method belongs to no server on `/mcp`.
 #[tokio::test]
 async fn an_unknown_method_is_not_found() {
     let (gateway, backends) = gateway().await;

@@ -55,7 +55,7 @@ over_every_transport! {
         assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
     }
 
-    /// K7: a late answer finds nobody, least of all the next call.
+    /// K7: a late answer is dropped, and never taken for the next call's.
     async fn a_late_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -115,7 +115,7 @@ over_every_transport! {
         }
     }
 
-    /// Y6: an answer beyond `maxMessageBytes` fails its own call, and nobody else's.
+    /// Y6: an answer beyond `maxMessageBytes` fails its own call only.
     async fn an_oversize_answer_fails_its_own_call(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);

@@ -234,7 +234,7 @@ async fn what_cannot_be_connected_is_not_kept() {
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// W13: whoever is first has the name, everybody is answered, and in the end the name is free.
+/// W13: the first has the name, every client is answered, and in the end the name is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_may_be_fought_over() {
     const ROUNDS: usize = 6;
@@ -273,7 +273,7 @@ async fn one_name_may_be_fought_over() {
     ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
     let begun = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
-    // Invariant 9: nobody is left of all of them but the last.
+    // Invariant 9: no process is left of all of them but the last.
     gateway.stop().await;
     assert_eq!(backend.count("initialize"), begun);
 }

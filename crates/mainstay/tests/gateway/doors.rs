@@ -448,7 +448,7 @@ async fn a_silent_pipe_keeps_its_session() {
     assert_eq!(gateway.sessions(), 0);
 }
 
-/// Invariant 10: connections are bounded, so those that nobody uses are given back.
+/// Invariant 10: connections are bounded, so idle ones are closed.
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;

@@ -59,7 +59,7 @@ over_every_transport! {
             assert!(answer.contains("-32602"), "{spelling}: {answer}");
         }
         assert_eq!((x.runs("echo"), y.runs("echo")), (x_ran, y_ran));
-        // What becomes of a server is no business of those who do not have it.
+        // The fate of a server is not told to clients whose profile lacks it.
         let error = safe.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(!error.to_string().contains("connected"), "{error}");
         assert_eq!(safe.call("y__count", json!({})).await["isError"], Value::Null);
@@ -73,7 +73,7 @@ over_every_transport! {
         let prompts = names(&one.result("prompts/list", json!({})).await["prompts"]);
         assert!(prompts.iter().all(|it| it.starts_with("y__")), "{prompts:?}");
         let resources = one.result("resources/list", json!({})).await;
-        // Nobody else has it here.
+        // No other server has it here.
         assert_eq!(resources["resources"][0]["uri"], "fake://text");
         one.result("resources/read", json!({"uri": "fake://text"})).await;
         one.result("resources/read", json!({"uri": "fake://item/3"})).await;
@@ -100,7 +100,7 @@ over_every_transport! {
         }
     }
 
-    /// Whoever listed what has not changed is told nothing.
+    /// A client whose list has not changed is told nothing.
     async fn a_change_is_told_where_it_is_one(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({

@@ -100,7 +100,7 @@ over_every_transport! {
         }
     }
 
-    /// A shared session asks nobody unless its operator wants that.
+    /// A shared session asks no client unless its operator wants that.
     async fn a_shared_session_asks_where_it_is_told_to(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -174,7 +174,7 @@ over_every_transport! {
     }
 }
 
-/// On one pipe for many clients a question is asked only where there is no doubt whom it is for.
+/// On one pipe for many clients a question is asked only if its client is certain.
 #[tokio::test]
 async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let backend = Backend::stdio().await.option("serverRequests", "forward");
@@ -204,7 +204,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     assert!(answer.contains("/servers/x/mcp each client"), "{answer}");
 }
 
-/// Y8: what no client can be asked waits for someone who answers by hand.
+/// Y8: what no client can be asked waits for an answer by hand.
 #[tokio::test]
 async fn what_nobody_can_be_asked_is_answered_by_hand() {
     let backend = Backend::http().await.option("serverRequests", "queue");

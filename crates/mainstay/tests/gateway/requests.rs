@@ -223,7 +223,7 @@ async fn log_messages_outside_of_calls_reach_those_who_want_them() {
         backend.fake().publish(&message.to_string());
     }
     assert_eq!(heard.message().await["params"]["data"], "loud");
-    // Who never set a level gets what the server sends.
+    // A client that never set a level gets what the server sends.
     assert_eq!(also.message().await["params"]["data"], "quiet");
     assert_eq!(also.message().await["params"]["data"], "loud");
 }

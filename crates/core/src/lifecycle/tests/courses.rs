@@ -283,7 +283,7 @@ fn a_start_that_falls_silent_is_ended() {
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// Whoever gives a start an hour of silence gives it an hour.
+/// A start that is given an hour of silence has it.
 #[test]
 fn a_longer_connect_timeout_holds() {
     let mut policy = steady(Preset::Default);
@@ -394,8 +394,8 @@ fn a_call_may_reconnect_what_is_reconnected_by_hand() {
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After`: longer than the backoff it wins, no call gets before it, and nobody is left
-/// alone for more than five minutes.
+/// HTTP `Retry-After`: it wins if it is longer than the backoff, no call comes before it, and no server
+/// is left alone for more than five minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {

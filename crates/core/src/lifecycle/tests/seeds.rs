@@ -231,7 +231,8 @@ fn persistent_goes_every_way_that_its_document_draws() {
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while it reconnects nobody is asked and one attempt is under way; a success begins anew.
+/// H5, G9, G10: while it reconnects no probe is sent and one attempt is under way; a success begins
+/// anew.
 #[test]
 fn persistent_asks_again_once_it_is_back() {
     let mut course = Course::losing(steady(Preset::Persistent), gone());
@@ -273,7 +274,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     assert!(!course.status().is_degraded());
 }
 
-/// G14, F10: five attempts, and five more for whoever reconnects by hand.
+/// G14, F10: five attempts, and five more after a reconnect by hand.
 #[test]
 fn bounded_has_five_attempts_and_five_more_by_hand() {
     let mut course = Course::losing(steady(Preset::Bounded), gone());
@@ -318,7 +319,7 @@ fn desktop_starts_nothing_again() {
     assert_eq!(course.state().words().desktop, "running");
 }
 
-/// Document 004: whoever asks reconnects, and nobody else.
+/// Document 004: only a person reconnects.
 #[test]
 fn manual_waits_for_a_person() {
     let mut course = Course::losing(steady(Preset::Manual), gone());
@@ -329,7 +330,7 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open(2));
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // Nor is anybody promised that it comes back.
+    // Nor does the status promise that it comes back.
     assert_eq!(course.status().if_lost, State::Disconnected);
 }
 

@@ -424,7 +424,7 @@ async fn invalid_arguments_are_an_error() {
     );
 }
 
-/// I8: who listens hears of it without asking.
+/// I8: a listener hears of it without asking.
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;

@@ -51,7 +51,7 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != Kind::Stdio {
-            // That it has gone shows to whoever calls.
+            // A call shows that it has gone.
             client.call("x__echo", json!({})).await;
         }
         until_told(&rest, "x", "server_reconnecting").await;
