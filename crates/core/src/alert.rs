@@ -147,7 +147,7 @@ impl Watch {
         }
     }
 
-    /// What is to be told after an event of `server` at `now`.
+    /// The alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let trouble = self.servers.entry(server.clone()).or_default();
@@ -206,7 +206,7 @@ impl Watch {
         alarms
     }
 
-    /// What is to be told because time has passed.
+    /// The alarms that follow from the passing of time.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due = Vec::new();
         for (server, trouble) in &mut self.servers {
@@ -282,7 +282,7 @@ impl Trouble {
         })
     }
 
-    /// When its absence is to be told.
+    /// When its absence is to be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
         let down = self.down.as_ref().filter(|down| !down.told)?;
         alert

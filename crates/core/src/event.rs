@@ -21,8 +21,8 @@ pub const MAX_NAMES: usize = 100;
 /// Characters of such a name.
 const MAX_NAME: usize = 256;
 
-/// Where an event stands among all others: fixed width, so that it sorts as text. Milliseconds
-/// since 1970 and a counter: ids go on growing when Mainstay is started anew.
+/// The position of an event among all others: fixed width, so that it sorts as text. Milliseconds since
+/// 1970 and a counter: ids go on growing after a restart of Mainstay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 

@@ -97,7 +97,7 @@ pub enum Outcome {
     Failed(String),
     /// What came in place of an answer.
     Broken(Fault),
-    /// No answer in time, and what speaks for the server all the same.
+    /// No answer in time, and what excuses the server, if anything.
     Unanswered(Option<Excuse>),
     /// Not asked: it is at work on a call.
     Busy,
@@ -247,9 +247,9 @@ impl Tally {
         self.ask = Ask::Asked;
     }
 
-    /// So many calls in a row have failed by now, the last one in this way. A probe is due at once when
-    /// there is a new one. Calls alone lead to a verdict only if they have failed for as long as a probe
-    /// may take: a moment in which many failed at once is no evidence.
+    /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`. A
+    /// new failure makes a probe due at once. Calls alone lead to a verdict only if they have failed
+    /// for as long as a probe may take: a moment in which many failed at once is no evidence.
     pub fn calls_failed(
         &mut self,
         calls: u32,
@@ -277,14 +277,15 @@ impl Tally {
         self.broken(fault.kind, was_degraded, now, policy)
     }
 
-    /// So many calls have failed since one was answered, the last one in this way. A server that fails
-    /// every call is not well, whatever its answers to probes say; its session is kept.
+    /// `calls` is the number of calls that have failed since one was answered, the last one with
+    /// `fault`. A server that fails every call is not well, whatever its answers to probes say. Its
+    /// session is kept.
     pub fn calls_failed_in_row(&mut self, calls: u32, fault: Option<Fault>, now: Instant) {
         self.row.note(calls, fault.map(|fault| fault.reason), now);
     }
 
-    /// So many calls in a row were not answered, and calls are refused until the server is heard. It is
-    /// asked at once.
+    /// `calls` is the number of calls in a row without an answer, because of which calls are refused
+    /// until the server is heard. A probe is due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
         let before = std::mem::replace(&mut self.stalled, calls);
         match calls {

@@ -35,7 +35,7 @@ pub enum Why {
     Failed(Loss),
 }
 
-/// Where a session stands. Statuses are derived from this, never stored (invariant 2).
+/// The phase of a session. Statuses are derived from it, never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down(Why),
@@ -111,20 +111,20 @@ pub enum Report {
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
-    /// So many calls in a row have got something else than an answer since then, and what the last one
-    /// got.
+    /// The number of calls in a row since then that got something else than an answer, and what the
+    /// last one got.
     Failed(u32, Option<Fault>),
-    /// So many calls have failed since one was answered, and what the last one got.
+    /// The number of calls that have failed since one was answered, and what the last one got.
     FailedInRow(u32, Option<Fault>),
-    /// So many calls in a row were not answered, if calls are refused therefore.
+    /// The number of calls in a row without an answer, if calls are refused because of it.
     Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
     Doubted,
     Probe(Outcome),
     /// The session, and its process with its whole tree, is gone.
     Ended(Loss),
-    /// The same of a crash that calls have caused which are refused from now on: so many with those
-    /// that they caused before.
+    /// Like `Ended`, of a crash that was caused by calls that are refused from now on. The number
+    /// counts this crash and the earlier ones of these calls.
     Poisoned(Loss, u32),
 }
 

@@ -117,7 +117,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a caller that says nothing of itself.
+    /// An origin without anything known about the caller.
     pub const fn of(door: Door) -> Self {
         Self {
             door,
@@ -136,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// The same without secrets; `None` if there are none.
+    /// The record without secrets; `None` if there were none.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -199,7 +199,7 @@ pub struct Record {
     /// How often it was tried; a call is tried again only where it was not sent, or only reads.
     pub attempts: u32,
     pub arguments: Option<Payload>,
-    /// As they are kept, unless they are long: then they are to be found by their identifier.
+    /// Arguments as they are kept, unless they are long: then they are found by their identifier.
     pub arguments_text: Option<String>,
     pub result: Option<Payload>,
     /// In microseconds.
@@ -208,7 +208,7 @@ pub struct Record {
     pub queue: Duration,
     /// How long the server had it.
     pub upstream: Duration,
-    /// From its arrival to its end; `None` while it is open.
+    /// The time from its arrival to its end; `None` while it is open.
     pub duration: Option<Duration>,
     pub state: State,
     pub status: Status,
@@ -219,9 +219,9 @@ pub struct Record {
 /// Arguments or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Of what is stored, and so after redaction. `None` where nothing is kept of payloads.
+    /// The identifier of what is stored, after redaction. `None` if payloads are not kept.
     pub cid: Option<Cid>,
-    /// In bytes, as it was sent.
+    /// The size as it was sent, in bytes.
     pub size: u64,
 }
 

@@ -154,9 +154,9 @@ pub enum Rank {
 /// How many starts may go on at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many, whatever they do.
+    /// A fixed number, whatever the starts do.
     Fixed(usize),
-    /// As many as keep so many processors busy: one that waits makes room for another.
+    /// As many as keep this many processors busy: a start that waits makes room for another.
     Cores(usize),
 }
 

@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message::Method;
 
-/// So many crashes with the call in flight, and no answer to it in between.
+/// A call is refused after this many crashes with the call in flight, and no answer to it in between.
 pub const CRASHES: u32 = 3;
 
 /// How long a call is refused. What was in flight at a crash is a suspect for as long.
@@ -65,7 +65,7 @@ pub struct Refused {
 pub struct Verdict {
     /// Calls that are refused from now on.
     pub refused: Vec<Refused>,
-    /// So many crashes, this one among them, were theirs, and say nothing against the server.
+    /// The crashes that these calls explain, this one among them. They do not count against the server.
     pub crashes: u32,
 }
 

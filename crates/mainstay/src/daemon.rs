@@ -210,7 +210,7 @@ impl Daemon {
         self.stop_in_haste(doors, CancellationToken::new()).await;
     }
 
-    /// The same in the same order, but once `haste` is cancelled, calls have no more time, and servers are
+    /// Stops in the same order; once `haste` is cancelled, calls have no more time, and servers are
     /// killed.
     pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;

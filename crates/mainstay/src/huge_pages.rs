@@ -28,7 +28,7 @@ pub fn are_turned_off_by_us() -> bool {
     TURNED_OFF_BY_US.load(Ordering::Relaxed)
 }
 
-/// In a child, for what it will run. One that stays without them is no worse than slow.
+/// In a child, for the program that it will run. One that stays without them is only slow.
 pub fn turn_on() {
     disable_transparent_huge_pages(false).ok();
 }

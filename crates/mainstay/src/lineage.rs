@@ -42,14 +42,14 @@ pub struct Lineage {
 }
 
 impl Default for Lineage {
-    /// Of a Mainstay without a configuration file, and with none above it.
+    /// The lineage of a Mainstay without a configuration file, and with none above it.
     fn default() -> Self {
         Self::of_chain(random())
     }
 }
 
 impl Lineage {
-    /// Of a Mainstay that serves this file, started by the Mainstays that the environment names.
+    /// The lineage of a Mainstay that serves this file, below the Mainstays that the environment names.
     pub fn begin(config: Option<&Path>) -> Result<Self, LineageError> {
         let above = env::var(CHAIN).unwrap_or_default();
         let launched_by = || env::var(SERVER).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Lineage {
         }
     }
 
-    /// Ours last.
+    /// The ids of the chain, our own last.
     pub fn chain(&self) -> &str {
         &self.chain
     }
@@ -104,14 +104,14 @@ impl Lineage {
         }
     }
 
-    /// What the processes of one opening of a server bear; `tag` names it.
+    /// The marks of the processes of one opening of a server; `tag` names it.
     pub fn marks(&self, tag: &str) -> Marks {
         let Marks(mut marks) = self.marks_of_all();
         marks.push((SERVER, tag.into()));
         Marks(marks)
     }
 
-    /// What the processes of all our servers bear.
+    /// The marks of all servers' processes.
     pub fn marks_of_all(&self) -> Marks {
         Marks(vec![(INSTANCE, Arc::clone(&self.instance))])
     }
@@ -126,7 +126,7 @@ impl Marks {
         self.0.iter().map(|(name, value)| (*name, &**value))
     }
 
-    /// As an environment holds them: `NAME=value`.
+    /// The marks in the form of an environment: `NAME=value`.
     pub fn entries(&self) -> Vec<String> {
         self.variables()
             .map(|(name, value)| format!("{name}={value}"))

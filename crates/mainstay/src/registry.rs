@@ -77,7 +77,7 @@ struct Servers {
     /// In configuration order.
     list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
-    /// Of those that are not of the file.
+    /// Standings of the servers that are not in the file.
     standings: HashMap<ServerName, Standing>,
 }
 
@@ -113,7 +113,7 @@ pub struct Registry {
     startup_wait: Duration,
     /// Where the configuration comes from, if it can be read again.
     origin: Option<Origin>,
-    /// Of the file in force, if there is one.
+    /// The text of the file in force, if there is one.
     text: ArcSwapOption<String>,
     /// One change at a time: held through it.
     roster: Mutex<Roster>,
@@ -290,7 +290,7 @@ impl Registry {
         self.all_settled(&self.servers()).await;
     }
 
-    /// The same for the servers of a profile.
+    /// Resolves when the servers of a profile have had their first attempts, or their time for it.
     pub async fn profile_settled(&self, profile: &Profile) {
         self.all_settled(&self.servers_of(profile)).await;
     }
@@ -310,8 +310,8 @@ impl Registry {
         server.listed(self.startup_wait).await;
     }
 
-    /// The same for a call that names something of the server: one that was never listed has as long as
-    /// the call may take, and an error says that this time is over.
+    /// Waits for a server that a call names. One that was never listed has as long as the call may take,
+    /// and an error says that this time is over.
     pub async fn listed_for_call(&self, server: &Server) -> Result<(), Failure> {
         let never_listed = server.catalog().is_none();
         let limit = if never_listed {

@@ -8,7 +8,7 @@ use crate::{clock::SleepClock, journal::Journal, lineage::Lineage, surroundings:
 
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Where the servers' logs go, in `logs/`; the folder is ours alone. Without one there are none.
+    /// The folder of servers' logs (`logs/` in it), which is private. Without it there are none.
     pub state: Option<PathBuf>,
     /// Seals the ids of clients' sessions, so that a later run knows them; without one none does.
     pub session_key: Option<Secret>,

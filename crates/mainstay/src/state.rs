@@ -38,7 +38,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Mainstays beside each other with the same configuration that keep logs; one more keeps none.
 const MAX_INSTANCES: u32 = 64;
 
-/// Where state is kept. Nothing is created before [`StateDir::own`].
+/// The state directory. Nothing is created before [`StateDir::own`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
 
@@ -298,7 +298,7 @@ impl Instance {
     }
 }
 
-/// The directory is ours while this lives.
+/// The directory is owned while this lives.
 #[derive(Debug)]
 pub struct Ownership {
     dir: StateDir,

@@ -69,7 +69,7 @@ impl Surroundings for WithFiles {
     }
 }
 
-/// The same, where every file is empty and every folder there; notes which are asked for.
+/// An environment in which every file is empty and every folder exists; notes which are asked for.
 #[derive(Default)]
 struct Asking {
     files: RefCell<BTreeSet<PathBuf>>,
@@ -162,7 +162,7 @@ impl LoadError {
 }
 
 impl LoadError {
-    /// The same in the table of failures, in fixed words (requirement A24).
+    /// The same error as a kind of failure, in fixed words (requirement A24).
     pub fn failure(&self) -> Failure {
         let message = match self {
             Self::Unreadable { source, .. } => format!("{self}: {source}"),
@@ -207,7 +207,7 @@ impl Loaded {
     }
 }
 
-/// Where a configuration comes from, and what the command line says beside it: it can be read again.
+/// The source of a configuration, and the command line's additions: it can be read again.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     pub flag: Option<PathBuf>,

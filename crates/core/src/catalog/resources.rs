@@ -36,7 +36,7 @@ pub struct Resources {
     by_uri: HashMap<Box<str>, usize>,
     pub templates: Listing,
     by_template: HashMap<Box<str>, usize>,
-    /// In configuration order, those that are gone among them.
+    /// Patterns in configuration order, also of servers that are gone.
     patterns: Vec<Pattern>,
     /// What is not offered any more, by its URI or template.
     gone: HashMap<Box<str>, ServerName>,
@@ -54,7 +54,7 @@ struct Pattern {
 }
 
 impl Resources {
-    /// Of parts that the profile has, in configuration order.
+    /// Merges the parts that the profile has, in configuration order.
     pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
         let mut merged = Self {
             claims: Arc::clone(claims),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// With it and a client's own `mcp__mainstay__` a tool's name stays below the 64 characters that
+/// With this and a client's own `mcp__mainstay__`, a tool's name stays below the 64 characters that
 /// model APIs allow.
 pub const MAX_NAME_LENGTH: usize = 48;
 /// Many clients list once and ignore `list_changed`, so the first list is worth a wait.

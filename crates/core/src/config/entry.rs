@@ -273,7 +273,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// The same where clients also write numbers and booleans.
+    /// A text that clients also write as a number or a boolean.
     pub fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
         let (text, converted) = node.scalar(self.report)?;
         if converted {

@@ -50,7 +50,7 @@ pub fn masked(value: &Value, pointer: &str) -> Value {
     mask(value, pointer, Secrecy::Open)
 }
 
-/// The same for an entry.
+/// The masked form of one entry.
 pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Value> {
     members(entry, pointer, Secrecy::Open)
 }
@@ -218,7 +218,7 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
     }
 }
 
-/// As RFC 6901 has it, and what would end a placeholder likewise.
+/// Escapes a key as RFC 6901 does, and what would end a placeholder likewise.
 fn escaped(key: &str) -> String {
     key.replace('~', "~0")
         .replace('/', "~1")

@@ -110,7 +110,7 @@ pub struct Config {
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
-    /// Where traces of calls are sent (`telemetry`); `None` is nowhere.
+    /// Where traces of calls are sent (`telemetry`); `None` sends none.
     pub telemetry: Option<Telemetry>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
@@ -454,7 +454,7 @@ pub enum Protocol {
 pub enum ServerRequests {
     /// It goes to the client whose call caused it.
     Forward,
-    /// The same, and what no client can take waits to be answered by hand.
+    /// Like `Forward`, and what no client can take waits to be answered by hand.
     Queue,
     /// It is refused, and no capability that invites it is declared.
     Reject,

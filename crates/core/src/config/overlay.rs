@@ -147,7 +147,7 @@ impl Runtime {
         server
     }
 
-    /// The same, switched.
+    /// This entry, switched on or off.
     #[must_use]
     pub fn switched(&self, enabled: bool) -> Self {
         let mut runtime = self.clone();

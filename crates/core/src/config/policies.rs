@@ -1,8 +1,8 @@
 //! How sessions are kept: `preset`, and the knobs beside it.
 //!
-//! The same keys stand at the top of the file, for all servers, and in a server's entry. What is
-//! nearer wins, and a preset says everything: an entry that names one starts from it, and what the
-//! top of the file says of these knobs does not reach it; any other entry starts from the top.
+//! The same keys stand at the top of the file, for all servers, and in a server's entry. The nearer one
+//! wins, and a preset sets everything: an entry that names a preset starts from it, and the top's
+//! settings of these keys do not reach it. Any other entry starts from the top.
 
 use std::time::Duration;
 

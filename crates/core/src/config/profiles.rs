@@ -27,7 +27,7 @@ pub struct Profile {
     /// Whose tools, prompts and resources it has (`servers`, default all).
     pub servers: Vec<Glob>,
     pub tools: ToolFilter,
-    /// By server and the tool's own name.
+    /// Edits by server and the tool's own name.
     edits: BTreeMap<ServerName, BTreeMap<Box<str>, ToolEdit>>,
     pub expose: Expose,
     /// `naming`; `None` is that of the whole file.

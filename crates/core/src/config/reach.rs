@@ -204,7 +204,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A folder that is missing may come, so the server is tried all the same.
+    /// A folder that is missing may come, so the server is still tried.
     fn cwd(&mut self) -> Option<PathBuf> {
         let node = self.fields.take("cwd")?;
         let text = self.text(&node)?;

@@ -33,11 +33,11 @@ const MAX_SHOWN: usize = 16;
 /// How much is kept of each, in characters.
 const LONGEST_SHOWN: usize = 128;
 
-/// A server's target, without its secrets: it can be told from another, and shown.
+/// A server's target without its secrets, to be compared and shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Of all that an entry says of it, references unexpanded. `None` where no entry is known; such a
-    /// target is like no other.
+    /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
+    /// equals no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
     /// The program and its arguments.

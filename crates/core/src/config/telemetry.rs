@@ -32,7 +32,7 @@ pub struct Telemetry {
     pub service_name: String,
     /// Which part of the traces that begin here is recorded (`sampleRatio`, 0 to 1, default 1).
     pub sample_ratio: f64,
-    /// What else is said of this process (`OTEL_RESOURCE_ATTRIBUTES`).
+    /// Further attributes of this process (`OTEL_RESOURCE_ATTRIBUTES`).
     pub attributes: Vec<(String, String)>,
     /// The protocol that the environment wants for its collector, where it is not the one we speak.
     pub other_protocol: Option<String>,
@@ -64,7 +64,7 @@ impl Variables<'_> {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The one for traces, else the one for everything that is exported.
+    /// The variable for traces, or else the one for all exporters.
     fn of_exporter(self, name: &str) -> Option<String> {
         let for_traces = self.get(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
         for_traces.or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))

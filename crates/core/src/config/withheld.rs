@@ -1,5 +1,5 @@
-//! Which tools of a server are kept from clients, at every door (`disabledTools`, `allowedTools`,
-//! `strictToolNames`, and what other programs call the same).
+//! Which tools of a server are hidden from clients, at every door (`disabledTools`, `allowedTools`,
+//! `strictToolNames`, and other programs' names for them).
 
 use std::sync::Arc;
 

@@ -80,7 +80,7 @@ impl Caller {
         self.revision.era()
     }
 
-    /// In its name, and with tasks, which we see to the end for it.
+    /// The caller as it appears to servers, with tasks, which Mainstay polls on its behalf.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {

@@ -74,7 +74,7 @@ impl Filter {
         }
     }
 
-    /// Whether this change of a list is to be told.
+    /// Whether the client wants to hear of this change of a list.
     pub fn wants(&self, changed: Method) -> bool {
         match changed {
             Method::ToolsChanged => self.tools,

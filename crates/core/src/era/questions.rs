@@ -229,8 +229,8 @@ impl InputRequired {
         (!required.requests.is_empty()).then_some(required)
     }
 
-    /// The same as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`. Only
-    /// where it asks for nothing but URLs and brings no state: such a client repeats the bare call.
+    /// The questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`.
+    /// Only if all of them ask for URLs and there is no state: such a client repeats the bare call.
     pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
         let urls = self.requests.iter().all(|(_, question)| question.is_url());
         if !urls || self.requests.is_empty() || self.state.is_some() {

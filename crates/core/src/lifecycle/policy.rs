@@ -26,7 +26,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconnect {
     pub mode: ReconnectMode,
-    /// Attempts in a row before a server is left alone; `None` is for ever.
+    /// Attempts in a row before a server is given up; `None` is without limit.
     pub max_attempts: Option<u32>,
     pub initial_delay: Duration,
     pub max_delay: Duration,
@@ -62,8 +62,8 @@ pub enum InitialFailure {
     Error,
 }
 
-/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so
-/// that "remote for ever, crash loop five times" is one policy.
+/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so that
+/// one policy can try remote servers without limit and give up a crash loop after five restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restart {
     pub mode: RestartMode,

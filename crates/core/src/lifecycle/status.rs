@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Lifecycle, Loss, Phase, Policy, ReconnectMode, Then, Why};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
-/// A start is said to be silent after this time without a sign of work. Signs are looked for less often
+/// A start counts as silent after this time without a sign of work. Signs are looked for less often
 /// than once a second on a busy machine.
 const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
@@ -29,7 +29,7 @@ pub enum State {
 /// The words of one state on the surfaces of the documents that we unite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Ours.
+    /// The word of Mainstay itself.
     pub canonical: &'static str,
     /// A router's page, with the message that it shows beside.
     pub page: &'static str,
@@ -122,7 +122,7 @@ impl State {
         self.words().canonical
     }
 
-    /// Whether a session may come about without anyone starting it: a call does well to wait.
+    /// Whether a session may open without a person: a call should wait.
     pub const fn is_hopeful(self) -> bool {
         matches!(self, Self::Connecting | Self::Reconnecting)
     }

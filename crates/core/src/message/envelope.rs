@@ -77,7 +77,7 @@ impl Envelope {
     }
 }
 
-/// Where the few members of `params` stand that a gateway may need, found while the message is read.
+/// Positions of the few members of `params` that a gateway may need, found while the message is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,

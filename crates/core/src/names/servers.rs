@@ -124,7 +124,8 @@ impl<'a> Prefix<'a> {
         })
     }
 
-    /// The same as it is written. Folding keeps the places of ASCII characters only.
+    /// The same part of the name as it is written. Folding keeps the positions of ASCII characters
+    /// only.
     fn exact<'n>(&self, name: &'n str) -> Option<&'n str> {
         let end = self.start + self.text.len();
         let head = name.as_bytes().get(..end)?;

@@ -76,7 +76,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         })
 }
 
-/// The same without a server's own secrets.
+/// The text without the secrets of a server's own configuration.
 pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => replaced(secrets.hide(text), redact),

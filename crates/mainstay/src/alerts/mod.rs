@@ -52,7 +52,7 @@ impl Alerts {
         }
     }
 
-    /// By which other alerts are chosen.
+    /// The handle by which other alerts are chosen.
     pub fn choice(&self) -> Choice {
         self.choice.clone()
     }
@@ -87,7 +87,7 @@ enum Happening {
     Stop,
 }
 
-/// The task that watches, and hands over what is to be told.
+/// The task that watches events and hands alarms over.
 struct Desk {
     subscription: Subscription,
     choice: watch::Receiver<Vec<Alert>>,

@@ -53,7 +53,7 @@ pub const REPLY: &str = "/api/server-requests/{id}";
 pub const SWITCHES: &str = "/api/switches";
 /// PUT takes a [`SetSwitch`], DELETE switches everything on for this client.
 pub const SWITCH: &str = "/api/switches/{client}";
-/// With the server's name in its place.
+/// Has the server's name in place of `{name}`.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
@@ -227,7 +227,7 @@ pub struct Server {
 /// approve it sees the program only, because the rest may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pending {
-    /// Of all of it: what is approved is what was shown.
+    /// A digest of everything that was given: an approval repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The program and its arguments.
@@ -250,7 +250,7 @@ pub struct Pending {
     pub formerly: Option<Formerly>,
 }
 
-/// What a server's name led to before, without secrets. Nothing is said where that is not known.
+/// The former target of a server's name, without secrets. Empty if it is not known.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Formerly {
     /// The program and its arguments.
@@ -270,8 +270,8 @@ pub struct Formerly {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerDetails {
     pub server: Server,
-    /// As the file has it, or as it was given; secrets are placeholders. `None` where there is none,
-    /// such as of a server from the command line.
+    /// The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
+    /// none, as for a server from the command line.
     #[schema(value_type = Option<Object>)]
     pub entry: Option<Map<String, Value>>,
 }

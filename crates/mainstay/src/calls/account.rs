@@ -33,7 +33,7 @@ const MAX_TEXT: usize = 1024;
 pub(super) struct Account {
     entry: Entry,
     begun: Instant,
-    /// When the attempt that counts left us.
+    /// When the attempt that counts was sent.
     left: Option<Instant>,
     attempts: u32,
     count: Option<Count>,
@@ -240,7 +240,7 @@ fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
     }
 }
 
-/// The same for a span. What a tool says went wrong is its result, and stays here.
+/// The error of a call for its span. A tool's own error text is its result, and stays out.
 fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble> {
     match (outcome, ended(outcome, said)) {
         (_, Ended::Ok) => None,

@@ -333,8 +333,8 @@ impl Call<'_> {
         }
     }
 
-    /// The same after a call that was not answered. An isolated session that refuses calls must be asked
-    /// as well: no call will show that it is well again.
+    /// Requests a probe after a call that was not answered. An isolated session that refuses calls must
+    /// be probed as well: no call will show that it is well again.
     fn doubt_of(&self, session: &Session) {
         match self.upstream {
             Upstream::Shared(server) => server.doubt(),

@@ -36,7 +36,7 @@ pub struct Client {
     pub principal: Principal,
     /// What its records say of it.
     pub origin: Arc<Origin>,
-    /// By which a server's questions are told to be this client's.
+    /// Identifies this client's calls, for attributing a server's questions.
     pub asker: Asker,
     /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
     pub bound: Option<Bound>,
@@ -46,7 +46,7 @@ pub struct Client {
 #[derive(Debug)]
 enum Asks {
     Nobody,
-    /// By requests among what is said of a call; the answers come by the session's id.
+    /// By requests among the messages of a call; the answers come by the session's id.
     Session(Arc<Questions>),
     /// By the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
     Rounds(mpsc::Sender<Question>),
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// The same client, at the endpoint of one server.
+    /// This client, at the endpoint of one server.
     #[must_use]
     pub fn bound(self, bound: Option<Bound>) -> Self {
         Self { bound, ..self }

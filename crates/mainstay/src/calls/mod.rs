@@ -54,7 +54,7 @@ use crate::{
     transport::{Exchange, Frame, Session},
 };
 
-/// For what has no time limit: longer than any machine stays up.
+/// The limit of requests without a time limit: longer than any machine stays up.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// How a request's text is changed on its way to the server.
@@ -84,7 +84,7 @@ impl Request {
         })
     }
 
-    /// Of that which the server knows as `original`, and the client as `exposed`.
+    /// This request, for what the server knows as `original` and the client as `exposed`.
     #[must_use]
     pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
         if *exposed.value != **original {
@@ -124,7 +124,7 @@ impl Request {
         self.spliced(id, token)
     }
 
-    /// The same for a legacy server, of a modern client's request.
+    /// The request of a modern client, for a legacy server.
     fn render_legacy(&self, id: &str) -> String {
         let (text, envelope) = (self.frame.text(), self.frame.envelope());
         match request::edit_to_legacy(text, envelope, self.token(id)) {
@@ -133,7 +133,7 @@ impl Request {
         }
     }
 
-    /// The same for a modern server, of a legacy client's request.
+    /// The request of a legacy client, for a modern server.
     fn render_modern(&self, id: &str, caller: &Caller) -> String {
         let (text, envelope) = (self.frame.text(), self.frame.envelope());
         match request::edit_to_modern(text, envelope, caller, self.token(id)) {
@@ -180,7 +180,7 @@ impl Upstream {
         }
     }
 
-    /// For a caller of this era.
+    /// The session for a caller of this era.
     async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {
             Self::Shared(server) => server.session(era, deadline).await,

@@ -61,7 +61,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// With the key of all runs; without one, with this run's own.
+    /// Seals with the key of all runs; without one, with this run's own.
     pub fn new(key: Option<Secret>) -> Self {
         Self {
             key: key.or_else(random),

@@ -37,7 +37,7 @@ struct State {
     /// The call, where it waits for that.
     call: Option<Waker>,
     reader: Option<Waker>,
-    /// Whether the reader waits for the end, too: one that does not is not woken by it.
+    /// Whether the reader waits for the end, too. One that does not is not woken by it.
     awaits_end: bool,
 }
 
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Where progress and log messages of a call go, as JSON text with the client's own token.
+/// Takes progress and log messages of a call, as JSON text with the client's own token.
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,

@@ -168,7 +168,7 @@ impl Wanted {
         }
     }
 
-    /// Of a message; `None` where it is no call.
+    /// What a message asks for; `None` if it is no call.
     pub fn of(frame: &Frame) -> Option<Self> {
         let method = frame.method().filter(|method| is_recorded(*method))?;
         let (text, envelope) = (frame.text(), frame.envelope());
@@ -189,7 +189,7 @@ impl Wanted {
         })
     }
 
-    /// Of a message that is not passed on, though what it asks for can be read; `None` of any other.
+    /// What a message asks for that is not passed on but could be read; `None` for any other.
     pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
         let Unreadable::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),

@@ -16,8 +16,8 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Attempt, Call};
 use crate::transport::{Frame, Question};
 
-/// How often one call may ask its client (docs/dev/wire.md, "Between the eras"): a server that goes on
-/// asking would keep a person busy for ever.
+/// How often one call may ask its client (docs/dev/wire.md, "Between the eras"). Without a bound a
+/// server could keep a person busy without end.
 pub const MAX_ROUNDS: usize = 10;
 
 /// What a client answered.

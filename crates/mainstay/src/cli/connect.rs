@@ -61,7 +61,7 @@ impl DaemonArgs {
         }
     }
 
-    /// The same for work that calls servers, and is recorded.
+    /// Does work that calls servers and is recorded.
     pub async fn recorded<T>(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
@@ -72,8 +72,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Where a command goes that changes which servers there are: to the daemon, and without one to
-    /// the file itself, which starts nothing.
+    /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
+    /// starts nothing.
     pub fn place(&self) -> Result<Place, CommandError> {
         if self.config.is_none() {
             match running(self.url.clone()) {

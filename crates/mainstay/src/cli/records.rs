@@ -205,7 +205,7 @@ impl Records {
         words.chain(times).chain(limit).collect()
     }
 
-    /// The same for a journal.
+    /// The filter for a journal.
     fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
         Ok(Filter {
             server: self.server.clone(),

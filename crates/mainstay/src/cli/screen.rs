@@ -53,7 +53,7 @@ pub fn data(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
-/// The same for bytes, JSON or not: a pipe gets these and no others.
+/// Prints bytes, JSON or not: a pipe gets exactly these.
 pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
     if !stdout_is_terminal() {
         return print(bytes, false);
@@ -73,7 +73,7 @@ pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
     json_text(&message::one_line(&text))
 }
 
-/// The same as many lines.
+/// The same value on many lines.
 pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
     json_text(&format!("{data:#}"))
 }
@@ -196,7 +196,7 @@ pub async fn gone() {
     // Files can be polled nowhere but here. The thread ends with the process.
     std::thread::spawn(move || {
         let stdout = io::stdout();
-        // Nothing is asked for: errors and the other end's are told all the same.
+        // No event is asked for: errors and the other end's close are reported anyway.
         let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
         let is_gone = loop {
             match poll(&mut stdout, None) {

@@ -314,8 +314,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Tells the commands where we are. Clients need that not, so where it cannot be told they are served all
-/// the same.
+/// Writes the daemon's address for commands. Clients do not need it, so they are served even if it
+/// cannot be written.
 fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
     if let Err(error) = &announced {
@@ -325,7 +325,7 @@ fn announce(state: &Ownership, url: &str) -> bool {
     announced.is_ok()
 }
 
-/// Tells it once it can be told.
+/// Writes it as soon as it can be written.
 async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool) -> T {
     while !is_announced {
         sleep(ANNOUNCE_EVERY).await;

@@ -126,7 +126,7 @@ impl Tellers {
 struct Teller {
     server: Arc<Server>,
     width: usize,
-    /// Locked for the time of a line: two tasks look, and each thing is said once.
+    /// Locked for the time of a line: two tasks look, and each thing is reported once.
     said: Mutex<Said>,
 }
 

@@ -60,7 +60,7 @@ pub fn trouble(server: &Server) -> Option<String> {
     })
 }
 
-/// The same, or how it is where nothing is wrong.
+/// Why a server is down, or its status if nothing is wrong.
 pub fn detail(server: &Server) -> String {
     let name = &server.name;
     if !server.enabled {

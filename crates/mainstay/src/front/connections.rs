@@ -26,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The same where the process may have so many files open: half of them are for connections of
-    /// clients, for servers need files, too.
+    /// These limits for a process that may open so many files: half of them are for connections of
+    /// clients, because servers need files, too.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
         let all = self.all.min((files / 2).max(1));

@@ -126,12 +126,12 @@ impl<T> Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// In lower case, without the dot that may end a name.
+    /// A name in lower case, without the dot that may end it.
     Name(String),
 }
 
 impl Host {
-    /// From the configuration, where an IPv6 address may stand without its brackets.
+    /// A host from the configuration, where an IPv6 address may stand without its brackets.
     fn configured(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),

@@ -405,7 +405,7 @@ enum Endpoint {
     Sse(sse::Endpoint),
 }
 
-/// In MCP's words.
+/// Refuses in MCP's words.
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(message::error_response(
         None, -32600, reason, None,

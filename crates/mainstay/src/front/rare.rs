@@ -10,8 +10,8 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Polls its future only when that one itself has been woken, not whenever its task is: timers and
-/// tokens put their waker in order each time they are polled, which a connection does for every call.
+/// Polls its future only when that one itself has been woken, and not whenever its task is. Timers and
+/// tokens reorder their wakers each time they are polled, which a connection does for every call.
 pub struct Rare<F> {
     future: Pin<Box<F>>,
     calls: Arc<Calls>,

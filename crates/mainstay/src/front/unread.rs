@@ -93,7 +93,7 @@ impl Share {
         self.given_up.clone()
     }
 
-    /// So many bytes of the last write found no room; `progress` is whether some did.
+    /// `bytes` of the last write found no room; `progress` is whether some did.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
         if self.number.is_none() && bytes <= FREE {
             return;

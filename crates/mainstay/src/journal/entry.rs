@@ -34,7 +34,7 @@ pub struct Begun {
     /// When it came.
     pub since: Instant,
     pub trace: Option<TraceId>,
-    /// Of the server: what it says of them is not recorded.
+    /// Secrets of the server: they are kept out of the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
         Self(call)
     }
 
-    /// Of a call that is not recorded.
+    /// An account of a call that is not recorded.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -86,7 +86,7 @@ impl Entry {
         self.0.is_some()
     }
 
-    /// In strict mode, resolves when it is on the disk that this call is about to be sent; in relaxed
+    /// In strict mode, resolves when it is on the disk that this call is about to be sent. In relaxed
     /// mode at once.
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
@@ -183,7 +183,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Of the payloads that wait here.
+    /// Bytes of the payloads that wait here.
     pub fn bytes(&self) -> usize {
         let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
         let result = match finished.map(|finished| &finished.outcome) {

@@ -112,7 +112,7 @@ impl Journal {
         })
     }
 
-    /// The same, where the settings want one.
+    /// Opens the journal if the settings want one.
     pub fn wanted(
         state: &Path,
         settings: &config::Journal,
@@ -198,7 +198,8 @@ impl Journal {
         self.read(move |reader| reader.object(cid)).await
     }
 
-    /// So many of its bytes from `offset` on, and its size. The whole is checked, and never held.
+    /// A part of an object from `offset` on, and the object's size. The whole is checked, and never
+    /// held.
     pub async fn object_slice(
         &self,
         cid: Cid,

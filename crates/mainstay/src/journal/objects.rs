@@ -32,7 +32,7 @@ pub const RUN: i64 = 32 * 1024;
 const BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its place in the run.
 const ENTRY: usize = 8 + 2;
-/// Of the journal's size, what a run may hold: what is to go goes by runs.
+/// The share of the journal's size that a run may hold: content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
 /// Larger objects are files. Below 100 KiB a database is read faster than a file system
@@ -64,7 +64,7 @@ type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 struct Numbers {
     first: ByContent<Held>,
-    /// Where the same content has further holders: `{}` is what many tools are called with.
+    /// Further holders of the same content: `{}` is what many tools are called with.
     more: ByContent<HashMap<u32, i64>>,
 }
 
@@ -149,7 +149,7 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
 pub struct Objects {
     next: i64,
     recent: Shared,
-    /// Of the run.
+    /// Bytes of the run.
     bytes: u64,
     max_bytes: u64,
 }
@@ -262,7 +262,7 @@ impl Objects {
     }
 }
 
-/// By which a digest is found in a run; what is found is compared in full.
+/// The prefix by which a digest is found in a run. A match is compared in full.
 fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
     u64::from_be_bytes(*prefix)
@@ -349,7 +349,7 @@ pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Of so many bytes only the digest is kept.
+    /// Only the digest is kept; the number is the size.
     Hashed(usize),
 }
 
@@ -358,7 +358,7 @@ pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
     pub packer: Packer,
-    /// Of files that were new.
+    /// Bytes of new files.
     pub file_bytes: u64,
 }
 

@@ -45,7 +45,7 @@ impl Opening {
         }
     }
 
-    /// The same once more, where it was in vain.
+    /// Tries once more, if the last attempt failed.
     pub fn retry(&self) -> Option<Work> {
         match self.work() {
             Ok(work) => {

@@ -231,7 +231,7 @@ impl Queue {
             0
         };
         let asked = mem::take(&mut waiting.asked);
-        // As much room again as was needed, so that no call pays for growing it.
+        // As much room again as was needed, so that no call pays for growth.
         let room = waiting.begun.len();
         Gathered {
             begun: mem::replace(&mut waiting.begun, Vec::with_capacity(room)),

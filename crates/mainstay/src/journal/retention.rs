@@ -71,7 +71,7 @@ impl Retention {
         self.busy || self.grown > 0
     }
 
-    /// So many bytes were written, about, and so many of them into files.
+    /// `bytes` were written, about, and `file_bytes` of them into files.
     pub fn grew(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
@@ -229,7 +229,7 @@ impl Retention {
     }
 }
 
-/// When calls started that may stay.
+/// The start of the oldest calls that may stay.
 fn oldest_kept(store: &Store, now: i64) -> i64 {
     now - span(store.settings.retention)
 }

@@ -12,7 +12,7 @@ use super::{
     time::{HOUR, MINUTE},
 };
 
-/// By which statistics are kept; microseconds.
+/// The spans of statistics; microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
 /// How long minutes are kept; microseconds. Longer spans are read by the hour.

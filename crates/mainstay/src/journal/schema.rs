@@ -156,7 +156,7 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Jour
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
     let found = version(connection, path)?;
     match take_steps(connection, found) {
-        // Its tables are not those of the version that it bears.
+        // Its tables do not match its version.
         Err(error) if error.is_damage() => Err(JournalError::OtherVersion {
             path: path.to_owned(),
             found,

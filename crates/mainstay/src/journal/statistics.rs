@@ -17,7 +17,7 @@ use super::{
 pub struct Range {
     pub server: Option<String>,
     pub tool: Option<String>,
-    /// By when calls started, to the minute, or where that is no longer kept to the hour.
+    /// Calls by their start, to the minute, or to the hour for what is older.
     pub since: SystemTime,
     pub until: SystemTime,
     /// The length of a bucket, rounded up to minutes or hours.

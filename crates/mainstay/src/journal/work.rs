@@ -62,7 +62,7 @@ pub struct Work {
 #[derive(Debug)]
 struct Tracked {
     call: Arc<Call>,
-    /// Where it was written as open.
+    /// The row in which it was written as open.
     row: Option<Row>,
     /// Nothing more is to be written of it.
     done: bool,
@@ -84,7 +84,7 @@ impl Step {
 
 /// What a transaction has written.
 struct Written {
-    /// Where each call is written now.
+    /// The row of each call.
     rows: Vec<Row>,
     kept: Vec<Cid>,
 }

@@ -59,7 +59,7 @@ impl Writer {
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
-    /// When that was last tried.
+    /// When opening was last tried.
     tried: Instant,
     opening: Opening,
 }

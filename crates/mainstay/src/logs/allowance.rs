@@ -40,12 +40,12 @@ impl Allowance {
         }
     }
 
-    /// Of reading, in bytes.
+    /// An allowance of reading, in bytes.
     pub fn of_reading() -> Self {
         Self::new(RATE, BURST)
     }
 
-    /// Of log messages that are passed on.
+    /// An allowance of log messages that are passed on.
     pub fn of_log_messages() -> Self {
         Self::new(LOG_RATE, LOG_BURST)
     }

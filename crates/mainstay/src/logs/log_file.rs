@@ -46,7 +46,7 @@ pub struct LogFile {
     disk: Mutex<Disk>,
     wake: Arc<Wake>,
     pub counts: Counts,
-    /// Of the server's configuration; none in a file of several servers.
+    /// Secrets of the server's configuration; none in a file of several servers.
     pub secrets: ArcSwapOption<Secrets>,
 }
 
@@ -238,7 +238,7 @@ impl LogFile {
 /// Where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// With so many lines from the end.
+    /// With this many lines from the end.
     Last(usize),
     /// After the line of this number.
     After(u64),

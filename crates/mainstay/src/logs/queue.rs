@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Bytes that may wait for the writer: a second's worth of what a server has to say, and cheap
-/// enough for every server at once.
+/// Bytes that may wait for the writer: a second's worth of a server's output, and cheap enough for
+/// every server at once.
 pub const MAX_QUEUED: usize = 512 * 1024;
 
 #[derive(Debug, Default)]

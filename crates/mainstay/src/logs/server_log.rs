@@ -59,7 +59,7 @@ struct Files {
 /// What a server wrote beside the protocol, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// Of stderr, and of noise on stdout.
+    /// Lines of stderr, and of noise on stdout.
     pub lines: u64,
     pub bytes: u64,
     /// Lines that are not in the log: they came too fast, or could not be written.
@@ -104,7 +104,7 @@ impl ServerLog {
         &self.server
     }
 
-    /// From now on the secrets of this configuration are kept out of the log, and of what is said of the
+    /// From now on the secrets of this configuration are kept out of the log, and of texts about the
     /// server elsewhere.
     pub fn protect(&self, config: &ServerConfig) {
         let secrets = Secrets::of(config).map(Arc::new);
@@ -130,7 +130,7 @@ impl ServerLog {
         }
     }
 
-    /// The same, and in the log of all servers' errors, too.
+    /// Writes a line here and in the log of all servers' errors.
     pub fn error(&self, text: &str) {
         self.note(text);
         self.everyones_error(text);

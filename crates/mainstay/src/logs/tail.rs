@@ -22,7 +22,7 @@ const MAX_LINE: usize = 2048;
 #[derive(Debug, Default)]
 pub struct Tail {
     kept: Mutex<VecDeque<(SystemTime, String)>>,
-    /// Of the server's configuration.
+    /// Secrets of the server's configuration.
     pub(super) secrets: ArcSwapOption<Secrets>,
 }
 

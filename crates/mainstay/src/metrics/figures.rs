@@ -18,7 +18,7 @@ const MAX_TOOLS: usize = 64;
 /// The label of all other tools together, and of names that no tool has.
 const OTHER: &str = "other";
 
-/// Of the calls of one method, and where that is `tools/call`, of one tool.
+/// Figures of the calls of one method and, for `tools/call`, of one tool.
 #[derive(Debug, Default)]
 pub struct Series {
     pub duration: Histogram,

@@ -59,7 +59,7 @@ impl Histogram {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         Times {
-            // Of the buckets, so that the two never differ.
+            // The sum of the buckets, so that the two never differ.
             count: buckets.iter().map(|(_, count)| count).sum(),
             sum: Duration::from_micros(self.sum.load(Relaxed)).as_secs_f64(),
             buckets,

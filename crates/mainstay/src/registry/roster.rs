@@ -121,7 +121,8 @@ impl Registry {
         self.enter(new, Known::Refused).await
     }
 
-    /// The same; a server of that name gets this entry, until the file says something else of it.
+    /// Adds or replaces a server. A server of that name has this entry until the file changes that
+    /// server.
     pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
         self.enter(new, Known::Replaced).await
     }

@@ -196,7 +196,7 @@ fn state_transport(
     let ServerConfig { launch, .. } = parsed.config;
     match launch {
         Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
-        // As it would be found out: any of the two.
+        // As detection would find it: either of the two.
         Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
         Launch::Broken(_) => None,
     };

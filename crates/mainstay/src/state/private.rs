@@ -70,14 +70,14 @@ fn is_unfinished(name: &str) -> bool {
     })
 }
 
-/// Opens a file that is ours, and creates it where it is not there.
+/// Opens a private file, and creates it if it does not exist.
 pub(crate) fn open_private(path: &Path, options: &OpenOptions) -> Result<File, Untrusted> {
     let file = options.open(path)?;
     trust::file(path, &file)?;
     Ok(file)
 }
 
-/// Reads a file that is ours.
+/// Reads a private file.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
     let mut options = private_options();
     let mut file = open_private(path, options.create(false).read(true))?;
@@ -100,7 +100,7 @@ pub(crate) fn private_options() -> OpenOptions {
     options
 }
 
-/// Makes a directory that is ours, or checks the one that is there.
+/// Makes a private directory, or checks the one that exists.
 pub(crate) fn private_dir(path: &Path) -> Result<(), Untrusted> {
     create_private_dir(path)?;
     trust::directory(path)

@@ -21,7 +21,7 @@ pub enum Untrusted {
     Writable {
         path: PathBuf,
         mode: u32,
-        /// Whether it only leads to what is ours.
+        /// Whether it is only on the way to the directory.
         leads_there: bool,
     },
     #[error("{} is not a directory", .0.display())]

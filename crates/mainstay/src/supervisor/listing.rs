@@ -107,9 +107,9 @@ pub async fn list(
 #[derive(Debug)]
 enum Bound {
     Pages,
-    /// Of this server's lists together.
+    /// The bound on this server's lists together.
     Server,
-    /// Of all servers' lists together.
+    /// The bound on all servers' lists together.
     Fleet,
 }
 

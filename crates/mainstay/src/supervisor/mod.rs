@@ -134,7 +134,7 @@ pub struct Server {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
     config: ArcSwap<ServerConfig>,
-    /// Of the configuration: every call on a profile asks for it.
+    /// Part of the configuration: every call on a profile asks for it.
     isolated: AtomicBool,
     /// There is one client, and the shared session is its own.
     is_shared_by_one: bool,
@@ -243,7 +243,7 @@ impl Server {
         catalog.is_some_and(|catalog| catalog.item(kind, key).is_some())
     }
 
-    /// As of now: a reload may change it.
+    /// The configuration as of now: a reload may change it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
     }

@@ -79,7 +79,7 @@ impl Task {
         let before = std::mem::replace(&mut self.config, config);
         self.kept = kept(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
-        // From the next session on.
+        // Takes effect with the next session.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {

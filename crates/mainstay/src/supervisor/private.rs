@@ -131,7 +131,7 @@ impl Private {
         }
     }
 
-    /// The same if it has been idle for so long.
+    /// Closes the session if it has been idle for so long.
     pub fn close_idle(&self, idle: Duration) {
         if self.is_idle(idle) && self.usage.close_if_unused() && self.asked.load(Ordering::Relaxed)
         {

@@ -158,7 +158,7 @@ impl Task {
         }
         let more = Vec::new();
         self.privates.newcomers.push_back(Newcomer { open, more });
-        // Where one ended at once.
+        // There is room if one ended at once.
         self.admit_newcomers();
     }
 

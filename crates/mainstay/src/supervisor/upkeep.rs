@@ -36,7 +36,7 @@ impl Upkeep {
         }
     }
 
-    /// The same with epochs that are all later than this one.
+    /// This with epochs that are all later than `past`.
     #[must_use]
     pub fn after(self, past: Epoch) -> Self {
         Self {

@@ -87,7 +87,7 @@ impl View {
         trouble.is_some_and(|trouble| trouble.degrades)
     }
 
-    /// What is said of its lists.
+    /// A note about its lists.
     pub fn list_note(&self) -> Option<String> {
         let trouble = self.list_trouble.as_ref();
         trouble.map(|trouble| trouble.reason.clone())

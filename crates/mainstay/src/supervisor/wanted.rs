@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Wanted {
-    /// By one client, which is told what it may have missed.
+    /// The wishes of one client, which is told what it may have missed.
     pub fn of_client() -> Arc<Self> {
         Arc::new(Self {
             has_client: true,

@@ -147,7 +147,7 @@ struct KeptToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written, and always asked for: one that got lost would open the door for ever.
+    /// Always written, and always read: a lost time would keep the door open without end.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
 }

@@ -67,7 +67,7 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
             Resolution::Found(found)
         }
         None => {
-            // Each attempt fails with its reason, so that this is said once.
+            // Each attempt fails with its reason, so this is logged once.
             if before != Some(None) {
                 tracing::warn!("could not resolve {command:?} to an absolute path, using as-is");
             }
@@ -76,7 +76,7 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
     }
 }
 
-/// What is said of a command that is not in `path`: where was looked, and what brings it.
+/// The error for a command that is not in `path`: where it was looked for, and what installs it.
 pub fn not_found(command: &str, path: &OsStr) -> String {
     let (remedy, looked) = (remedy(command), looked_in(path, SHOWN_FOLDERS));
     format!("command not found: {command}; {remedy}; {looked}")

@@ -15,8 +15,8 @@ use super::Frame;
 /// new one may still be answered, for a process may take long to start.
 pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The same over HTTP, where a server may let a request without a session hang; a network and a cold
-/// start have their share.
+/// The time limit of the question over HTTP, where a server may let a request without a session hang.
+/// It allows for a network and a cold start.
 pub const POST_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a server is first spoken to.
@@ -24,12 +24,11 @@ pub const POST_LIMIT: Duration = Duration::from_secs(5);
 pub enum Approach {
     Legacy,
     Modern,
-    /// As it wants; the era that it is known to speak is tried first, and the other one only where
-    /// that fails.
+    /// Detect the era. The known era is tried first, and the other one only if that fails.
     Detect(Option<Era>),
 }
 
-/// Why a server was not opened, and what was learned about it all the same.
+/// Why a server was not opened, and what was learned about it nevertheless.
 #[derive(Clone, Debug)]
 pub struct Unopened {
     pub loss: Loss,

@@ -53,8 +53,8 @@ impl std::fmt::Debug for Secrets {
 pub struct Template(Arc<[u8]>);
 
 impl Target {
-    /// What is said to an MCP endpoint bears our `chain`, so that a Mainstay that is led back to itself
-    /// knows it.
+    /// Requests to an MCP endpoint carry our `chain`, so that a Mainstay that is led back to itself
+    /// notices.
     pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
         let uri: Uri = launch
             .url
@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// The same origin under another URL.
+    /// This origin under another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {
             uri,

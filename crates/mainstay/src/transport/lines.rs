@@ -43,7 +43,7 @@ pub enum Line {
 pub enum Beside<'a> {
     /// It begins otherwise than a message.
     Noise(&'a [u8]),
-    /// So many bytes more of a line that was too long.
+    /// More bytes of a line that was too long.
     Rest(usize),
 }
 
@@ -111,9 +111,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that begins as a message does. What else comes is handed to `beside` as it comes and is
-    /// never held: whole lines, or what has come of one. `beside` says how long to wait before more is read.
-    /// A line that grows large is held up to what `limit` says to its beginning.
+    /// The next line that begins as a message does. Other text goes to `beside` as it comes and is
+    /// never held: whole lines, or the part of one that has come. `beside` returns how long to wait
+    /// before more is read. A line that grows large is held up to the limit that `limit` gives for its
+    /// beginning.
     pub async fn message(
         &mut self,
         mut beside: impl FnMut(Beside<'_>) -> Duration,
@@ -143,7 +144,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Skips what has come of a line that was too long; returns how much that was.
+    /// Skips the part of a line that was too long; returns its length.
     fn skip(&mut self) -> usize {
         if !matches!(self.line, LineKind::TooLong) {
             return 0;
@@ -257,8 +258,8 @@ const KEPT_ROOM: usize = 1024;
 #[derive(Debug, Default)]
 pub struct LineWriter {
     queue: Mutex<Queue>,
-    /// Of all bytes ever queued, those that have been written or may yet be: never too few, for a
-    /// message is as good as written before we hear of it.
+    /// Of all bytes ever queued, those that have been written or may yet be. Never too few, because a
+    /// message may be written before this is known.
     begun: AtomicU64,
     not_empty: Notify,
     room: Notify,
@@ -294,8 +295,8 @@ impl LineWriter {
         self.send_with(|| message).await
     }
 
-    /// The same with a message that is made when its turn has come: many that wait for a reader that does
-    /// not read shall not each take the memory of a message.
+    /// Sends a message that is made when its turn has come: many callers that wait for a reader that
+    /// does not read must not each take the memory of a message.
     pub async fn send_with<T: AsRef<str>>(
         &self,
         message: impl FnOnce() -> T,

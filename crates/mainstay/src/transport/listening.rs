@@ -88,7 +88,7 @@ struct Settled {
 enum Left {
     /// Something else is wanted now.
     Changed,
-    /// By the server, in order.
+    /// Ended by the server, in order.
     Ended,
     Broken,
 }
@@ -277,7 +277,7 @@ impl Listening {
 enum Heard {
     Acknowledged(HashSet<Box<str>>),
     Message,
-    /// By a response, or a notification in its place.
+    /// Ended by a response, or by a notification in its place.
     Ended,
     Broken,
 }

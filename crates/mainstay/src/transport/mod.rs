@@ -104,7 +104,7 @@ pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 pub struct Opening {
     pub server: ServerName,
     pub lineage: Lineage,
-    /// Names this opening among all of this Mainstay: a server's processes bear it as a mark.
+    /// Names this opening among all of this Mainstay. A server's processes have it as a mark.
     pub tag: String,
     pub launch: Launch,
     pub approach: Approach,
@@ -113,13 +113,13 @@ pub struct Opening {
     pub max_message_bytes: usize,
     /// Silence that makes a server suspect, whatever is asked of it.
     pub hang_after: Duration,
-    /// Where the server's messages go that belong to no call.
+    /// Takes the server's messages that belong to no call.
     pub listener: Arc<dyn Listener>,
     /// What it says beside the protocol.
     pub log: Arc<ServerLog>,
     /// What is seen of its process before the handshake.
     pub signs: Arc<Signs>,
-    /// When it may knock again by itself.
+    /// When it may try again by itself.
     pub turns: Arc<Turns>,
     pub stop: Stop,
 }
@@ -201,7 +201,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
     }
 }
 
-/// With `initialize`.
+/// Opens a session with `initialize`.
 async fn open_legacy(
     opening: &Opening,
     launch: &HttpLaunch,

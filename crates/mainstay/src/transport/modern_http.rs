@@ -168,7 +168,7 @@ async fn discover(
             let asked = Method::Discover.name();
             return Err(http_client::unavailable(&target.uri, &response, asked).into());
         }
-        // As to `initialize`: it does not know it, or it is a Mainstay led back to itself.
+        // As for `initialize`: the server does not know it, or it is a Mainstay led back to itself.
         501 | 508 => {}
         500.. => {
             return Err(

@@ -11,7 +11,7 @@ const MAX_ALIASES: usize = 5;
 /// The largest file that nvm keeps an alias in, in bytes.
 const MAX_ALIAS: u64 = 1024;
 
-/// Where a user's programs may lie: his environment and his home folder.
+/// Where a user's programs may lie: the environment and the home folder.
 pub struct User<'a> {
     /// A variable of the environment.
     pub var: &'a dyn Fn(&str) -> Option<PathBuf>,

@@ -31,8 +31,8 @@ pub fn kill(child: &Child) {
     signal(child, Signal::KILL);
 }
 
-/// The group still bears the child's id here: a child that has not been waited for keeps its id,
-/// and one that has been reports none.
+/// The group still has the child's id here: a child that has not been waited for keeps its id, and one
+/// that has been reports none.
 fn signal(child: &Child, signal: Signal) {
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
         return;

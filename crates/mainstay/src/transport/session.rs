@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// The same of a call that does `work`.
+    /// Sends a call that does `work`.
     async fn call(
         &self,
         asker: Asker,
@@ -209,7 +209,7 @@ impl Session {
         exchange.response().await
     }
 
-    /// The same, where no more of the answer is read than the budget has.
+    /// Asks, and reads no more of the answer than the budget allows.
     pub async fn ask_within(
         &self,
         method: Method,
@@ -238,8 +238,8 @@ impl Session {
         }
     }
 
-    /// The same over a connection of its own, where the transport has more than one: a server may
-    /// live behind a connection that does not. After an answer, the others are not used again.
+    /// Asks over a connection of its own, if the transport has more than one: a server may live behind
+    /// a connection that does not. After an answer, the others are not used again.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
         let render = |id: &str| own_request(self.era(), id, method, None);
         let exchange = match &self.link {
@@ -332,8 +332,8 @@ impl Session {
             .await;
     }
 
-    /// The calls that were in flight when the server's process ended, the latest first: those of which a
-    /// byte was written. Told once. Over HTTP a crash cannot be told from a lost connection.
+    /// The calls in flight when the server's process ended, the latest first: those of which a byte was
+    /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
     pub fn take_lost(&self) -> Vec<Work> {
         let Link::Piped { pending, writer } = &self.link else {
             return Vec::new();

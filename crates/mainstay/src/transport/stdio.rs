@@ -66,7 +66,7 @@ pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, R
         Err(Unstarted::Unopened(unopened)) => return Err(unopened),
         Err(Unstarted::EndedAtProbe(loss)) => loss,
     };
-    // Of one that is known to understand it, the end is an end.
+    // If the process is known to understand the question, its end is an end.
     if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
         return Err(loss.into());
     }

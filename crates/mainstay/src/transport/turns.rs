@@ -7,8 +7,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// So many attempts as a second may have take this long. An attempt reaches its server a little later
-/// than it begins, now more, now less; at the servers, too, a second shall not have too many.
+/// The attempts of one second take this long. An attempt reaches its server a little later than it
+/// begins, by a varying time. The servers, too, must not see more than the limit in one second.
 const SPAN: Duration = Duration::from_millis(1100);
 
 /// Hands out one attempt after the other (`maxAttemptsPerSecond`).

@@ -34,7 +34,7 @@ impl Work {
         self.frame.text_param(member).map(Cow::Owned)
     }
 
-    /// The same with everything that makes it the call that it is.
+    /// What the call asks for, with everything that identifies it.
     pub fn asked<'a>(&'a self, name: &'a str) -> Option<Asked<'a>> {
         let arguments = self.frame.envelope().arguments();
         Some(Asked {

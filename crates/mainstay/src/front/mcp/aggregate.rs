@@ -256,7 +256,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Where a name leads. While servers still start, an unknown one may become known.
+    /// Resolves a name. While servers still start, an unknown one may become known.
     async fn named(
         &self,
         name: &Text<'_>,
@@ -301,7 +301,7 @@ impl<'a> Asked<'a> {
         servers
     }
 
-    /// An unknown name that names a server: what has become of that server says more.
+    /// The error for an unknown name that names a server: the status of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
         match self.view.named_by(name) {
@@ -439,7 +439,7 @@ impl<'a> Asked<'a> {
         Ok(Reply::answer(id, &answer))
     }
 
-    /// In the client's own session. What changes while the server answers is told already.
+    /// Subscribes in the client's own session. Changes while the server answers are announced already.
     async fn subscribe_own(self, target: &Target, private: &Private) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (id, wanted) = (self.id(), &private.wanted);

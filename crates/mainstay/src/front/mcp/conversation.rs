@@ -43,8 +43,8 @@ impl Output {
         }
     }
 
-    /// Says a message once there is room for it. To a client that has gone nothing is said, and that
-    /// it has gone is learned elsewhere.
+    /// Sends a message once there is room for it. A client that has gone gets nothing; that it has gone
+    /// is noticed elsewhere.
     pub async fn say(&self, message: String) {
         match self {
             Self::Lines(writer) => drop(writer.send(&message).await),
@@ -53,7 +53,7 @@ impl Output {
     }
 }
 
-/// One client, its session, and what it is still to be told.
+/// One client, its session, and the messages that wait for it.
 #[derive(Debug)]
 pub struct Conversation {
     hub: Arc<Hub>,
@@ -157,7 +157,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what the client sent: a message or a batch. Answers are said by tasks.
+    /// Takes a message or a batch of the client. Tasks send the answers.
     pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
@@ -289,7 +289,7 @@ impl Conversation {
         Err(Refused::TooMany(refused.into_text()))
     }
 
-    /// Has a task answer: what is said before the answer is heard before it.
+    /// Answers in a task: messages before the answer are sent before it.
     fn answer(
         self: &Arc<Self>,
         permit: impl Send + 'static,
@@ -322,7 +322,7 @@ impl Conversation {
         })
     }
 
-    /// Answers `initialize`, then says what is said outside of calls, until the session ends.
+    /// Answers `initialize`, then sends the messages outside of calls, until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, visitor) = (self.scope.clone(), self.visitor.clone());

@@ -76,7 +76,7 @@ impl Known {
         self.births = self.births.split_off(&oldest);
     }
 
-    /// Those of a file that is ours; none where there is no file.
+    /// The ended sessions in a file of ours; none if there is no file.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {

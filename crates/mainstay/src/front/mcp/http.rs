@@ -97,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// Of work that is begun while Mainstay stops.
+    /// The refusal of work that begins while Mainstay stops.
     fn closing(frame: &Frame) -> Self {
         let failure = Closing::refusal();
         let id = match frame.envelope().kind {
@@ -111,7 +111,7 @@ impl Refusal {
         }
     }
 
-    /// Of a method other than these.
+    /// The refusal of any other method.
     pub fn method(allow: &'static str) -> Self {
         let message = format!("{allow} is expected");
         Self {
@@ -504,7 +504,7 @@ async fn answer_batch(
         ));
     }
     let (outlet, messages) = session.outlet();
-    // A batch is answered in one piece; what is said before goes nowhere.
+    // A batch is answered in one piece; messages before it are dropped.
     drop(messages);
     let call = hub
         .calls

@@ -138,10 +138,10 @@ fn declared(capabilities: &str, config: &ServerConfig) -> String {
     declared.to_string()
 }
 
-/// In which sessions of servers a client's requests are made, where they are not shared.
+/// Which upstream sessions carry a client's requests, if they are not shared.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// In its own.
+    /// Sessions of the client's own.
     Session(&'a ClientSession),
     /// It has no session, and shares with those like it.
     Pool(&'a Seat),

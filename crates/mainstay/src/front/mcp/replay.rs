@@ -22,8 +22,8 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// nothing, so that it costs what idle sessions may (20 kB).
 const KEPT_FOR: Duration = Duration::from_mins(5);
 
-/// Events that wait for one connection; what is said after waits where it arises, and there progress
-/// and logs are dropped first.
+/// Events that wait for one connection. Later ones wait at their source, where progress and logs are
+/// dropped first.
 const MAX_UNHEARD: usize = 16;
 
 /// When a client is to come back whose connection broke.
@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub enum Kind {
     /// One request and its response, with which it ends.
     Call,
-    /// What is said outside of calls (GET).
+    /// Messages outside of calls (GET).
     Session,
 }
 
@@ -175,7 +175,7 @@ impl Replay {
             .get_mut(&stream)
             .filter(|found| found.kind == kind && event < found.next);
         let found = found.ok_or(gone)?;
-        // Of a call that is over its response must be there; progress and logs may be missed.
+        // If a call is over its response must be there; progress and logs may be missing.
         if found.is_over && found.kept.is_empty() && event + 1 < found.next {
             return Err(gone);
         }

@@ -46,7 +46,7 @@ impl Closed<Reply> {
         self.into_inner().text
     }
 
-    /// The same answer to a request with this id (JSON text).
+    /// This answer for a request with this id (JSON text).
     #[must_use]
     pub fn with_id(self, id: &str) -> Self {
         let mut reply = self.into_inner();
@@ -68,13 +68,13 @@ impl Reply {
         }
     }
 
-    /// The same answer, which refuses what the request asked for.
+    /// This answer, marked as a refusal of what the request asked for.
     #[must_use]
     fn refusing(self, failure: Failure) -> Self {
         self.refused_as(Some(failure.into()))
     }
 
-    /// The same answer, which refuses this call, or none.
+    /// This answer, marked as a refusal of this call, or of none.
     #[must_use]
     pub fn refused_as(self, refused: Option<Refused>) -> Self {
         Self {
@@ -172,13 +172,13 @@ impl Reply {
         Self::tool_result(id, &failure.tool_result(), client).refusing(failure.clone())
     }
 
-    /// The same with another text of the server's answer.
+    /// This answer with another text of the server's answer.
     #[must_use]
     pub fn edited(self, text: String) -> Self {
         Self { text, ..self }
     }
 
-    /// The same with the code that modern revisions have for the error.
+    /// This answer with the code that modern revisions have for the error.
     #[must_use]
     pub fn with_modern_code(self, id: &str, method: Method) -> Self {
         if self.error != Some(code::RESOURCE_NOT_FOUND) {

@@ -130,7 +130,7 @@ struct InFlight {
 #[derive(Debug)]
 pub struct ClientSession {
     pub id: Box<str>,
-    /// By which its switches are found.
+    /// The key of its switches.
     pub key: ClientKey,
     pub revision: Revision,
     pub scope: Scope,
@@ -156,7 +156,7 @@ pub struct ClientSession {
 #[derive(Debug)]
 pub struct Named {
     pub id: Box<str>,
-    /// By which its client's switches are found.
+    /// The key of its client's switches.
     pub key: ClientKey,
 }
 
@@ -210,7 +210,7 @@ impl ClientSession {
         self.scope.is_same(scope) && self.client.principal == *principal
     }
 
-    /// Where a client of a profile hears what belongs to no call.
+    /// Sends a profile's client what belongs to no call.
     pub fn ears(&self) -> Ears {
         Ears {
             outbox: Arc::clone(&self.outbox),
@@ -233,7 +233,7 @@ impl ClientSession {
             .unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// Where what is said of one of its calls goes.
+    /// Takes the messages of one of its calls.
     pub fn outlet(&self) -> (Outlet, Messages) {
         Outlet::new(Arc::clone(&self.client), self.log_level())
     }

@@ -144,7 +144,7 @@ async fn read_from(call: &Call, server: &str, uri: &str) -> Result<api::WholeRea
     })
 }
 
-/// From its owner, where that is known; else the servers are asked which of them has it.
+/// Reads from the owner, if it is known; else the servers are asked which of them has it.
 async fn read_anywhere(call: &Call, uri: &str) -> Result<api::WholeRead, Refusal> {
     let hub = call.hub();
     hub.registry.settled().await;

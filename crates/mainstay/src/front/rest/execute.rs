@@ -104,7 +104,7 @@ enum NoResult {
 }
 
 impl NoResult {
-    /// The same as the failure of a call.
+    /// This refusal as the failure of a call.
     fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {

@@ -174,7 +174,7 @@ async fn authorize(
     tokio::select! {
         biased;
         response = next.run(request) => Ok(response),
-        // What takes longer than the door stays open is answered all the same.
+        // Requests that take longer than the door stays open are still answered.
         () = door.stop.cancelled() => Err(Closing::refusal().into()),
     }
 }

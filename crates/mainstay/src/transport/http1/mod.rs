@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// The same over a new connection.
+    /// Sends a request over a new connection.
     pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
         let client = Arc::clone(self);
         Responding {

@@ -68,8 +68,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// By when each was last used, as far as was known when it was entered. A session that was used since is
-    /// entered again when its turn comes, so that a call costs nothing here.
+    /// When each session was last used, as far as was known when it was entered. A session that was
+    /// used since is entered again when its turn comes, so that a call costs nothing here.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 

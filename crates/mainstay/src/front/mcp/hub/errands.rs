@@ -64,7 +64,7 @@ impl Hub {
         or_found(view.resource(uri), found)
     }
 
-    /// The same among all servers.
+    /// The owner of a resource among all servers.
     pub fn owner_of_all(&self, uri: &str) -> Owner {
         let owner = self.registry.catalog().resource(uri);
         or_found(owner, || self.found_owner(None, uri))
@@ -202,8 +202,8 @@ impl Hub {
             .ok();
     }
 
-    /// Asks the servers for the most verbose level that any client wants. A server that takes its time
-    /// holds up no client, and is told all the same.
+    /// Asks the servers for the most verbose level that any client wants. A slow server delays no
+    /// client, and is still asked.
     pub async fn set_log_levels(&self) {
         let servers = self.registry.servers();
         let told = servers

@@ -10,7 +10,7 @@ use crate::{
     front::mcp::reply::Reply,
 };
 
-/// What a request is answered with, once it is known, and what is said before.
+/// The answer of a request, once it is known, and the messages before it.
 pub struct Call {
     /// Dropped, it cancels what goes on upstream (specification, "Cancellation").
     pub reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
@@ -18,7 +18,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// One of which nothing is said before its answer.
+    /// A call without messages before its answer.
     pub fn silent(reply: impl Future<Output = Closed<Reply>> + Send + 'static) -> Self {
         let (_, messages) = Outlet::new(Client::nobody(), None);
         Self::joining(reply, messages)

@@ -80,7 +80,7 @@ impl Asked<'_> {
     }
 }
 
-/// Of the servers of a profile.
+/// Listens to the servers of a profile.
 pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
@@ -153,7 +153,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Of one legacy server, in the session that all its clients share.
+/// Listens to one legacy server, in the session that all its clients share.
 pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
@@ -189,7 +189,7 @@ pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
     asked.tell(&listen, std::future::pending()).await
 }
 
-/// Of one legacy server, in the session of clients like this one.
+/// Listens to one legacy server, in the session of clients like this one.
 pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,

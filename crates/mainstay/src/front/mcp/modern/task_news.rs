@@ -36,14 +36,14 @@ pub struct News {
 }
 
 struct Task {
-    /// As the client knows it.
+    /// The client's name for the task.
     name: String,
-    /// As its server knows it.
+    /// The server's name for the task.
     own: String,
 }
 
 impl News {
-    /// Of the tasks with these names, server by server; what names none of them is left out.
+    /// News of the tasks with these names, server by server; names of no task are left out.
     pub fn of(hub: &Hub, view: &View, names: &[String], outlet: &Outlet, id: &str) -> Vec<Self> {
         let mut news = Vec::<Self>::new();
         for name in names {

@@ -70,7 +70,7 @@ struct Read {
     uri: String,
 }
 
-/// As MCP has it: all contents of the resource.
+/// All contents of a resource, in the form of MCP.
 pub async fn read_resource(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, cancelled).await?;

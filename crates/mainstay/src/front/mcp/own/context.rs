@@ -296,7 +296,7 @@ pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, Re
     Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
 }
 
-/// Where an unwrapped request goes.
+/// The address of an unwrapped request.
 pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), Refusal> {
     let address = message::address(frame.text(), frame.envelope())
         .map_err(|error| Refusal::Arguments(error.to_string()))?;

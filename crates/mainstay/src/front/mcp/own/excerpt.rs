@@ -51,7 +51,7 @@ pub struct Wanted {
 #[derive(Debug, Serialize)]
 pub struct Excerpt {
     pub text: String,
-    /// Where it begins in what was selected, in characters, and how long that is.
+    /// The beginning of the excerpt in what was selected, in characters, and its length.
     pub offset: usize,
     pub total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]

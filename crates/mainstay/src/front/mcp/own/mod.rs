@@ -74,7 +74,7 @@ pub enum Tool {
 enum Said {
     /// One text that holds this JSON.
     Json(String),
-    /// The same of a call that failed.
+    /// JSON of a call that failed.
     Failed(String),
     /// What a server says, in its own words.
     Server(Reply),

@@ -58,7 +58,7 @@ const MAX_HELD: usize = 64 << 20;
 /// How long it is kept after it was read last: models take their time between two parts.
 const HELD_FOR: Duration = Duration::from_mins(1);
 
-/// By which objects are read.
+/// Reads objects.
 #[derive(Debug)]
 pub struct Objects {
     turns: Arc<Semaphore>,

@@ -25,7 +25,7 @@ pub enum Within {
 }
 
 impl Reach {
-    /// By whose token the calls came.
+    /// Whose calls may be seen, by token.
     pub fn whose(&self) -> Whose {
         match &self.principal {
             Principal::Operator => Whose::Anybodys,

@@ -31,7 +31,7 @@ impl From<NotFound> for Refusal {
 }
 
 impl Refusal {
-    /// The same as the failure of a call that the tool was to make.
+    /// This refusal as the failure of the call that the tool was to make.
     pub fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {

@@ -83,7 +83,7 @@ struct Asker {
 #[derive(Debug)]
 struct Audience {
     outlet: Outlet,
-    /// By which it wants to hear of progress, as JSON text.
+    /// The token under which it wants to hear of progress, as JSON text.
     progress_token: Option<String>,
 }
 

@@ -45,7 +45,7 @@ impl CallDigest {
     }
 }
 
-/// With its length, so that nothing moves from one part to the next.
+/// Hashes a part with its length, so that nothing moves from one part to the next.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);
