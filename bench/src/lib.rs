@@ -16,7 +16,7 @@ pub enum Era {
     /// With `initialize`.
     #[default]
     Legacy,
-    /// Every request says who asks.
+    /// Every request describes its client.
     Modern,
 }
 

@@ -1,5 +1,5 @@
-//! What many stdio servers cost while nobody calls them: time until all are connected, processor time,
-//! memory, and the memory that is left after a burst of calls. And what a client costs that only listens.
+//! What many idle stdio servers cost: time until all are connected, processor time, memory, and the
+//! memory that is left after a burst of calls. Also what a client costs that only listens.
 //!
 //! Prints one JSON report; with `--check` exits 1 when a bar is missed.
 

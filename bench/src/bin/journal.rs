@@ -151,7 +151,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is called, and by whom.
+/// What is called, and by which clients.
 struct World {
     origins: Vec<Arc<Origin>>,
     targets: Vec<Target>,

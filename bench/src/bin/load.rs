@@ -153,7 +153,7 @@ async fn run_http(args: &Args) -> anyhow::Result<Measured> {
             Err(error) => failures.push(chain(error)),
         }
     }
-    // Only now: a shared session must outlive everybody's last call.
+    // Only now: a shared session must outlive every client's last call.
     clients.truncate(match args.session {
         SessionMode::PerConnection => clients.len(),
         SessionMode::Shared => 1,

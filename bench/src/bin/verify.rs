@@ -1,4 +1,4 @@
-//! Reads a journal that nobody writes to its end: every record, and every object that a record names
+//! Reads a journal without a writer to its end: every record, and every object that a record names
 //! against its identifier. Prints one JSON report; exits 1 when an object is missing or damaged.
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};

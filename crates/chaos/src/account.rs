@@ -1,4 +1,4 @@
-//! Whether everybody says the same of each call: its caller, the journal, and the server that ran it.
+//! Compares what the caller, the journal and the server say of each call.
 
 use std::collections::HashMap;
 

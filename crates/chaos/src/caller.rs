@@ -1,4 +1,4 @@
-//! Steady calls: who calls, and what is kept of each call.
+//! Steady calls, and what is kept of each call.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(400);
 /// What Mainstay must have answered by: its own limit and what lies around it.
 pub const CALL_LIMIT: Duration = Duration::from_secs(4);
 
-/// After a call that failed, for nobody calls a dead server as fast as a live one.
+/// The pause after a call that failed. No real caller calls a dead server as fast as a live one.
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// A peer that is opened when it is needed, and again when it is lost.

@@ -37,13 +37,13 @@ pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HANG_AFTER: Duration = Duration::from_secs(4);
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An interval with its jitter, and a moment: a probe of the server that nobody calls is out by then …
+/// An interval with its jitter, and a moment: by then a probe of the server without calls is out.
 const PROBE_IS_OUT: Duration = Duration::from_millis(1500);
 
 /// … and for so long, which leaves it the time to outlive its session.
 const UNCALLED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Closed stdin and SIGTERM may both be ignored (C11).
+/// Closed stdin and SIGTERM may both be ignored.
 const STOP_SEQUENCE: Duration = Duration::from_secs(6);
 
 /// Start, handshake and lists, on a machine that does much else.
@@ -381,7 +381,7 @@ pub fn configuration(servers: &[Server]) -> Value {
     json!({
         "mcpServers": entries,
         "reconnect": {"initialDelayMs": ms(INITIAL_DELAY), "maxDelayMs": ms(MAX_DELAY)},
-        // More crashes than anybody would bear: the budget of five is tested elsewhere.
+        // More crashes than any operator would accept: the budget of five is tested elsewhere.
         "restart": {"maxAttempts": 0},
         "health": {
             "intervalMs": ms(HEALTH_INTERVAL),

@@ -1,6 +1,6 @@
 //! Twenty servers of every transport in seeded trouble under steady calls, through the program
-//! `mainstay` and directly, and one that nobody calls: who does not know that something is wrong shall
-//! not notice.
+//! `mainstay` and directly, and one server without calls. Servers without trouble must not notice the
+//! others.
 //!
 //! ```text
 //! plan        what goes wrong and when, from the seed alone

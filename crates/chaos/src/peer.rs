@@ -90,7 +90,8 @@ struct Http {
     url: String,
 }
 
-/// Who waits for which id; `None` once nothing will come any more. Held for a map operation only.
+/// Which waiter waits for which id; `None` once nothing will come any more. Held for a map operation
+/// only.
 #[derive(Clone, Default)]
 struct Waiting(Arc<Mutex<Option<Waiters>>>);
 
@@ -121,7 +122,7 @@ impl Waiting {
             .filter(|_| message["method"].is_null());
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
-            // Who gave up waiting does not want it any more.
+            // A waiter that gave up does not want it any more.
             let _ = waiter.send(message);
         }
     }
@@ -338,7 +339,7 @@ async fn events(mut body: Incoming, endpoint: oneshot::Sender<String>, waiting: 
                 continue;
             };
             match endpoint.take() {
-                // Nobody waits for it any more if opening was given up.
+                // No waiter is left if opening was given up.
                 Some(endpoint) => drop(endpoint.send(data.to_owned())),
                 None => waiting.hear(data),
             }

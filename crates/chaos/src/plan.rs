@@ -9,7 +9,7 @@ pub const FLEET: [(Transport, usize); 3] = [
     (Transport::Sse, 4),
 ];
 
-/// One more, of HTTP, that nobody calls: its probes are its only traffic.
+/// One more HTTP server, without calls: its probes are its only traffic.
 pub const UNCALLED: usize = FLEET[0].1 + FLEET[1].1 + FLEET[2].1;
 
 /// A wave of faults: each server has at most one, and the time to recover from it.
@@ -63,8 +63,8 @@ pub enum Fault {
     Unavailable,
     /// Its event streams break off.
     DropStreams,
-    /// Its connections are half-open and a probe is out on one when its operator reconnects it: what
-    /// the probe comes to is of a session that has ended. For the one that nobody calls.
+    /// The connections of the server without calls are half-open, and a probe is out on one when its
+    /// operator reconnects it: the outcome of the probe is about a session that has ended.
     Overtake,
 }
 

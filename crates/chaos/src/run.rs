@@ -33,7 +33,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// First calls open sessions, and say nothing of the others.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// How often a condition is looked at that nobody announces.
+/// How often a condition is checked that is not announced.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// How often processes are counted, and sessions looked at.

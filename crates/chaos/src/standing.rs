@@ -1,7 +1,7 @@
 //! Servers without a fault of their own: each keeps its session, and is never said to be unwell.
 //!
-//! What an ended session leaves behind shows here: a probe that ends after its session would do the
-//! next one harm if anybody listened (invariant 3).
+//! What an ended session leaves behind: a probe that ends after its session would harm the next one if
+//! its report counted (invariant 3).
 
 use std::{collections::HashMap, time::Instant};
 

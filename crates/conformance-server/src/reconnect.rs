@@ -39,7 +39,7 @@ pub async fn layer(
     request.extensions_mut().insert(cut.clone());
     let response = next.run(request).await;
     if let Some(session_id) = resuming {
-        // Nobody may be waiting for it.
+        // There may be no receiver.
         let _ = shared.resumed.send(session_id);
     }
     response.map(|body| cuttable(body.into_data_stream(), cut))

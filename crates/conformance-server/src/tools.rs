@@ -140,7 +140,7 @@ fn ask(
 }
 
 fn announce(server: &Conformance, change: Change) {
-    // Nobody may be listening.
+    // There may be no listener.
     let _ = server.shared.changes.send(change);
 }
 

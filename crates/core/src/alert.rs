@@ -1,7 +1,7 @@
-//! When to tell somebody: from the events of servers to alarms (`alerts` in the configuration).
+//! Decides when an alert is sent: from the events of servers to alarms (`alerts` in the configuration).
 //!
-//! One [`Watch`] per configured alert. It is shown every event, and again at its deadline; what was
-//! told is told to be over once, and nothing is told twice meanwhile.
+//! There is one [`Watch`] for each configured alert. It sees every event, and is called again at its
+//! deadline. An alarm is sent once, and its end is sent once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -147,7 +147,7 @@ impl Watch {
         }
     }
 
-    /// What is to be told after an event of `server` at `now`.
+    /// The alarms that follow from an event of `server` at `now`.
     pub fn see(&mut self, server: &ServerName, event: &EventKind, now: Instant) -> Vec<Alarm> {
         let about = |kind| self.alert.is_about(kind, server);
         let trouble = self.servers.entry(server.clone()).or_default();
@@ -157,7 +157,7 @@ impl Watch {
                 was_intentional: true,
                 ..
             } => {
-                // Down as its operator wants it: nobody need be told.
+                // Down as its operator wants it: that is no alert.
                 trouble.up = false;
                 trouble.down = None;
             }
@@ -206,7 +206,7 @@ impl Watch {
         alarms
     }
 
-    /// What is to be told because time has passed.
+    /// The alarms that follow from the passing of time.
     pub fn tick(&mut self, now: Instant) -> Vec<Alarm> {
         let mut due = Vec::new();
         for (server, trouble) in &mut self.servers {
@@ -282,7 +282,7 @@ impl Trouble {
         })
     }
 
-    /// When its absence is to be told.
+    /// When its absence is to be reported.
     fn down_due(&self, alert: &Alert, server: &ServerName) -> Option<Instant> {
         let down = self.down.as_ref().filter(|down| !down.told)?;
         alert

@@ -1,9 +1,9 @@
-//! What differs between protocol revisions, as data and as translations of JSON text. No other room
-//! asks which revision it is; it asks what the revision can do.
+//! Differences between protocol revisions, as data and as translations of JSON text. No other module
+//! asks for a revision. It asks what the revision can do.
 //!
-//! *Legacy* revisions open a session with `initialize`; *modern* ones have no session, and every
-//! request says in `_meta` who asks (specification 2026-07-28, "Versioning"). What a translation does
-//! not touch keeps its bytes (invariant 5).
+//! *Legacy* revisions open a session with `initialize`. *Modern* revisions have no session: `_meta` of
+//! every request describes the client (specification 2026-07-28, "Versioning"). A translation keeps the
+//! bytes of everything that it does not change (invariant 5).
 
 mod caller;
 mod capabilities;

@@ -1,8 +1,8 @@
-//! What happens to servers, in the words that people, pages and programs hear it in (requirements,
-//! section I).
+//! What happens to servers, in the words of `mainstay events` and `/api/events`
+//! (docs/dev/requirements.md, section I).
 //!
 //! An [`Observer`] per server is shown each status in order and says which events follow: only real
-//! changes (F4), one of them for several triggers (G19).
+//! changes, one of them for several triggers.
 
 mod observer;
 
@@ -21,8 +21,8 @@ pub const MAX_NAMES: usize = 100;
 /// Characters of such a name.
 const MAX_NAME: usize = 256;
 
-/// Where an event stands among all others: fixed width, so that it sorts as text (I13). Milliseconds
-/// since 1970 and a counter: ids go on growing when Mainstay is started anew.
+/// The position of an event among all others: fixed width, so that it sorts as text. Milliseconds since
+/// 1970 and a counter: ids go on growing after a restart of Mainstay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(u64);
 
@@ -74,7 +74,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened. Beside these members, `data` on the wire bears the server's `name`, as [001] has it.
+/// What happened. Beside these members, `data` on the wire has the server's `name`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -83,34 +83,34 @@ pub struct Event {
     rename_all_fields = "camelCase"
 )]
 pub enum EventKind {
-    /// Added while Mainstay runs (I6).
+    /// Added while Mainstay runs.
     ServerAdded {},
     ServerRemoved {},
-    /// For the first time since its operator started it (I6).
+    /// For the first time since its operator started it.
     ServerConnected {},
-    /// I1. Intentional: stopped, removed or made to reconnect by its operator.
+    /// The session is gone. Intentional: its operator stopped, removed or reconnected the server.
     ServerDisconnected {
         was_intentional: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// I2: waiting for its next attempt. Throttled (I12).
+    /// Waiting for the next attempt. Of a long outage only some attempts are announced.
     ServerReconnecting {
         attempt: u32,
         next_retry_ms: u64,
         last_error: Option<String>,
     },
-    /// I3: it is back after [`EventKind::ServerDisconnected`].
+    /// The server is back after [`EventKind::ServerDisconnected`].
     ServerReconnected {
         capabilities: Value,
         attempts_taken: u64,
     },
-    /// I4
+    /// Checks or calls fail, so that the server counts as degraded.
     ServerHealthDegraded {
         consecutive_failures: u32,
         last_error: Option<String>,
     },
-    /// I5
+    /// The server is well again after [`EventKind::ServerHealthDegraded`].
     ServerHealthRestored {},
     /// It is not tried again by itself, or rarely; `status` is `failed`, `error` or `crashed`.
     ServerFailed {

@@ -1,5 +1,5 @@
-//! What can go wrong with a call, in one table: kind → MCP, REST status, exit code (design section
-//! 12, requirements K2 and M13).
+//! What can go wrong with a call, in one table: kind → MCP error, REST status, exit code (requirements
+//! K2 and M13).
 
 use serde_json::{Map, Value, json};
 
@@ -41,26 +41,26 @@ pub enum FailureKind {
     /// What must be on record (`journal.durability: strict`) could not be put there.
     NotRecorded,
     InvalidRequest,
-    /// The name of a new server is another's (A26).
+    /// The name of a new server is another's.
     DuplicateName,
-    /// A server that waits for nobody is approved.
+    /// An approval of a server that is not pending.
     NotPending,
     /// A server is not, or no longer, what its approval was given for.
     NotAsShown,
-    /// A configuration, or an entry of one, that is refused (A24).
+    /// A configuration, or an entry of one, that is refused.
     InvalidConfig,
     /// A file cannot be written.
     NotSaved,
-    /// There is neither a configuration nor a server (B7).
+    /// There is neither a configuration nor a server.
     NotConfigured,
 }
 
 /// One row of the table.
 struct Row {
     code: &'static str,
-    /// REST status (M13).
+    /// REST status.
     status: u16,
-    /// Exit code of a command line call (design section 8).
+    /// Exit code of a command line call.
     exit: u8,
     /// JSON-RPC code where the failure is a protocol error.
     rpc: i64,
@@ -150,7 +150,8 @@ impl FailureKind {
         self.row().code
     }
 
-    /// `error` of a REST error. A time limit reads as M3 and Y17 have it: its own word is the `code`.
+    /// `error` of a REST error. A call that ran out of time is `call_failed`, with its own word as
+    /// `code`.
     pub const fn rest_code(self) -> &'static str {
         match self {
             Self::CallTimeout => Self::CallFailed.code(),
@@ -208,7 +209,7 @@ impl Failure {
         Value::Object(data)
     }
 
-    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text (K9), and
+    /// The result of a `tools/call` whose server failed: `isError`, the error as JSON text, and
     /// its kind in `_meta`.
     pub fn tool_result(&self) -> String {
         let mut text = Map::new();
@@ -223,7 +224,7 @@ impl Failure {
         .to_string()
     }
 
-    /// The body of a REST error (M13): `{"error": CODE, …}`.
+    /// The body of a REST error: `{"error": CODE, …}`.
     pub fn rest_body(&self) -> Value {
         let (error, code) = (self.kind.rest_code(), self.kind.code());
         let mut body = Map::new();
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(codes.len(), FailureKind::ALL.len());
     }
 
-    /// Y17: a time limit is `call_failed` to old readers and `call_timeout` to new ones.
+    /// Over REST a time limit is `call_failed`, and its `code` is `call_timeout`.
     #[test]
     fn a_time_limit_reads_both_ways() {
         let failure = Failure::new(FailureKind::CallTimeout, "timeout after 30s");

@@ -1,9 +1,9 @@
-//! Is a connected server well? Evidence in, verdict out (design section 6).
+//! Judges whether a connected server is well, from evidence.
 //!
-//! Ordinary traffic is the first evidence: a message of the protocol shows that the server is well, and
-//! a call that got anything else in its place shows that it is not. Only a server that has been silent
-//! for an interval, or failed a call, is asked, on its live session, and never while it may be at work
-//! on a call.
+//! Ordinary traffic is the first evidence. A message of the protocol shows that the server is well; a
+//! call that got anything else shows that it is not. A server is probed only after it was silent for an
+//! interval or failed a call. The probe goes over the live session, and never while the server may be
+//! at work on a call.
 
 mod failing;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::failing::Row;
 use crate::lifecycle::{Loss, jittered};
 
-/// When to ask, how, and what a bad answer leads to (Y2).
+/// When to ask, how, and what a bad answer leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Silence after which a probe is sent; `None` never asks.
@@ -40,7 +40,7 @@ pub const BUSY_SHARE: f64 = 0.05;
 const STALLED_PAUSE: Duration = Duration::from_secs(1);
 
 impl Default for Policy {
-    /// Row `default` of section Y of the requirements.
+    /// The values of preset `default`.
     fn default() -> Self {
         Self {
             interval: Some(Duration::from_secs(30)),
@@ -67,10 +67,10 @@ impl Policy {
 /// How a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// MCP's `ping`. Any answer proves life, −32601 too (H13).
+    /// MCP's `ping`. Any answer proves life, −32601 too.
     Ping,
     ToolsList,
-    /// GET of the configured health URL, and `ping` where there is none (H4).
+    /// GET of the configured health URL, and `ping` where there is none.
     Http,
 }
 
@@ -97,7 +97,7 @@ pub enum Outcome {
     Failed(String),
     /// What came in place of an answer.
     Broken(Fault),
-    /// No answer in time, and what speaks for the server all the same.
+    /// No answer in time, and what excuses the server, if anything.
     Unanswered(Option<Excuse>),
     /// Not asked: it is at work on a call.
     Busy,
@@ -247,9 +247,9 @@ impl Tally {
         self.ask = Ask::Asked;
     }
 
-    /// So many calls in a row have failed by now, the last one in this way. A probe is due at once when
-    /// there is a new one. Calls alone lead to a verdict only if they have failed for as long as a probe
-    /// may take: a moment in which many failed at once is no evidence.
+    /// `calls` is the number of calls in a row that have failed by now, the last one with `fault`. A
+    /// new failure makes a probe due at once. Calls alone lead to a verdict only if they have failed
+    /// for as long as a probe may take: a moment in which many failed at once is no evidence.
     pub fn calls_failed(
         &mut self,
         calls: u32,
@@ -277,14 +277,15 @@ impl Tally {
         self.broken(fault.kind, was_degraded, now, policy)
     }
 
-    /// So many calls have failed since one was answered, the last one in this way. A server that fails
-    /// every call is not well, whatever its answers to probes say; its session is kept.
+    /// `calls` is the number of calls that have failed since one was answered, the last one with
+    /// `fault`. A server that fails every call is not well, whatever its answers to probes say. Its
+    /// session is kept.
     pub fn calls_failed_in_row(&mut self, calls: u32, fault: Option<Fault>, now: Instant) {
         self.row.note(calls, fault.map(|fault| fault.reason), now);
     }
 
-    /// So many calls in a row were not answered, and calls are refused until the server is heard. It is
-    /// asked at once.
+    /// `calls` is the number of calls in a row without an answer, because of which calls are refused
+    /// until the server is heard. A probe is due at once.
     pub fn stall(&mut self, calls: Option<u32>, now: Instant) {
         let before = std::mem::replace(&mut self.stalled, calls);
         match calls {

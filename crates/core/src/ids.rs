@@ -1,11 +1,11 @@
-//! Identifiers that must not be mixed up, as types of their own.
+//! Types for identifiers that must not be confused.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a server: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end (requirement A25, design
-/// section 7), so that `server__tool` can be read one way only.
+/// The name of a server: `[a-zA-Z0-9_-]+`, no `__`, no `_` at either end (requirement A25),
+/// so that `server__tool` can be read one way only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(std::sync::Arc<str>);
 

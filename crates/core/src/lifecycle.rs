@@ -1,5 +1,4 @@
-//! The life of one upstream session: pure decisions about when to open, close, wait and give up
-//! (design section 5).
+//! The life of one upstream session: pure decisions about when to open, close, wait and give up.
 //!
 //! [`Lifecycle::step`] takes what happened and answers with at most one thing to do. Time is an
 //! argument; the driver sleeps until [`Lifecycle::deadline`] and then steps with [`Event::Tick`].
@@ -23,7 +22,7 @@ use crate::{
     ids::Epoch,
 };
 
-/// Why a session is down and stays down until someone starts it.
+/// Why a session is down and stays down until a person starts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Never started, or stopped by its operator.
@@ -36,7 +35,7 @@ pub enum Why {
     Failed(Loss),
 }
 
-/// Where a session stands. Statuses are derived from this, never stored (invariant 2).
+/// The phase of a session. Statuses are derived from it, never stored (invariant 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Down(Why),
@@ -92,11 +91,11 @@ pub enum Event {
     /// The operator wants it up; in any state but `Up` and `Connecting` this opens at once.
     Start,
     Stop,
-    /// The operator wants a new session, whatever there is (O2).
+    /// The operator wants a new session, whatever there is.
     Reconnect,
     /// A call found no session and waits for one.
     CallWaiting,
-    /// The machine slept (G11).
+    /// The machine slept.
     Resumed,
     /// The deadline has come.
     Tick,
@@ -112,20 +111,20 @@ pub enum Report {
     Opened,
     /// The server was last heard at this time; traffic is the first evidence of health.
     Heard(Instant),
-    /// So many calls in a row have got something else than an answer since then, and what the last one
-    /// got.
+    /// The number of calls in a row since then that got something else than an answer, and what the
+    /// last one got.
     Failed(u32, Option<Fault>),
-    /// So many calls have failed since one was answered, and what the last one got.
+    /// The number of calls that have failed since one was answered, and what the last one got.
     FailedInRow(u32, Option<Fault>),
-    /// So many calls in a row were not answered, if calls are refused therefore.
+    /// The number of calls in a row without an answer, if calls are refused because of it.
     Stalled(Option<u32>),
     /// Something happened that makes older evidence doubtful: the server is asked at once.
     Doubted,
     Probe(Outcome),
     /// The session, and its process with its whole tree, is gone.
     Ended(Loss),
-    /// The same of a crash that calls have caused which are refused from now on: so many with those
-    /// that they caused before.
+    /// Like `Ended`, of a crash that was caused by calls that are refused from now on. The number
+    /// counts this crash and the earlier ones of these calls.
     Poisoned(Loss, u32),
 }
 

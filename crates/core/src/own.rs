@@ -5,11 +5,11 @@
 pub enum Group {
     /// Search, describe and execute any tool, so that a thousand cost a client six.
     Meta,
-    /// The five `external_` tools (requirements, section N).
+    /// The five `external_` tools.
     External,
-    /// Events, and questions of servers for clients that cannot be asked (Z2).
+    /// Events, and questions of servers for clients that cannot be asked.
     Activity,
-    /// Records of calls and the objects they name (L7).
+    /// Records of calls and the objects they name.
     Records,
     /// Adds, removes, enables and disables servers; for the operator's token alone.
     Control,

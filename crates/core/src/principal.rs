@@ -1,11 +1,12 @@
-//! Who is at the door: decided once, by the token that a request bears, and carried along with its
-//! sessions and calls (requirements Q2, Q7).
+//! Where a request comes from: the operator, a named client, or a client without a token. It is decided
+//! once, by the request's token, and kept with its sessions and calls.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Who asks. What a principal has begun (a session, a parked call, a task) is nobody else's.
+/// Where a request comes from. What a principal has begun (a session, a suspended call, a task) belongs
+/// to that principal alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Principal {
     /// No token was asked for, and none was given: a program on this machine, or the client on stdio.
@@ -17,7 +18,7 @@ pub enum Principal {
     Operator,
 }
 
-/// As records and seals have it; a name holds no colon, so that nobody is taken for somebody else.
+/// As records and seals have it. A name holds no colon, so no principal is taken for another.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

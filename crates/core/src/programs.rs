@@ -1,4 +1,4 @@
-//! Programs that servers are started with, and the package that brings each of them.
+//! Programs that start servers, and the package that installs each of them.
 
 /// A package that brings programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

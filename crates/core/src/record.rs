@@ -1,5 +1,4 @@
-//! What is recorded of a call (requirements, section L; design section 10), and the content
-//! identifiers by which its arguments and its result are found.
+//! The record of a call, and the content identifiers of its arguments and result.
 
 use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration, time::SystemTime};
 
@@ -9,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ids::ServerName, redact::Redactor};
 
-/// What every record of a call says of its source (L1).
+/// What every record of a call says of its source.
 pub const SOURCE: &str = "mcp_client";
 
 /// A closed set of words. The numbers are stored: new words go to the end.
@@ -87,11 +86,11 @@ words! {
         /// It has not ended yet.
         Open = "open",
         Ok = "ok",
-        /// It failed, or its result says `isError` (K3, L7).
+        /// It failed, or its result says `isError`.
         Error = "error",
         Timeout = "timeout",
         Cancelled = "cancelled",
-        /// It was sent, and nobody knows whether it ran.
+        /// It was sent, and it is unknown whether it ran.
         Unknown = "unknown",
         /// Mainstay sent it to no server: it did not run.
         Refused = "refused",
@@ -105,7 +104,7 @@ impl Door {
     }
 }
 
-/// Who called, and through which door. One for as long as a session lasts.
+/// The client of a call, and its door. One for as long as a session lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub door: Door,
@@ -118,7 +117,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a caller that says nothing of itself.
+    /// An origin without anything known about the caller.
     pub const fn of(door: Door) -> Self {
         Self {
             door,
@@ -137,7 +136,7 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// The same without secrets; `None` if there are none.
+    /// The record without secrets; `None` if there were none.
     pub fn redacted(&self, redactor: &Redactor) -> Option<Self> {
         let name = redactor.redact(&self.name, None);
         let version = redactor.redact(&self.version, None);
@@ -154,17 +153,17 @@ impl ClientInfo {
 /// What was called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// `None` where nobody knows what was called.
+    /// `None` if the name is unknown.
     pub server: Option<ServerName>,
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
-    /// The server's own name of the tool or prompt, or the resource's URI; as it was called, where nobody
-    /// knows it.
+    /// The server's own name of the tool or prompt, or the resource's URI. If the name is unknown, as
+    /// the client gave it.
     pub tool: Arc<str>,
 }
 
 impl Target {
-    /// `server/tool` (L2).
+    /// `server/tool`.
     pub fn name(&self) -> String {
         match &self.server {
             Some(server) => format!("{server}/{}", self.tool),
@@ -191,7 +190,7 @@ impl FromStr for RecordId {
     }
 }
 
-/// One call, as it was recorded (L7).
+/// One call, as it was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,
@@ -200,7 +199,7 @@ pub struct Record {
     /// How often it was tried; a call is tried again only where it was not sent, or only reads.
     pub attempts: u32,
     pub arguments: Option<Payload>,
-    /// As they are kept, unless they are long: then they are to be found by their identifier.
+    /// Arguments as they are kept, unless they are long: then they are found by their identifier.
     pub arguments_text: Option<String>,
     pub result: Option<Payload>,
     /// In microseconds.
@@ -209,7 +208,7 @@ pub struct Record {
     pub queue: Duration,
     /// How long the server had it.
     pub upstream: Duration,
-    /// From its arrival to its end; `None` while it is open.
+    /// The time from its arrival to its end; `None` while it is open.
     pub duration: Option<Duration>,
     pub state: State,
     pub status: Status,
@@ -220,9 +219,9 @@ pub struct Record {
 /// Arguments or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Of what is stored, and so after redaction. `None` where nothing is kept of payloads.
+    /// The identifier of what is stored, after redaction. `None` if payloads are not kept.
     pub cid: Option<Cid>,
-    /// In bytes, as it was sent.
+    /// The size as it was sent, in bytes.
     pub size: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Starts of processes: what one is seen to do, and how many may go on at once.
+//! Starts of processes: what a process is seen to do before its handshake, and how many may start at
+//! once.
 
 use std::time::{Duration, Instant};
 
@@ -153,9 +154,9 @@ pub enum Rank {
 /// How many starts may go on at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many, whatever they do.
+    /// A fixed number, whatever the starts do.
     Fixed(usize),
-    /// As many as keep so many processors busy: one that waits makes room for another.
+    /// As many as keep this many processors busy: a start that waits makes room for another.
     Cores(usize),
 }
 

@@ -5,9 +5,9 @@
 //! with no answer in between, is refused for [`REFUSED_FOR`]. So a call that is there at each crash only
 //! because it comes often stays allowed, and two calls that crash the server by turns are both refused.
 //!
-//! The name alone is a suspect as well, for callers may vary the arguments. It is charged with a crash
-//! only if all calls of it in flight were new, and refused only if no other call explains the crash: one
-//! harmful argument does not take the tool from everybody.
+//! The name alone is a suspect as well, because callers may vary the arguments. It is charged with a
+//! crash only if all calls of it in flight were new, and refused only if no other call explains the
+//! crash: one harmful argument does not take the tool from all clients.
 
 use std::{
     cell::LazyCell,
@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message::Method;
 
-/// So many crashes with the call in flight, and no answer to it in between.
+/// A call is refused after this many crashes with the call in flight, and no answer to it in between.
 pub const CRASHES: u32 = 3;
 
 /// How long a call is refused. What was in flight at a crash is a suspect for as long.
@@ -65,7 +65,7 @@ pub struct Refused {
 pub struct Verdict {
     /// Calls that are refused from now on.
     pub refused: Vec<Refused>,
-    /// So many crashes, this one among them, were theirs, and say nothing against the server.
+    /// The crashes that these calls explain, this one among them. They do not count against the server.
     pub crashes: u32,
 }
 
@@ -215,13 +215,14 @@ impl Suspects {
         (at, known.is_none())
     }
 
-    /// Refuses those that have been charged too often. What they explain is held against nobody else.
+    /// Refuses those that have been charged too often. A crash that they explain is not charged to
+    /// others.
     fn judge(&mut self, charged: &[usize], now: Instant) -> Verdict {
         let mut guilty: Vec<usize> = charged.to_vec();
         guilty.retain(|at| self.0[*at].crashes >= CRASHES && !self.0[*at].is_refused());
         let is_name = |at: &usize| self.0[*at].scope == Scope::Any;
         let (names, calls): (Vec<_>, Vec<_>) = guilty.into_iter().partition(is_name);
-        // Of several names nobody can tell which it was.
+        // Of several names it is unknown which one it was.
         let guilty = match names.len() {
             1 if calls.is_empty() => names,
             _ => calls,

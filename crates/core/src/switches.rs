@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client (A36). What nobody switched off is on.
+//! Servers and tools that are switched off for one client. Everything is on by default.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +117,7 @@ impl Switches {
         self.0.iter().map(|(client, off)| (client.as_str(), off))
     }
 
-    /// Those for whom not the same is off in both.
+    /// The clients that differ between both in what is off.
     pub fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
         let names: BTreeSet<&str> = self
             .0
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A36: default on; set, is, clear, clearAll.
+    /// Everything is on by default. A switch can be set, read and cleared, for one client and for all.
     #[test]
     fn everything_is_on_but_what_was_switched_off() {
         let (server, tool) = (switch("fs", None), switch("git", Some("push")));

@@ -29,7 +29,7 @@ impl fmt::Display for SpanId {
 pub struct TraceContext {
     pub trace: TraceId,
     pub span: SpanId,
-    /// Whether whoever began the trace records it.
+    /// Whether the origin of the trace records it.
     pub sampled: bool,
 }
 

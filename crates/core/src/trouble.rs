@@ -1,4 +1,4 @@
-//! Why a server is down, in words for people: the reason, what its process said last, what to do next.
+//! Why a server is down, in words for people: the reason, the process's last words, and the next step.
 
 use crate::lifecycle::State;
 

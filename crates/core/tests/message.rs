@@ -75,7 +75,7 @@ fn what_is_no_message_is_refused_with_its_code_and_its_id() {
     }
 }
 
-/// Whoever reads without regard to case, or to what looks alike, must not see another message.
+/// A reader that ignores case, or what looks alike, must not see another message.
 #[test]
 fn a_member_that_looks_like_another_is_refused() {
     let call = |extra: &str, inside: &str| {

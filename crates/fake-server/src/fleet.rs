@@ -1,5 +1,5 @@
-//! Many backends that share one fate: one fake, and a port of its own for each behind a gate. They
-//! are lost and come back at once, and it is counted who tries to open a session.
+//! Many backends that share one fate: one fake, and a port of its own for each behind a gate. They are
+//! lost and come back at once, and attempts to open a session are counted.
 
 use std::io;
 use std::time::Instant;
@@ -45,8 +45,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// When someone tried to open a session, in order: `initialize` came, or found a gate that resets.
-    /// A closed port counts nobody.
+    /// When attempts to open a session came, in order: `initialize` came, or found a gate that resets.
+    /// A closed port counts nothing.
     pub fn attempts(&self) -> Vec<Instant> {
         let received = self.backend.received();
         let greetings = received

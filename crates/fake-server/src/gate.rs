@@ -1,5 +1,5 @@
 //! A TCP gate between a gateway and a backend: it forwards a port, and can close it, reset what is
-//! open, or go silent, as networks do. It counts who tries to come in.
+//! open, or go silent, as networks do. It counts attempts to connect.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,14 +17,14 @@ const BACKLOG: u32 = 4096;
 const BIND_LIMIT: Duration = Duration::from_secs(5);
 const BIND_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the gate does with those who come.
+/// What the gate does with new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Forward,
     /// Accepts and moves nothing, on old connections too: no answer, no reset. What was not moved is
     /// moved when the gate forwards again.
     Silent,
-    /// Nobody listens; what is open stays open.
+    /// The port is closed; what is open stays open.
     Closed,
     /// Accepts and resets at once, on old connections too: a refusal that is counted.
     Reset,
@@ -301,7 +301,7 @@ async fn connection(
 ) {
     let connected = until(&mut orders, number, TcpStream::connect(backend)).await;
     let Some(Ok(mut backend)) = connected else {
-        // Nobody is behind us, so nobody is here.
+        // No backend is behind the gate, so the gate is gone, too.
         return reset(&client);
     };
     let mut client = client;

@@ -53,7 +53,7 @@ pub(crate) async fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await
 }
 
-/// Serves until told to stop, or until nobody can tell.
+/// Serves until told to stop, or until the sender is gone.
 pub(crate) async fn serve(
     door: Door,
     service: Arc<Service>,

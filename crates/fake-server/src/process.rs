@@ -121,7 +121,7 @@ pub(crate) fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-/// Much that nobody asked for.
+/// Output that no request asked for.
 #[derive(Debug)]
 pub(crate) struct Flood {
     pub to: Pipe,
@@ -150,7 +150,7 @@ pub(crate) enum Pipe {
     Stderr,
 }
 
-/// Floods beside everything else: whoever does not read it shall not stop the answers.
+/// Floods beside everything else. If it is not read, it must not stop the answers.
 pub(crate) async fn pour(it: Flood) {
     let poured = tokio::task::spawn_blocking(move || {
         let mut to: Box<dyn Write> = match it.to {
@@ -166,7 +166,7 @@ pub(crate) async fn pour(it: Flood) {
         }
         io::Result::Ok(())
     });
-    // A pipe that nobody reads any more takes no flood.
+    // A pipe whose reader is gone takes no flood.
     let _ = poured.await.expect("a flood does not panic");
 }
 
@@ -222,7 +222,7 @@ fn flood(
     to.flush()
 }
 
-/// Holds the signal's place; nobody asks whether it came.
+/// Takes the place of the signal's default action. The signal itself is not read.
 #[cfg(unix)]
 fn ignore_sigterm() -> io::Result<tokio::signal::unix::Signal> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())

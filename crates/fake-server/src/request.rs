@@ -1,4 +1,4 @@
-//! One request, and what is known of who sent it.
+//! One request, and what is known of its client.
 
 use std::sync::Arc;
 

@@ -271,7 +271,7 @@ impl Service {
     pub fn cut_streams(&self) {
         for stream in std::mem::take(&mut *lock(&self.streams)) {
             if let Some(outlet) = stream.upgrade() {
-                // Nobody reads it any more: cut already.
+                // Its reader is gone: cut already.
                 let _ = outlet.send(Outgoing::Cut);
             }
         }

@@ -29,7 +29,7 @@ pub(crate) enum Action {
         rounds: Vec<Vec<Asked>>,
         then: Conclusion,
     },
-    /// Sends what a subscription hears; ends with this response once nobody tells it more.
+    /// Sends what a subscription hears; ends with this response once its sender is gone.
     Listen(mpsc::UnboundedReceiver<Heard>, String),
     /// Counts a tool that came to its end.
     Finish(String),
@@ -80,7 +80,7 @@ pub(crate) type Outlet = mpsc::UnboundedSender<Outgoing>;
 #[derive(Default)]
 pub(crate) struct Session {
     pub id: String,
-    /// One modern request over HTTP: who closes its stream cancels it.
+    /// One modern request over HTTP: closing its stream cancels it.
     ends_with_stream: bool,
     // Held only to look up or change a field, never across an await.
     state: Mutex<State>,
@@ -138,7 +138,7 @@ impl Session {
         state.outlet = Some(outlet);
     }
 
-    /// Whether somebody reads the session's stream.
+    /// Whether the session's stream has a reader.
     pub fn is_attached(&self) -> bool {
         let state = self.state();
         state.outlet.as_ref().is_some_and(|it| !it.is_closed())
@@ -164,7 +164,7 @@ impl Session {
     /// Breaks the session's stream, if there is one, after what `end` still carries.
     pub fn break_stream(&self, end: Outgoing) {
         if let Some(outlet) = &self.state().outlet {
-            // Nobody reads it any more: broken already.
+            // Its reader is gone: broken already.
             let _ = outlet.send(end);
         }
     }
@@ -301,7 +301,7 @@ async fn perform(
                     match (heard, &outlet) {
                         (Heard::Message(text), _) => send(text, false),
                         (Heard::Cut, Some(outlet)) => {
-                            // Nobody reads it any more: cut already.
+                            // Its reader is gone: cut already.
                             let _ = outlet.send(Outgoing::Cut);
                             return;
                         }

@@ -23,10 +23,10 @@ pub(crate) async fn serve(service: Arc<Service>) -> io::Result<()> {
     let session = service.open_session();
     let (outlet, outgoing) = mpsc::unbounded_channel();
     session.attach(outlet);
-    // One line at a time: who hangs does not read either.
+    // One line at a time: a server that hangs does not read either.
     let (lines, mut incoming) = mpsc::channel(1);
-    // Threads, for stdin must not be waited for by the runtime's end, and
-    // closing it needs a moment in which nobody reads.
+    // Threads, because the runtime's end must not wait for stdin, and closing it needs a moment without
+    // a reader.
     let close_after = script.close_stdin_after;
     std::thread::spawn(move || read(&lines, close_after));
     let writer = std::thread::spawn({
@@ -99,7 +99,7 @@ fn read(lines: &mpsc::Sender<io::Result<Vec<u8>>>, close_after: Option<usize>) {
         if is_call(&line) {
             calls += 1;
         }
-        // Before the answer, so that whoever has that finds stdin closed.
+        // Before the answer, so that a client with the answer finds stdin closed.
         let last = close_after == Some(calls);
         if last {
             close_stdin();

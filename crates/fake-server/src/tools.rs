@@ -397,7 +397,7 @@ fn changed(service: &Service, list: &str) {
     listen::list_changed(&service.shared().listens, list);
 }
 
-/// Tells who subscribed to the resource; returns how many those are.
+/// Tells subscribers of the resource; returns their number.
 fn touch(service: &Service, uri: &str) -> usize {
     let text = message::notification(
         "notifications/resources/updated",

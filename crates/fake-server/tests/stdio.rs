@@ -283,7 +283,7 @@ async fn a_hanging_server_lives_and_reads_nothing() {
     .await;
 }
 
-/// Asks until the pipe is full, which is when nobody reads it; no answer may have come by then.
+/// Asks until the pipe is full, which is when it is not read; no answer may have come by then.
 async fn fills_up_unread(mut peer: Peer) {
     let ping = request(9, "ping", &json!({"padding": "x".repeat(1000)}));
     let stdin = peer.stdin.as_mut().expect("open");

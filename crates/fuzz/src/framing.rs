@@ -116,7 +116,7 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
     if !rest.is_empty() {
         expected.push(b'\n');
     }
-    // Of blanks alone nobody can tell.
+    // Blanks alone may begin a message or noise.
     if begins(unfinished) == Some(false) {
         expected.extend_from_slice(unfinished);
     }

@@ -1,4 +1,4 @@
-//! How long the machine has slept: timers stand still in suspend, and connections die in it (G11).
+//! Measures how long the machine has slept. Timers stand still in suspend, and connections die.
 
 use std::{
     sync::{

@@ -122,9 +122,9 @@ impl Daemon {
         }
     }
 
-    /// Serves HTTP on a listener bound to `address`, until the daemon stops, to whoever has one of these
-    /// tokens: the REST door, and where it is asked for the MCP paths. A [`Secret`] alone is a control
-    /// token.
+    /// Serves HTTP on a listener bound to `address`, until the daemon stops, to clients with one of
+    /// these tokens: the REST door, and where a token is demanded the MCP paths. A [`Secret`] alone is
+    /// a control token.
     ///
     /// [`Secret`]: mainstay_core::config::Secret
     pub fn serve_http(
@@ -147,7 +147,7 @@ impl Daemon {
         tokio::spawn(http::serve(listener, Arc::new(door), self.stop.clone()))
     }
 
-    /// The REST door, open to whoever has the control token.
+    /// The REST door, open to the control token.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
         rest::router(rest::Door {
             hub: Arc::clone(&self.hub),
@@ -210,7 +210,7 @@ impl Daemon {
         self.stop_in_haste(doors, CancellationToken::new()).await;
     }
 
-    /// The same in the same order, but once `haste` is cancelled, calls have no more time, and servers are
+    /// Stops in the same order; once `haste` is cancelled, calls have no more time, and servers are
     /// killed.
     pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
@@ -221,7 +221,7 @@ impl Daemon {
             () = self.calls_ended(self.grace) => {}
             () = haste.cancelled() => {}
         }
-        // I11: what ends from here on is no event.
+        // What ends because Mainstay ends is no event.
         self.hub.registry.events().close();
         calls.closing().end();
         self.calls_ended(DRAIN_LIMIT).await;

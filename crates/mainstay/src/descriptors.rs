@@ -1,5 +1,5 @@
-//! File descriptors: a budget for what clients and servers make Mainstay open, so that some are left for
-//! the operator's connections and for files.
+//! A budget of file descriptors for clients and servers, so that some are left for the operator's
+//! connections and for files.
 
 use std::{
     io,

@@ -1,8 +1,8 @@
-//! Server-sent events, each bounded in size, out of the pieces of a stream.
+//! Parses server-sent events, each bounded in size, from the pieces of a stream.
 //!
-//! Read as WHATWG HTML, section 9.2.6, says, except that blocks without data are given on, too, for
-//! their `id` and `retry` count, and that data stays the bytes that came: whether they are UTF-8 is
-//! asked by who reads the message.
+//! Parsing follows WHATWG HTML, section 9.2.6, with two differences. Blocks without data are passed on
+//! too, because their `id` and `retry` count. Data keeps its bytes: the reader decides whether they are
+//! UTF-8.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -11,7 +11,7 @@ const KEPT_HEAD: usize = 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// One block of a stream: an event, or what is said about the stream.
+/// One block of a stream: an event, or settings of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The value of `event`.
@@ -149,7 +149,7 @@ impl Block {
     fn has_room(&mut self, line: &[u8], limit: usize) -> bool {
         if self.too_large.is_none() && self.size + line.len() > limit {
             let mut data = std::mem::take(&mut self.data);
-            // With its colon: the name of what has only begun may be longer.
+            // With its colon: a name that has only begun may be longer.
             if let Some((b"data", value)) = field(line).filter(|_| line.len() > b"data".len()) {
                 data.push(Bytes::copy_from_slice(&value[..value.len().min(KEPT_HEAD)]));
             }

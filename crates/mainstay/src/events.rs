@@ -1,7 +1,7 @@
-//! What happened lately, for whoever listens (requirements I8, I13).
+//! The latest events of a daemon.
 //!
-//! A ring keeps the last events; a subscription is a place in it. A slow subscriber therefore costs
-//! nothing and holds nobody up: one that falls out of the ring is told that it missed some.
+//! A ring keeps them, and a subscription is a position in the ring. A slow subscriber therefore costs
+//! nothing and delays no one: if it falls out of the ring, it learns that it missed some.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use mainstay_core::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// I13
+/// How many events are kept, and for how long.
 const MAX_EVENTS: usize = 1000;
 const MAX_AGE: Duration = Duration::from_mins(30);
 
@@ -100,7 +100,7 @@ impl Events {
         }
     }
 
-    /// I11: what ends now ends because Mainstay does, which is no event. Ends every subscription.
+    /// Ends every subscription. What ends from now on ends because Mainstay does, and is no event.
     pub fn close(&self) {
         self.0.news.send_replace(false);
     }
@@ -152,7 +152,7 @@ impl Ring {
         }
     }
 
-    /// What comes next for one who has heard everything up to `after`.
+    /// What comes next for a subscriber that has heard everything up to `after`.
     fn next(&self, after: EventId) -> Option<Heard> {
         // An id that was never given is of another life, whose clock went ahead.
         if after < self.floor || after > self.last {
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(end, None, "I11: nothing happens after the end");
     }
 
-    /// I13, and the bound of a slow subscriber.
+    /// Ids are in order, and a slow subscriber is bounded.
     #[tokio::test]
     async fn who_falls_out_of_the_ring_is_told_so_and_goes_on() {
         let events = Events::default();

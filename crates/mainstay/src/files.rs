@@ -1,9 +1,9 @@
-//! Files that a configuration names, and the configuration itself: only regular files are read, up to a
-//! bound, and nobody waits for one longer than [`PATIENCE`].
+//! Reads the configuration and the files that it names. Only regular files are read, up to a bound, and
+//! no caller waits longer than [`PATIENCE`].
 //!
-//! A file on a disk or network mount that hangs blocks the thread that reads it for as long as it hangs,
-//! and no system call ends that. So each file is read by a thread that nobody has to wait for, and the
-//! number of such threads is bounded.
+//! A file on a disk or network mount that hangs blocks its reading thread for as long as it hangs, and
+//! no system call ends that. So each file has a thread that is never joined, and the number of such
+//! threads is bounded.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use std::{
 
 use mainstay_core::config::Unreadable;
 
-/// How long anybody waits for files. One that is there takes milliseconds.
+/// How long a caller waits for files. One that is there takes milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The largest file that a reference reads: as much as an entry may come to.
@@ -46,7 +46,7 @@ static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 
 struct Reading {
     path: PathBuf,
-    /// Since when somebody waits for it.
+    /// Since when a caller waits for it.
     since: Instant,
 }
 
@@ -61,8 +61,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// A turn for somebody who waits `since` then. Not for a file that was given up and is still being
-    /// read.
+    /// A turn for a caller that waits since `since`. Not for a file that was given up and is still
+    /// being read.
     fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
         let mut readings = readings();
         let hangs = |it: &Reading| it.path == path && it.since.elapsed() >= PATIENCE;
@@ -155,7 +155,7 @@ fn read_all(
             while let Some(path) = next(&queue) {
                 let turn = Turn::take(&path, since, limits.readings);
                 let text = turn.and_then(|_turn| read(&path, limits.bytes));
-                // Nobody waits any more.
+                // The caller stopped waiting.
                 if found.send((path, text)).is_err() {
                     break;
                 }

@@ -1,5 +1,5 @@
-//! Mainstay does without transparent huge pages: its heap is small and scattered, and with them the
-//! allocator holds twice the memory. Its children get them as if Mainstay were not there.
+//! Turns transparent huge pages off for Mainstay. Its heap is small and scattered, and with them the
+//! allocator holds twice the memory. Children get them back.
 
 use std::{
     env,
@@ -23,12 +23,12 @@ pub fn turn_off() {
     }
 }
 
-/// Whether we did it, or our guardian, and not whoever started us.
+/// Whether this process or its guardian did it, and not the process that started Mainstay.
 pub fn are_turned_off_by_us() -> bool {
     TURNED_OFF_BY_US.load(Ordering::Relaxed)
 }
 
-/// In a child, for what it will run. One that stays without them is no worse than slow.
+/// In a child, for the program that it will run. One that stays without them is only slow.
 pub fn turn_on() {
     disable_transparent_huge_pages(false).ok();
 }

@@ -1,5 +1,6 @@
-//! Where a Mainstay stands among others: the guard against one that launches itself (design section
-//! 7), and the marks by which its servers' processes are found (design section 12).
+//! The chain of Mainstays above this one: the guard against a Mainstay that launches itself
+//! (docs/dev/design.md, "Names, profiles, access"), and the marks by which the processes of servers are
+//! found.
 
 use std::{
     env,
@@ -19,7 +20,7 @@ pub const SERVER: &str = "MAINSTAY_SERVER";
 /// The Mainstay that started it.
 const INSTANCE: &str = "MAINSTAY_INSTANCE";
 
-/// Mainstays that may stand one behind the other, ours included (design section 7).
+/// Mainstays that may stand one behind the other, ours included.
 const MAX_CHAIN: usize = 4;
 
 /// Why a Mainstay does not serve.
@@ -41,14 +42,14 @@ pub struct Lineage {
 }
 
 impl Default for Lineage {
-    /// Of a Mainstay without a configuration file, and with none above it.
+    /// The lineage of a Mainstay without a configuration file, and with none above it.
     fn default() -> Self {
         Self::of_chain(random())
     }
 }
 
 impl Lineage {
-    /// Of a Mainstay that serves this file, started by whoever our environment names.
+    /// The lineage of a Mainstay that serves this file, below the Mainstays that the environment names.
     pub fn begin(config: Option<&Path>) -> Result<Self, LineageError> {
         let above = env::var(CHAIN).unwrap_or_default();
         let launched_by = || env::var(SERVER).unwrap_or_default();
@@ -82,7 +83,7 @@ impl Lineage {
         }
     }
 
-    /// Ours last.
+    /// The ids of the chain, our own last.
     pub fn chain(&self) -> &str {
         &self.chain
     }
@@ -103,14 +104,14 @@ impl Lineage {
         }
     }
 
-    /// What the processes of one opening of a server bear; `tag` names it.
+    /// The marks of the processes of one opening of a server; `tag` names it.
     pub fn marks(&self, tag: &str) -> Marks {
         let Marks(mut marks) = self.marks_of_all();
         marks.push((SERVER, tag.into()));
         Marks(marks)
     }
 
-    /// What the processes of all our servers bear.
+    /// The marks of all servers' processes.
     pub fn marks_of_all(&self) -> Marks {
         Marks(vec![(INSTANCE, Arc::clone(&self.instance))])
     }
@@ -125,7 +126,7 @@ impl Marks {
         self.0.iter().map(|(name, value)| (*name, &**value))
     }
 
-    /// As an environment holds them: `NAME=value`.
+    /// The marks in the form of an environment: `NAME=value`.
     pub fn entries(&self) -> Vec<String> {
         self.variables()
             .map(|(name, value)| format!("{name}={value}"))
@@ -142,8 +143,8 @@ fn ids(chain: &str) -> impl Iterator<Item = &str> {
     chain.split(',').map(str::trim).filter(|id| !id.is_empty())
 }
 
-/// The same for everyone who serves this file of this machine, so that a Mainstay that would launch
-/// itself is found out at once. Elsewhere the same path is another file.
+/// The same for every Mainstay that serves this file on this machine, so that a Mainstay that would
+/// launch itself is found out at once. Elsewhere the same path is another file.
 fn id_of(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let mut hash = Sha256::new();
@@ -231,7 +232,7 @@ mod tests {
             us.admit(&format!("{},x", us.own())),
             Err(LineageError::LeadsBack)
         );
-        // Who stands above us may also be a client of ours.
+        // A Mainstay above this one may also be a client of it.
         assert_eq!(us.admit("a"), Ok(()));
         assert_eq!(us.admit("w,x,y"), Ok(()));
         assert_eq!(us.admit("w,x,y,z"), Err(LineageError::TooLong));

@@ -1,4 +1,4 @@
-//! The program: arguments first, then who guards whom, then a runtime, then the command.
+//! The program: parses arguments, splits into guardian and daemon, starts a runtime, runs the command.
 
 use std::{num::NonZeroUsize, process::ExitCode, time::Duration};
 
@@ -11,11 +11,11 @@ use mainstay::{
 
 mod allocator;
 
-/// A tenth of the hop's user time went into the system's allocator (see ARCHITECTURE.md).
+/// A tenth of the hop's user time went into the system's allocator (see docs/dev/decisions/0008-mimalloc.md).
 #[global_allocator]
 static ALLOCATOR: allocator::Mimalloc = allocator::Mimalloc;
 
-/// What is left at the end, such as a read of stdin that nobody answers, is not waited for longer.
+/// Do not wait longer for blocking work at exit, such as a read of stdin.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {

@@ -1,5 +1,5 @@
-//! The processes of this machine, as Linux shows them in /proc: whom we started in the end, whose
-//! marks they bear, and how those found are ended.
+//! Processes of this machine, read from /proc (Linux): descendants of a process, processes with given
+//! marks, and ending them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 /// Tells a daemon the process id of its guardian.
 pub const GUARDIAN: &str = "MAINSTAY_GUARDIAN";
 
-/// A killed process goes at once, unless the kernel holds it (a disk or a network share that does
-/// not answer); then nobody can end it, and waiting longer helps nobody.
+/// A killed process goes at once, unless the kernel holds it (a disk or a network share that does not
+/// answer). Then it cannot be ended, and waiting longer does not help.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Between two looks at who is left: at first for those that go at once, then for the others.
+/// Between two looks at the remaining processes: short at first, for those that go at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -25,12 +25,12 @@ pub fn guardian() -> Option<Pid> {
     named_guardian().filter(|guardian| getppid() == Some(*guardian))
 }
 
-/// The guardian that our environment names. It may be somebody else's, further up.
+/// The guardian that the environment names. It may belong to another Mainstay, further up.
 pub fn named_guardian() -> Option<Pid> {
     Pid::from_raw(env::var(GUARDIAN).ok()?.parse().ok()?)
 }
 
-/// Who lives, and who whose child is, at one moment. Zombies do not live.
+/// The living processes and their children, at one moment. Zombies do not count.
 pub struct Processes(HashMap<Pid, Vec<Pid>>);
 
 impl Processes {
@@ -51,7 +51,7 @@ impl Processes {
         Self(children)
     }
 
-    /// Everyone below these, at any depth; not they themselves.
+    /// All descendants of these, at any depth, without these.
     pub fn below(&self, roots: &[Pid]) -> HashSet<Pid> {
         let mut found = HashSet::new();
         let mut parents = roots.to_vec();
@@ -65,8 +65,9 @@ impl Processes {
         found
     }
 
-    /// Everyone whose environment has all of these `NAME=value`, and everyone below them, who may
-    /// have another. Under a guardian only its descendants are asked: all of ours are among them.
+    /// All processes whose environment has all of these `NAME=value`, and all their descendants, whose
+    /// environment may differ. Under a guardian only its descendants are asked: all of ours are among
+    /// them.
     pub fn bearing(&self, marks: &[String]) -> HashSet<Pid> {
         let asked: Vec<Pid> = match guardian() {
             Some(guardian) => self.below(&[guardian]).into_iter().collect(),
@@ -87,8 +88,8 @@ pub struct Tree {
     pub memory: u64,
 }
 
-/// What the processes of ours hold that bear these marks (`NAME=value`), with everyone below them, by
-/// what their environment says of `variable`. Asks those alone whose parent we are, or our guardian.
+/// What the processes with these marks (`NAME=value`) and their descendants hold, grouped by the value
+/// of `variable` in their environment. Asks only children of this process or of its guardian.
 pub fn trees(marks: &[String], variable: &str) -> HashMap<String, Tree> {
     let now = Processes::now();
     let parents = Pid::from_raw(std::process::id().cast_signed()).into_iter();
@@ -241,7 +242,7 @@ mod tests {
     impl Tree {
         fn start<'m>(marks: impl IntoIterator<Item = (&'m str, &'m str)>) -> Self {
             let mut command = Command::new("sh");
-            // The name of `sh` is nobody's business.
+            // The name of `sh` is a detail.
             command.args(["-c", "env -i sleep 600; :"]).envs(marks);
             Self(command.spawn().expect("sh is there"))
         }

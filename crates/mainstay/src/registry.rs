@@ -1,4 +1,5 @@
-//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as each profile has it.
+//! Owns the supervisors, and publishes what all servers offer: as one catalog, and as one for each
+//! profile.
 
 mod approval;
 mod profiles;
@@ -51,7 +52,7 @@ const MAX_REPORTS: usize = 256;
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// What the registry tells everyone who listens.
+/// Announcements of the registry to its listeners.
 #[derive(Clone, Debug)]
 pub enum Announcement {
     /// A list of a profile has changed; the new one had been published at that time.
@@ -76,7 +77,7 @@ struct Servers {
     /// In configuration order.
     list: Vec<Arc<Server>>,
     by_name: HashMap<ServerName, usize>,
-    /// Of those that are not of the file.
+    /// Standings of the servers that are not in the file.
     standings: HashMap<ServerName, Standing>,
 }
 
@@ -112,7 +113,7 @@ pub struct Registry {
     startup_wait: Duration,
     /// Where the configuration comes from, if it can be read again.
     origin: Option<Origin>,
-    /// Of the file in force, if there is one.
+    /// The text of the file in force, if there is one.
     text: ArcSwapOption<String>,
     /// One change at a time: held through it.
     roster: Mutex<Roster>,
@@ -124,7 +125,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts every server of the configuration, all at once (C14).
+    /// Starts every server of the configuration, all at once.
     pub fn start(config: &Config, setting: Setting) -> Arc<Self> {
         let (reports, inbox) = mpsc::channel(MAX_REPORTS);
         // A folder that others write to is not read either.
@@ -156,7 +157,7 @@ impl Registry {
             .iter()
             .map(|server| {
                 let (config, fleet) = (Arc::new(server.clone()), Arc::clone(&fleet));
-                // The doors are closed: reading what was kept holds nobody up.
+                // The doors are closed: reading kept files delays no client.
                 watch(supervisor::supervise(config, fleet), &mut supervisors)
             })
             .collect();
@@ -283,13 +284,13 @@ impl Registry {
             .collect()
     }
 
-    /// Resolves when every server has had its first attempt, or its time for it (design section 12:
-    /// each is waited for once, after its own start, never again by later lists).
+    /// Resolves when every server has had its first attempt, or its time for it (docs/dev/design.md,
+    /// "Supervision": each is waited for once, after its own start, never again by later lists).
     pub async fn settled(&self) {
         self.all_settled(&self.servers()).await;
     }
 
-    /// The same for the servers of a profile.
+    /// Resolves when the servers of a profile have had their first attempts, or their time for it.
     pub async fn profile_settled(&self, profile: &Profile) {
         self.all_settled(&self.servers_of(profile)).await;
     }
@@ -309,8 +310,8 @@ impl Registry {
         server.listed(self.startup_wait).await;
     }
 
-    /// The same for a call that names something of the server: one that was never listed has as long as
-    /// the call may take, and an error says that this time is over.
+    /// Waits for a server that a call names. One that was never listed has as long as the call may take,
+    /// and an error says that this time is over.
     pub async fn listed_for_call(&self, server: &Server) -> Result<(), Failure> {
         let never_listed = server.catalog().is_none();
         let limit = if never_listed {
@@ -381,7 +382,7 @@ impl Registry {
     }
 }
 
-/// There is no server of this name, or none for whoever asks.
+/// There is no server of this name, or none for this client.
 pub fn unknown_server(name: &str) -> Failure {
     let message = format!("Server '{name}' not found");
     Failure::new(FailureKind::ServerNotFound, message).with("server", name)
@@ -406,7 +407,7 @@ fn watch((server, task): (Arc<Server>, JoinHandle<()>), tasks: &mut JoinSet<()>)
     server
 }
 
-/// Tells every server when the machine has slept (G11).
+/// Tells every server when the machine has slept.
 async fn wake(servers: Arc<ArcSwap<Servers>>, clock: SleepClock, stop: CancellationToken) {
     let mut slept = clock.slept();
     let mut look = tokio::time::interval(CLOCK_LOOK);
@@ -519,7 +520,7 @@ impl Merger {
     }
 
     fn announce(&self, announcement: Announcement) {
-        // An error means that nobody listens.
+        // An error means that there is no listener.
         self.announcements.send(announcement).ok();
     }
 }
@@ -581,7 +582,7 @@ impl Merge {
     }
 }
 
-/// Y4: who wonders where a tool is finds it in the log. Once, and not each time that something else
+/// Says in the log which tools are hidden. Once, and not each time that something else
 /// changes.
 fn warn_of_refused_names(parts: &[Part], before: &[Part]) {
     for part in parts {

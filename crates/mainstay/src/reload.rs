@@ -1,7 +1,7 @@
-//! Hot reload: the configuration is read again, a plan is made of what differs, and carried out.
+//! Hot reload: reads the configuration again, plans the differences, and carries them out.
 //!
-//! A file that cannot be used changes nothing (invariant 11), and neither does one that has gone: what
-//! runs goes on, and the trouble is shown until the file is back or somebody reloads.
+//! A file that cannot be used changes nothing (invariant 11), and neither does a missing one. What runs
+//! goes on, and the trouble is shown until the file is back or a person reloads.
 
 mod edit;
 mod save;
@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_secs(1);
 enum Occasion {
     /// The file has changed, or has gone.
     Change,
-    /// Somebody wants what the file has, and nothing where there is none.
+    /// A person wants the content of the file, and no servers if there is none.
     Request,
 }
 

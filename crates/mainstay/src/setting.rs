@@ -1,4 +1,4 @@
-//! What a daemon is told beside its configuration.
+//! Options of a daemon beside its configuration.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{clock::SleepClock, journal::Journal, lineage::Lineage, surroundings:
 
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Where the servers' logs go, in `logs/`; the folder is ours alone. Without one there are none.
+    /// The folder of servers' logs (`logs/` in it), which is private. Without it there are none.
     pub state: Option<PathBuf>,
     /// Seals the ids of clients' sessions, so that a later run knows them; without one none does.
     pub session_key: Option<Secret>,
@@ -20,7 +20,7 @@ pub struct Setting {
     pub switches: Option<PathBuf>,
     /// Where the configuration can be read again; without one it stays as it is.
     pub origin: Option<Origin>,
-    /// Asks nobody for a token, unless the configuration says otherwise (`serve --insecure`).
+    /// Demands no token, unless the configuration says otherwise (`serve --insecure`).
     pub insecure: bool,
     /// Tells when the machine has slept.
     pub clock: SleepClock,

@@ -1,7 +1,7 @@
-//! The state directory: who owns it, the token that opens the REST door, and where the daemon is.
+//! The state directory: its owner, the control token, and the address of the daemon.
 //!
-//! One process owns the directory, by a lock that the system releases when the process is gone,
-//! however it ended. `daemon.json` tells the commands where to find it.
+//! One process owns the directory, by a lock that the system releases when the process ends, however it
+//! ends. `daemon.json` tells commands where to find the daemon.
 
 mod daemon_file;
 mod private;
@@ -30,14 +30,15 @@ const SESSION_KEY: &str = "session.key";
 const SWITCHES: &str = "switches.json";
 const INSTANCES: &str = "instances";
 
-/// Commands hold the lock for a moment to see whether anybody owns it; an owner-to-be outwaits them.
+/// Commands hold the lock for a moment to see whether the directory has an owner. An owner-to-be
+/// outwaits them.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Mainstays beside each other with the same configuration that keep logs; one more keeps none.
 const MAX_INSTANCES: u32 = 64;
 
-/// Where state is kept. Nothing is created before [`StateDir::own`].
+/// The state directory. Nothing is created before [`StateDir::own`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir(PathBuf);
 
@@ -107,7 +108,7 @@ impl StateDir {
         &self.0
     }
 
-    /// Where catalogs are kept between runs. Files are replaced whole, so that nobody needs the lock.
+    /// Where catalogs are kept between runs. Files are replaced whole, so that no lock is needed.
     pub fn catalogs(&self) -> PathBuf {
         self.0.join("catalogs")
     }
@@ -145,8 +146,8 @@ impl StateDir {
         })
     }
 
-    /// Checks that nobody else can write to the directory or put another in its place. One that is not
-    /// there yet is made by us.
+    /// Checks that no other user can write to the directory or put another in its place. A directory
+    /// that does not exist yet is made by Mainstay.
     pub fn check(&self) -> Result<(), StateError> {
         match trust::directory(&self.0) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -229,8 +230,8 @@ impl StateDir {
         Ok(lock)
     }
 
-    /// The daemon that owns the directory. What a daemon that died left behind does not count:
-    /// somebody else may listen there now, and must not be sent the token.
+    /// The daemon that owns the directory. What a dead daemon left behind does not count: another
+    /// program may listen there now, and must not be sent the token.
     pub fn daemon(&self) -> Result<Option<DaemonFile>, StateError> {
         self.check()?;
         let path = self.0.join(LOCK);
@@ -275,7 +276,7 @@ pub fn read_token(path: &Path) -> Result<Secret, StateError> {
     let bytes = read_private(path).map_err(unusable(path))?;
     let text = String::from_utf8_lossy(&bytes);
     let token = text.trim();
-    // An empty token would open the door to everyone.
+    // An empty token would open the door to every client.
     let usable = token.len() >= 16 && token.bytes().all(|byte| byte.is_ascii_graphic());
     if usable {
         Ok(Secret::new(token))
@@ -297,7 +298,7 @@ impl Instance {
     }
 }
 
-/// The directory is ours while this lives.
+/// The directory is owned while this lives.
 #[derive(Debug)]
 pub struct Ownership {
     dir: StateDir,
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(dir.own().expect("owned again").token, token);
     }
 
-    /// The file of a daemon that was killed leads to whoever listens there now.
+    /// The file of a daemon that was killed names an address where another program may listen now.
     #[test]
     fn what_a_dead_daemon_left_leads_nowhere() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -428,7 +429,7 @@ mod tests {
         }
     }
 
-    /// Design section 12: many serve one client each, beside each other and beside a daemon.
+    /// Many serve one client each, beside each other and beside a daemon.
     #[test]
     fn instances_stand_beside_each_other_and_are_used_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

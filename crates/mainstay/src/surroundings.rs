@@ -1,4 +1,4 @@
-//! The process's own environment, home folder and files, and the configuration found in them.
+//! The process's environment, home folder and files, and the configuration found in them.
 
 use std::{
     cell::RefCell,
@@ -69,7 +69,7 @@ impl Surroundings for WithFiles {
     }
 }
 
-/// The same, where every file is empty and every folder there; notes which are asked for.
+/// An environment in which every file is empty and every folder exists; notes which are asked for.
 #[derive(Default)]
 struct Asking {
     files: RefCell<BTreeSet<PathBuf>>,
@@ -125,7 +125,7 @@ pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
-    /// `None` without a file: then there are no servers (A7).
+    /// `None` without a file: then there are no servers.
     pub path: Option<PathBuf>,
     pub warnings: Vec<ConfigError>,
 }
@@ -162,7 +162,7 @@ impl LoadError {
 }
 
 impl LoadError {
-    /// The same in the table of failures, with [003]'s words (A24).
+    /// The same error as a kind of failure, in fixed words (requirement A24).
     pub fn failure(&self) -> Failure {
         let message = match self {
             Self::Unreadable { source, .. } => format!("{self}: {source}"),
@@ -207,23 +207,23 @@ impl Loaded {
     }
 }
 
-/// Where a configuration comes from, and what the command line says beside it: it can be read again.
+/// The source of a configuration, and the command line's additions: it can be read again.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     pub flag: Option<PathBuf>,
-    /// `--health-interval`, if it was given (B13); `Some(None)` never asks.
+    /// `--health-interval`, if it was given; `Some(None)` never asks.
     pub health_interval: Option<Option<Duration>>,
     pub clients: Clients,
 }
 
-/// What [002]'s flags say (section B).
+/// What `--mcp-clients` and its like say.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
-    /// `--mcp-clients`: the usual file of [002].
+    /// `--mcp-clients`: the usual file of another program.
     pub usual: bool,
     /// `--mcp-clients-config`
     pub file: Option<PathBuf>,
-    /// `--mcp-client`, each wins over the file (B8).
+    /// `--mcp-client`, each wins over the file.
     pub inline: Vec<Inline>,
 }
 
@@ -233,7 +233,7 @@ impl Origin {
         self.parse(text.as_deref())
     }
 
-    /// The file's text. The usual file may be missing (A7), one that was named may not (A8).
+    /// The file's text. The usual file may be missing, one that was named may not.
     pub fn text(&self) -> Result<Option<String>, LoadError> {
         let Some(location) = self.location() else {
             return Ok(None);
@@ -329,7 +329,7 @@ impl Origin {
         *usual || file.is_some() || !inline.is_empty()
     }
 
-    /// Whether the file is one by [002], whose servers must say their `transport` (A13, Y9).
+    /// Whether the file was given by those options: its servers must say their `transport`.
     pub fn requires_transport(&self) -> bool {
         self.clients.file.is_some() || self.of_clients().is_some()
     }
@@ -342,7 +342,7 @@ impl Origin {
         }
     }
 
-    /// What `--mcp-clients` alone means; ours where [002] has left none.
+    /// What `--mcp-clients` alone means; our own where there is none.
     fn of_clients(&self) -> Option<Location> {
         let usual = self.flag.is_none() && self.clients.file.is_none() && self.clients.usual;
         let location = usual.then(|| locate_clients(&Process)).flatten()?;
@@ -352,7 +352,7 @@ impl Origin {
 }
 
 /// Reads the configuration: the file named by `flag`, else the one of the environment, else the
-/// user's own (A5–A8).
+/// user's own.
 pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
     let origin = Origin {
         flag: flag.map(Path::to_owned),

@@ -1,5 +1,4 @@
-//! What is switched off for which client (A36): kept in a file, read by every session of a client that
-//! has switches.
+//! Switches of clients, kept in a file. Every session of a client with switches reads them.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -69,7 +68,8 @@ impl SwitchBoard {
         current.by_key.get(&key()).cloned()
     }
 
-    /// Changes the switches; returns those whom it concerns. What cannot be kept is not changed.
+    /// Changes the switches; returns the clients that are concerned. A change that cannot be kept is
+    /// not made.
     pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<ClientKey>> {
         let _changing = self.changing.lock().await;
         let before = self.current.load_full();
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A36: persisted, for its owner's eyes only.
+    /// Kept in a file that only its owner can read.
     #[tokio::test]
     async fn a_later_run_finds_them() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Points in time as people and programs read them.
+//! Points in time in UTC, written and parsed.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

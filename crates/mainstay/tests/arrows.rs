@@ -34,12 +34,12 @@ const ROOMS: &str = "
     cli/validate  -> cli/serve surroundings  // needs no daemon: reads the file itself
     cli/resolve   -> transport               // needs no daemon: asks what a stdio server would
     cli/serve     -> cli/clients cli/status daemon demo journal lineage reload setting state surroundings tokens
-    cli/clients   -> surroundings            // [002]'s flags
+    cli/clients   -> surroundings            // servers given on the command line
     cli/status    -> registry supervisor              // what `serve` tells of its servers
     cli/error     -> api journal lineage state surroundings tokens  // why any command failed
 
     daemon        -> alerts descriptors front front/mcp front/rest calls reload registry setting surroundings switches tokens traces
-    // Design says otherwise: the demo would know nothing of the gateway. It shows a server's pid.
+    // The demo shows a server's pid in its tour.
     demo          -> supervisor utc
 
     front         -> front/mcp front/rest descriptors logs tokens

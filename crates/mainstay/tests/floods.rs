@@ -1,5 +1,5 @@
-//! Servers that write as fast as they can what nobody asked for (U8, W21 to W23; S7, Y6), and a calm
-//! one beside them: memory stays bounded, and calls are answered throughout.
+//! Servers that write as fast as they can what no request asked for (U8, W21 to W23; S7, Y6), and a
+//! calm one beside them: memory stays bounded, and calls are answered throughout.
 //!
 //! `MAINSTAY_FLOOD_MB` sets how much each server writes: 200 unless it is said, 1000 in `./test long`.
 

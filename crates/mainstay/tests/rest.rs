@@ -1,4 +1,4 @@
-//! The REST door: who may enter, what each route answers, and how it says no.
+//! The REST door: access, what each route answers, and how it refuses.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -506,7 +506,7 @@ impl Stream {
     }
 }
 
-/// I8, I13: first how things are, then what happens; who comes back goes on where he was.
+/// I8, I13: first the state, then what happens; a reader that comes back goes on where it was.
 #[tokio::test]
 async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let world = World::new().await;
@@ -560,7 +560,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     let wrong = world.get("/api/events?after=x").await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
 
-    // Who missed something is told so, and how things are.
+    // A reader that missed something is told so, and gets the state.
     let mut stream = Stream::open(&world, "/api/events", Some("00000000000000001")).await;
     let (_, name, _) = stream.next().await.expect("an event");
     assert_eq!(name, "missed");

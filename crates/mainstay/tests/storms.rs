@@ -1,5 +1,5 @@
 //! Many servers at once: a hundred processes that start together, and a fleet that is lost and comes
-//! back (design sections 5 and 12). Neither may overrun the machine or the network, and neither may
+//! back. Neither may overrun the machine or the network, and neither may
 //! take longer than the limits make it.
 
 // Processes are ended by signals.
@@ -26,7 +26,7 @@ use crate::world::{Home, Serving};
 /// Longer than any storm takes, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often a condition is looked at that nobody announces; a list of many servers takes its time.
+/// How often a condition is checked that is not announced; a list of many servers takes its time.
 const GLANCE: Duration = Duration::from_millis(200);
 
 const PROCESSES: u32 = 100;
@@ -35,7 +35,7 @@ const HANDSHAKE: Duration = Duration::from_millis(200);
 const BACKENDS: usize = 200;
 const MAX_ATTEMPTS_PER_SECOND: usize = 50;
 
-/// Design section 12: no more than so many start at once, and they do not wait for more than that.
+/// No more than so many start at once, and they do not wait for more than that.
 #[tokio::test]
 async fn a_hundred_processes_start_within_their_limit() {
     const LIMIT: u32 = 4;
@@ -65,7 +65,7 @@ async fn a_hundred_processes_start_within_their_limit() {
     gateway.stop().await;
 }
 
-/// Design section 5: however many are lost at once, attempts are never more than
+/// However many are lost at once, attempts are never more than
 /// `maxAttemptsPerSecond` in any second; while they are refused, and when the servers are back.
 #[tokio::test]
 async fn a_fleet_that_was_lost_comes_back_in_order() {

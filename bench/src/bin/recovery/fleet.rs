@@ -1,8 +1,8 @@
 //! A fleet of HTTP servers that is lost at once and comes back at once.
 //!
-//! First their ports are closed, until Mainstay has lost them all. Then they are open and refuse
-//! (reset) whoever comes, which is counted, until as many attempts have failed as there are servers.
-//! Then they are back.
+//! First their ports are closed, until Mainstay has lost them all. Then they are open and reset every
+//! connection, which is counted, until as many attempts have failed as there are servers. Then they are
+//! back.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use crate::gateway::PATIENCE;
 /// Bytes of text in a call.
 const PAYLOAD: usize = 64;
 
-/// Successes that nobody has asked for yet; more hold the callers up.
+/// Successes that were not read yet; more delay the callers.
 const MAX_WAITING: usize = 4096;
 
 /// A call that was answered by its server.
@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// Calls until nobody listens.
+/// Calls until the reader is gone.
 async fn call(
     mut client: Client,
     mut calls: Calls,
@@ -97,7 +97,7 @@ async fn call(
         match calls.check(&client.answer()?) {
             Ok(()) => {
                 let ended = Instant::now();
-                // Nobody may listen any more.
+                // The reader may be gone.
                 successes.send(Success { began, ended }).await.ok();
             }
             Err(Wrong::Tool(_) | Wrong::Refused(_)) => failed += 1,

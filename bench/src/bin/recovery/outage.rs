@@ -28,7 +28,7 @@ const STAGGER: Duration = Duration::from_millis(100);
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How often it is looked whether a server was found again that nobody calls.
+/// How often to check whether a server without calls was found again.
 const GLANCE: Duration = Duration::from_millis(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,4 +1,5 @@
-//! What belongs to servers, offered at present or not: nothing of it may lead to another server.
+//! Claims: what belongs to servers, offered at present or not. Nothing of it may lead to another
+//! server.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +12,8 @@ use crate::{
 /// Former servers that are remembered, the latest ones. Mainstay is built for a thousand servers.
 pub const MAX_FORMER: usize = 1000;
 
-/// Bytes of names or URIs that are remembered of one list of a server that does not have them any more, the
-/// latest ones. That is more than twenty thousand names: a server that changes its list for ever fills no
+/// Bytes of names or URIs that are remembered of one list after the server dropped them, the latest
+/// ones. That is more than twenty thousand names: a server that changes its list without end fills no
 /// memory, and one that is stopped is remembered whole.
 const MAX_GONE_BYTES: usize = 2 << 20;
 
@@ -22,7 +23,7 @@ const ENTRY_BYTES: usize = 32;
 /// Every server there is or was, and what those that are there offered in this run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// In configuration order, in whatever state.
+    /// All configured servers in configuration order, in whatever state.
     configured: Vec<ServerName>,
     /// The oldest first.
     former: Vec<ServerName>,
@@ -35,7 +36,7 @@ pub struct Claims {
 struct Gone([Vec<Box<str>>; ListKind::ALL.len()]);
 
 impl Claims {
-    /// With the servers of earlier runs, before any server has been listed.
+    /// Starts with the servers of earlier runs, before any server has been listed.
     pub fn new(former: Vec<ServerName>, configured: Vec<ServerName>) -> Self {
         let known = Self {
             former,
@@ -112,8 +113,8 @@ impl Claims {
         self.names.server(name)
     }
 
-    /// What is not offered any more, in the order of the servers: those that are gone first, for nobody knows
-    /// any more where they stood.
+    /// What is not offered any more, in the order of the servers. Those that are gone come first,
+    /// because their place in the order is unknown.
     pub fn gone(&self, kind: ListKind) -> impl Iterator<Item = (&ServerName, &str)> {
         let servers = self.former.iter().chain(&self.configured);
         let gone = servers.filter_map(|server| Some((server, self.gone.get(server)?)));

@@ -1,4 +1,5 @@
-//! A server's list, as it is read: of each item only its key (name or URI), and where that stands.
+//! One list of a server, as it is read. Of each item only the key (name or URI) and its position are
+//! known.
 
 use std::fmt;
 
@@ -129,7 +130,7 @@ impl Item {
 #[derive(Debug)]
 pub struct Page {
     pub items: Vec<Item>,
-    /// Items without a key, which nobody could address.
+    /// Items without a key, which cannot be addressed.
     pub unusable: usize,
     /// There were more items than were to be read.
     pub is_cut: bool,

@@ -1,4 +1,4 @@
-//! What is known of a server as a text that outlives a run: its catalog, and the eras it speaks.
+//! A server's catalog and eras as a text that outlives a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,4 +1,4 @@
-//! A list as clients see it: items under their exposed keys, as a profile has them.
+//! A list as clients see it: items under their exposed keys, as a profile shows them.
 
 use std::{borrow::Cow, collections::HashMap};
 

@@ -1,7 +1,7 @@
-//! What servers offer: one server's lists, and all of them merged into what a client sees.
+//! Catalogs: the lists of one server, and the lists of all servers merged into what a client sees.
 //!
-//! Items travel as the bytes that came; of each only its key (name or URI) is read, and replaced
-//! where the exposed one differs (invariant 5).
+//! Items keep their bytes. Of each item only the key (name or URI) is read, and replaced if the exposed
+//! key differs (invariant 5).
 
 mod claims;
 mod item;
@@ -74,7 +74,7 @@ impl ServerCatalog {
         items.filter(move |item| kind != ListKind::Tools || !withheld.has(&item.key))
     }
 
-    /// The tools that only their names keep from clients (J12).
+    /// The tools that only their names keep from clients.
     pub fn refused_names<'a>(&'a self, withheld: &'a Withheld) -> impl Iterator<Item = &'a str> {
         let names = self.tools.iter().map(|tool| &*tool.key);
         names.filter(|name| withheld.refuses_name(name))
@@ -115,7 +115,7 @@ impl Part {
         self.catalog.shown(kind, &self.withheld)
     }
 
-    /// The tools that only their names keep from clients (J12).
+    /// The tools that only their names keep from clients.
     pub fn refused_names(&self) -> impl Iterator<Item = &str> {
         self.catalog.refused_names(&self.withheld)
     }

@@ -1,4 +1,4 @@
-//! Whose a resource is: listed URIs, addresses of ours, and templates.
+//! Finds the owner of a resource, by listed URIs, Mainstay's own addresses, and templates.
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -12,10 +12,10 @@ const SCHEME: &str = "mainstay";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Server(Target),
-    /// It belongs to this server, which does not offer it now, or to nobody that the profile has. No other
+    /// It belongs to this server, which does not offer it now, or to no server of the profile. No other
     /// server may be asked for it.
     Absent(Option<ServerName>),
-    /// Nobody lists it: only the servers themselves can tell.
+    /// No list names it: only the servers themselves can tell.
     Unlisted,
 }
 
@@ -36,7 +36,7 @@ pub struct Resources {
     by_uri: HashMap<Box<str>, usize>,
     pub templates: Listing,
     by_template: HashMap<Box<str>, usize>,
-    /// In configuration order, those that are gone among them.
+    /// Patterns in configuration order, also of servers that are gone.
     patterns: Vec<Pattern>,
     /// What is not offered any more, by its URI or template.
     gone: HashMap<Box<str>, ServerName>,
@@ -54,7 +54,7 @@ struct Pattern {
 }
 
 impl Resources {
-    /// Of parts that the profile has, in configuration order.
+    /// Merges the parts that the profile has, in configuration order.
     pub fn merge(parts: &[Part], profile: &Profile, claims: &Arc<Claims>) -> Self {
         let mut merged = Self {
             claims: Arc::clone(claims),

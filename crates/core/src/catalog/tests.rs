@@ -102,7 +102,7 @@ fn tools_of_loose_names_are_neither_listed_nor_callable_where_names_are_strict()
     assert_eq!(strict.items(ListKind::Resources).len(), 1, "tools alone");
 }
 
-/// Design section 7: the first by configuration order answers, an address reaches each.
+/// The first by configuration order answers, an address reaches each.
 #[test]
 fn a_uri_of_two_servers_leads_to_the_first_and_each_is_addressable() {
     let catalog = merged(vec![

@@ -1,4 +1,4 @@
-//! `alerts`: whom to tell when a server goes down, flaps, loses its tools or recovers.
+//! `alerts`: receivers that are told when a server goes down, flaps, loses its tools or recovers.
 //!
 //! ```json
 //! {"on": ["server_down", "recovered"], "servers": ["prod-*"], "webhook": {"url": "${ALERT_URL}"}, "afterMs": 60000}
@@ -27,7 +27,8 @@ const FLAPPING: Flapping = Flapping {
 /// What a receiver, or a command, may take. Long enough for a slow chat service.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is told to whom. A bad one fails the file: an alert that never comes is noticed too late.
+/// One alert: what is sent to which receiver. A bad one fails the file: an alert that never comes is
+/// noticed too late.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alert {
     /// What is told (`on`, default everything); never empty.

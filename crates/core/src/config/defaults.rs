@@ -1,8 +1,8 @@
-//! What holds where the file is silent.
+//! Defaults of the settings that a file leaves out.
 
 use std::time::Duration;
 
-/// With it and a client's own `mcp__mainstay__` a tool's name stays below the 64 characters that
+/// With this and a client's own `mcp__mainstay__`, a tool's name stays below the 64 characters that
 /// model APIs allow.
 pub const MAX_NAME_LENGTH: usize = 48;
 /// Many clients list once and ignore `list_changed`, so the first list is worth a wait.
@@ -14,15 +14,15 @@ pub const MAX_BODIES_BYTES: usize = 4 * MAX_BODY_BYTES;
 pub const MAX_UNREAD_BYTES: usize = 4 * MAX_BODY_BYTES;
 /// The largest over a slow line: 64 MiB at 2 Mbit/s.
 pub const BODY_TIMEOUT: Duration = Duration::from_mins(5);
-/// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all come
-/// through one proxy has 10,000, and somebody at another address leaves them alone.
+/// An idle session costs 20 kB at most, so these 400 MB at worst. A large deployment whose clients all
+/// come through one proxy has 10,000, which leaves as many for clients at other addresses.
 pub const MAX_CLIENT_SESSIONS: usize = 20_000;
 pub const MAX_SESSIONS_PER_CLIENT: usize = 10_000;
 /// One address leaves a quarter to others.
 pub const MAX_CONNECTIONS: usize = 4096;
 pub const MAX_CONNECTIONS_PER_ADDRESS: usize = 3072;
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-/// [003]'s limit, for its own preset (Y6).
+/// The limit of preset `desktop`.
 pub const MAX_MESSAGE_BYTES_DESKTOP: usize = 1024 * 1024;
 /// Room for a head that says something, beside the link to the whole.
 pub const LEAST_INLINE_BYTES: u32 = 1024;

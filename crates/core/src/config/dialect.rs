@@ -1,5 +1,6 @@
-//! Whose file is read, as its place and its shape tell. Clients mean different things by the same words:
-//! `timeout` is in seconds for some, and each has its own names for folders.
+//! Tells which program a configuration file belongs to, by its place and its shape. Programs mean
+//! different things by the same words: `timeout` is in seconds for some, and each has its own names for
+//! folders.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! A configuration's text changed in place: what is not meant keeps its order, its spacing and its
-//! comments, and the file the shape that it has (A2–A4, A27).
+//! Edits a configuration's text in place. Everything else keeps its order, its spacing and its
+//! comments, and the file keeps its shape.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Syntax, server_name};
 use crate::ids::ServerName;
 
-/// What a file has that nobody has written yet.
+/// The content of a file that does not exist yet.
 pub const EMPTY: &str = "{\n  \"mcpServers\": {}\n}\n";
 
 /// An entry, as a file has it.
@@ -477,7 +477,7 @@ mod tests {
         );
     }
 
-    /// A25: a server is found by the name that it goes by.
+    /// A server is found by the name under which Mainstay knows it.
     #[test]
     fn a_label_that_becomes_a_slug_is_found() {
         let document = read(r#"{"mcpServers": {"My Server": {"url": "u"}}}"#);

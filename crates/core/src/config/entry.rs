@@ -1,7 +1,7 @@
-//! One server's entry. How it is reached is read in `reach`, what else it says in `options`.
+//! Reads one server's entry. `reach` reads how the server is reached, `options` everything else.
 //!
-//! Readers record what is wrong and go on with a stand-in, so that one run names every problem; an
-//! entry with a problem is never launched.
+//! A reader records a problem and goes on with a placeholder value, so that one run finds every
+//! problem. An entry with a problem is never launched.
 
 use std::{cell::Cell, collections::BTreeMap, path::Path};
 
@@ -143,7 +143,7 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
 }
 
 impl<'e> Entry<'e, '_, '_> {
-    /// `inputParams`: a text each, or [000]'s description of a parameter with its value.
+    /// `inputParams`: a text each, or an object that describes the parameter and has its value.
     fn read_params(&mut self) {
         for Member { key, node, .. } in self.members("inputParams") {
             let value = if node.is_object() {
@@ -175,7 +175,7 @@ impl<'e> Entry<'e, '_, '_> {
             return;
         };
         let path = self.text(&node).filter(|path| !path.is_empty());
-        // Nobody has approved of looking at what it names.
+        // The entry is not approved yet, so the file that it names is not read.
         let Some(path) = path.filter(|_| self.scope.references == References::Replaced) else {
             return;
         };
@@ -273,7 +273,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// The same where clients also write numbers and booleans.
+    /// A text that clients also write as a number or a boolean.
     pub fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
         let (text, converted) = node.scalar(self.report)?;
         if converted {

@@ -1,4 +1,5 @@
-//! What is wrong with a configuration, and where. Never holds an expanded text: that may be secret.
+//! The problems of a configuration, and where they are. They never contain expanded text, which may be
+//! secret.
 
 use std::fmt;
 

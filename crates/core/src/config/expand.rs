@@ -42,7 +42,7 @@ pub trait Surroundings {
 pub enum References {
     /// Their values take their places.
     Replaced,
-    /// They stay as they are, and nothing that they name is looked at: nobody has approved the entry.
+    /// They stay as they are, and nothing that they name is read: the entry is not approved yet.
     Kept,
 }
 
@@ -88,7 +88,7 @@ pub(super) enum Unresolved {
     Unclosed,
     #[error("the texts of this entry have more than 1 MiB, with what their references stand for")]
     TooLong,
-    /// The same of a further text: it was said already.
+    /// There is no room for another text, which was reported already.
     #[error("no room is left for this text")]
     NoRoom,
     #[error("the text contains a NUL character")]
@@ -141,7 +141,7 @@ struct Reference<'t> {
     kind: Kind,
     name: &'t str,
     default: Option<&'t str>,
-    /// As it stands in the text, less `${` and `}`.
+    /// The reference as it is spelled, without `${` and `}`.
     whole: &'t str,
 }
 
@@ -332,8 +332,8 @@ impl Scope<'_> {
         Some(folder.into_os_string().into_string().ok()?.into())
     }
 
-    /// A text without references, in which other programs' names may stand all the same: `$PROJECT_DIR$`
-    /// of JetBrains and, in files of Gemini CLI, `$NAME`.
+    /// A text without references. It may hold names of other programs: `$PROJECT_DIR$` of JetBrains
+    /// and, in files of Gemini CLI, `$NAME`.
     fn plain<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Unresolved> {
         if !text.contains('$') {
             return Ok(text.into());
@@ -465,7 +465,7 @@ fn macro_meaning(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The variable that answers `${input:id}` where nobody can be asked.
+/// The variable that answers `${input:id}`, because Mainstay cannot ask a person.
 fn input_variable(id: &str) -> String {
     let tail = id.chars().map(|c| {
         if c.is_ascii_alphanumeric() {

@@ -1,11 +1,12 @@
-//! An object with known keys: what nobody asks for is reported, with the key that was probably meant.
+//! An object with known keys. Every key that no reader takes is reported, with the key that was
+//! probably meant.
 
 use super::{
     node::{Member, Node},
     report::{Place, Report},
 };
 
-/// An object whose keys are known: what nobody took is reported at the end.
+/// An object whose keys are known. Keys that were not taken are reported at the end.
 pub(super) struct Fields<'a> {
     pub place: Place,
     members: Vec<Member<'a>>,
@@ -30,18 +31,18 @@ impl<'a> Fields<'a> {
         (!node.is_null()).then_some(node)
     }
 
-    /// A value that nobody took yet.
+    /// A value that was not taken yet.
     pub fn peek(&self, key: &str) -> Option<&Node<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         (!member.node.is_null()).then_some(&member.node)
     }
 
-    /// Whether a key has more than an empty value that nobody took yet.
+    /// Whether a key has a value that is not empty and was not taken yet.
     pub fn has(&self, key: &str) -> bool {
         self.peek(key).is_some_and(|node| !node.is_empty())
     }
 
-    /// The keys that nobody took yet.
+    /// The keys that were not taken yet.
     pub fn left(&self) -> impl Iterator<Item = &'a str> {
         self.members.iter().map(|member| member.key)
     }
@@ -73,7 +74,7 @@ fn is_comment(key: &str) -> bool {
 
 /// The known key that was probably meant: at most a third of it is misspelt, case set aside.
 pub(super) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
-    // The distance costs the product of the lengths, and nobody misspells a key into an essay.
+    // The distance costs the product of the lengths, and no misspelled key is that long.
     if key.len() > 64 {
         return None;
     }

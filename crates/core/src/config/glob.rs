@@ -1,4 +1,4 @@
-//! Patterns of names, as alerts and profiles have them.
+//! Patterns of names in alerts and profiles.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What must hold of a URL and of a header before they are sent.
+//! Checks URLs and headers before they are sent.
 
 /// Why a text is no URL that we can connect to. Never shows the URL: it may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

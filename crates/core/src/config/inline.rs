@@ -1,4 +1,4 @@
-//! Servers given on the command line: `--mcp-client "name:value"` (B3–B5).
+//! Servers given on the command line: `--mcp-client "name:value"`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ pub struct Inline {
     pub entry: Map<String, Value>,
 }
 
-/// Why a text names no server (B5).
+/// Why a text names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidInline {
     #[error("a colon is missing: expected NAME:COMMAND or NAME:URL")]
@@ -72,7 +72,7 @@ mod tests {
         );
     }
 
-    /// B4
+    /// A value that begins like a URL is one. Anything else is a command with arguments.
     #[test]
     fn the_first_colon_separates_and_a_scheme_makes_a_url() {
         check(
@@ -98,7 +98,7 @@ mod tests {
         );
     }
 
-    /// B5, A25
+    /// A missing part or a bad name is an error.
     #[test]
     fn what_names_no_server_is_refused() {
         for (text, expected) in [

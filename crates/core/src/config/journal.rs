@@ -1,4 +1,4 @@
-//! `journal`: what is recorded of calls, how surely, and how long it is kept (section L).
+//! `journal`: what is recorded of calls, how surely, and how long it is kept.
 //!
 //! ```json
 //! {"durability": "strict", "payloads": "digest", "retentionDays": 90, "redact": {"keys": ["password"]}}
@@ -62,7 +62,7 @@ pub enum Payloads {
     /// Their bytes.
     #[default]
     Full,
-    /// Their content identifiers alone: what somebody has can be compared, and nothing be read.
+    /// Their content identifiers only: content can be compared with a known one, and not be read.
     Digest,
     /// Their sizes alone.
     Off,

@@ -1,5 +1,5 @@
-//! Which file is read (A5–A8). Never one of the current folder unasked: a cloned repository must not
-//! be able to start commands.
+//! Which configuration file is read. A file in the current folder is never read unasked: a cloned
+//! repository must not be able to start commands.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use super::Surroundings;
 /// Where the configuration lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// Somebody named the file: it is an error if it does not exist (A8).
+    /// A file that was named explicitly: it is an error if it does not exist.
     Named(PathBuf),
-    /// The usual place; without a file there, there are no servers (A7).
+    /// The usual place; without a file there, there are no servers.
     Usual(PathBuf),
 }
 
@@ -42,8 +42,8 @@ pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Lo
     Some(Location::Usual(folder.join("config.json")))
 }
 
-/// The file that `--mcp-clients` alone means, as [002] has it: `$CIDELDILL_MCP_CLIENTS_CONFIG`, else
-/// `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill` (A5).
+/// The file that `--mcp-clients` alone means, for scripts written for another program:
+/// `$CIDELDILL_MCP_CLIENTS_CONFIG`, else `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill`.
 pub fn locate_clients(surroundings: &dyn Surroundings) -> Option<Location> {
     let var = |name| {
         surroundings

@@ -1,7 +1,6 @@
-//! Secrets of a configuration replaced by placeholders on the way out, and put back on the way in
-//! (design section 12, "Config over REST").
+//! Replaces a configuration's secrets by placeholders on the way out, and puts them back on the way in.
 //!
-//! A placeholder says where the secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
+//! A placeholder says where its secret stands in the file: `${secret:/mcpServers/fs/env/API_KEY}`. So
 //! it means the same secret wherever it comes back, and nothing else can mean it.
 
 use serde_json::{Map, Value};
@@ -51,7 +50,7 @@ pub fn masked(value: &Value, pointer: &str) -> Value {
     mask(value, pointer, Secrecy::Open)
 }
 
-/// The same for an entry.
+/// The masked form of one entry.
 pub fn masked_entry(entry: &Map<String, Value>, pointer: &str) -> Map<String, Value> {
     members(entry, pointer, Secrecy::Open)
 }
@@ -219,7 +218,7 @@ fn secret(pointer: &str, file: &Value) -> Option<String> {
     }
 }
 
-/// As RFC 6901 has it, and what would end a placeholder likewise.
+/// Escapes a key as RFC 6901 does, and what would end a placeholder likewise.
 fn escaped(key: &str) -> String {
     key.replace('~', "~0")
         .replace('/', "~1")

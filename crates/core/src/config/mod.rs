@@ -106,11 +106,11 @@ pub struct Config {
     pub max_attempts_per_second: u32,
     /// Processes that may be starting at once (`startup.maxConcurrent`); `None` follows the load.
     pub max_concurrent_starts: Option<usize>,
-    /// Whom to tell of trouble (`alerts`).
+    /// Alerts and their receivers (`alerts`).
     pub alerts: Vec<Alert>,
     /// How calls are recorded (`journal`).
     pub journal: Journal,
-    /// Where traces of calls are sent (`telemetry`); `None` is nowhere.
+    /// Where traces of calls are sent (`telemetry`); `None` sends none.
     pub telemetry: Option<Telemetry>,
     /// What each endpoint shows (`profiles`): the one at `/mcp` first, `meta`, and the file's own.
     pub profiles: Vec<Profile>,
@@ -126,7 +126,7 @@ impl Config {
         })
     }
 
-    /// Adds servers given on the command line; one with a name of the file takes its place (A34).
+    /// Adds servers given on the command line; one with a name of the file takes its place.
     #[must_use]
     pub fn with_inline(mut self, servers: impl IntoIterator<Item = ServerConfig>) -> Self {
         for server in servers {
@@ -143,7 +143,7 @@ impl Config {
     }
 
     /// How often servers are asked where the file does not say; `None` is never
-    /// (`--health-interval`, B13). A preset alone does not say it.
+    /// (`--health-interval`). A preset alone does not say it.
     #[must_use]
     pub fn with_health_interval(mut self, interval: Option<Duration>) -> Self {
         for server in &mut self.servers {
@@ -185,7 +185,7 @@ impl Default for Config {
     }
 }
 
-/// How tools and prompts are named on `/mcp` (design section 7), where a profile does not say otherwise.
+/// How tools and prompts are named on `/mcp`, where a profile does not say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Naming {
     /// `server__tool`
@@ -214,16 +214,15 @@ pub struct ServerConfig {
     pub call_timeout: Duration,
     /// How far progress may extend a call (`maxTimeoutMs`, default 10 × `call_timeout`, at least 10 min).
     pub max_call_timeout: Duration,
-    /// How its sessions are kept: the preset, and what the entry says otherwise (section Y).
+    /// How its sessions are kept: the preset, and what the entry says otherwise.
     /// `connectTimeoutMs`, `autoReconnect` and the other keys of `policies` are part of it.
     pub policy: Policy,
-    /// Whether the file says how often the server is asked, so that `--health-interval` does not
-    /// (B13).
+    /// Whether the file says how often the server is asked, so that `--health-interval` does not.
     pub health_interval_stated: bool,
     /// Whether a call is tried again where only the server's `idempotentHint` says that it may be
     /// (`callRetry`, invariant 6).
     pub call_retry: bool,
-    /// Whether a server may say that its lists have changed (`listChanged`, Y7).
+    /// Whether a server may say that its lists have changed (`listChanged`).
     pub list_changed: ListChanged,
     /// Largest message a server may send, in bytes (`maxMessageBytes`, default 64 MiB).
     pub max_message_bytes: usize,
@@ -234,12 +233,12 @@ pub struct ServerConfig {
     pub withheld: Withheld,
     /// How many upstream sessions clients may have for themselves (`maxSessions`, 8 stdio, 64 HTTP).
     pub max_sessions: usize,
-    /// Who shares its upstream sessions (`isolation`); `None` leaves it to the address: on profiles one
-    /// for all, at `/servers/<name>/mcp` one for each client.
+    /// Which clients share an upstream session (`isolation`). `None` leaves it to the endpoint: one for
+    /// all on profiles, one for each client at `/servers/<name>/mcp`.
     pub isolation: Option<Isolation>,
     /// Which revision is spoken with the server (`protocol`).
     pub protocol: Protocol,
-    /// What becomes of requests that the server makes of its clients (`serverRequests`, E14, Y8);
+    /// What becomes of requests that the server makes of its clients (`serverRequests`);
     /// `None` forwards them where a session has one client, and declares nothing where it has many.
     pub server_requests: Option<ServerRequests>,
     /// What answers `roots/list` outside any call (`roots`).
@@ -249,7 +248,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// An entry that says no more than how its server is reached (A23, B9).
+    /// An entry that says no more than how its server is reached.
     pub fn new(name: ServerName, launch: Launch) -> Self {
         let max_sessions = match launch {
             Launch::Http(_) => defaults::MAX_SESSIONS_HTTP,
@@ -287,7 +286,7 @@ impl ServerConfig {
         }
     }
 
-    /// Whether the server is connected without being asked for (A21).
+    /// Whether the server is connected without being asked for.
     pub fn connects_at_start(&self) -> bool {
         self.enabled && self.auto_start
     }
@@ -378,13 +377,13 @@ pub enum InheritEnv {
     None,
 }
 
-/// Where the usual places stand in a child's PATH (D6).
+/// Where the usual places stand in a child's PATH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PathOrder {
     /// Behind what is inherited, so that a virtual environment or a version manager wins.
     #[default]
     InheritedFirst,
-    /// Before it, as [003] has it: a program started from a desktop inherits little that is chosen.
+    /// Before it (preset `desktop`): a program started from a desktop inherits a short PATH.
     StandardFirst,
 }
 
@@ -414,24 +413,24 @@ impl fmt::Debug for HttpLaunch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HttpTransport {
-    /// Streamable HTTP first, then HTTP+SSE (requirement Y13).
+    /// Streamable HTTP first, then HTTP+SSE.
     #[default]
     Detect,
     StreamableHttp,
     Sse,
 }
 
-/// What a server's `list_changed` leads to (Y7).
+/// What a server's `list_changed` leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ListChanged {
     /// The list is read again, and clients are told.
     #[default]
     Propagate,
-    /// Nothing: lists are read when a session opens, as [002] has it (J7).
+    /// Nothing: lists are read when a session opens.
     Ignore,
 }
 
-/// Who shares an upstream session.
+/// Which clients share an upstream session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// One upstream session for all clients.
@@ -455,7 +454,7 @@ pub enum Protocol {
 pub enum ServerRequests {
     /// It goes to the client whose call caused it.
     Forward,
-    /// The same, and what no client can take waits to be answered by hand.
+    /// Like `Forward`, and what no client can take waits to be answered by hand.
     Queue,
     /// It is refused, and no capability that invites it is declared.
     Reject,

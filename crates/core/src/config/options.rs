@@ -1,4 +1,4 @@
-//! What an entry says beside how its server is reached: switches, limits and times.
+//! Reads an entry's switches, limits and times.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// `timeout` in milliseconds or `timeout_s` in seconds (A16, A17, Y9). [003]'s upper limit holds
+    /// `timeout` in milliseconds or `timeout_s` in seconds. The upper limit of preset `desktop` holds
     /// for its own preset.
     fn call_timeout(&mut self, desktop: bool) -> Option<Duration> {
         let (milliseconds, seconds) = (self.fields.take("timeout"), self.fields.take("timeout_s"));

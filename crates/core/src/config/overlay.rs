@@ -1,6 +1,6 @@
-//! What was said of servers while Mainstay runs, over what the file says (A33, Y10).
+//! Changes to servers at run time, which lie over the file.
 //!
-//! Such a word holds until Mainstay ends, or until the file says something else of that server.
+//! A change holds until Mainstay ends, or until the file changes that server.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -38,7 +38,7 @@ pub enum Standing {
     Configured,
     /// Gone after a restart.
     Ephemeral(Arc<Runtime>),
-    /// Ephemeral, and never started until somebody approves it.
+    /// Ephemeral, and never started before it is approved.
     Pending(Arc<Runtime>),
 }
 
@@ -133,7 +133,7 @@ impl Runtime {
         }
     }
 
-    /// In place of the server while it is pending: nothing of it could be started, whoever tries.
+    /// Takes the place of the server while it is pending, so that no way of starting it can start it.
     fn stand_in(&self) -> ServerConfig {
         let name = self.config.name.clone();
         let waiting = ConfigError {
@@ -147,7 +147,7 @@ impl Runtime {
         server
     }
 
-    /// The same, switched.
+    /// This entry, switched on or off.
     #[must_use]
     pub fn switched(&self, enabled: bool) -> Self {
         let mut runtime = self.clone();
@@ -158,8 +158,8 @@ impl Runtime {
         runtime
     }
 
-    /// Names what was given, all of it: who approves a server says by this what was seen (SHA-256 in
-    /// hexadecimal).
+    /// Identifies everything that was given (SHA-256 in hexadecimal). An approval repeats it to say
+    /// what was seen.
     pub fn digest(&self) -> String {
         let (name, entry) = (&self.config.name, &*self.entry);
         // An entry has text keys, so that it is always JSON; a name has no line break.
@@ -211,7 +211,7 @@ mod tests {
         shown.collect::<Vec<_>>().join(" ")
     }
 
-    /// A33: what is added at run time outlives a reload of the file.
+    /// A server that is added at run time outlives a reload of the file.
     #[test]
     fn a_word_holds_until_the_file_says_something_else() {
         let file = [server("a", "1"), server("b", "1")];

@@ -30,7 +30,8 @@ pub struct Source<'a> {
     /// The file's path. `${file:…}` and `cwd` are resolved against its folder, and its place may tell
     /// whose file it is.
     pub path: &'a Path,
-    /// Whether each server must say its `transport`, as in a file given by [002]'s flags (Y9).
+    /// Whether each server must say its `transport`, as in a file given by `--mcp-clients` or
+    /// `--mcp-clients-config`.
     pub require_transport: bool,
 }
 
@@ -164,7 +165,7 @@ pub fn parse_entry(
     let (lines, entry_lines) = (Lines::new(file), Lines::new(&entry));
     let tree = syntax::tree(file, source.syntax, &lines).map_err(unusable)?;
     let entry_tree = syntax::tree(&entry, Syntax::Json, &entry_lines).map_err(unusable)?;
-    // Whoever parses the file hears what is wrong with it.
+    // Reading the whole file reports what is wrong with it.
     let mut unheard = Report::new(lines);
     let mut fields = Fields::open(&Node::root(&tree), &mut unheard);
     let asked = fields.as_mut().and_then(|fields| fields.take("inputs"));
@@ -375,7 +376,7 @@ fn settings(fields: &mut Fields<'_>, config: &mut Config, report: &mut Report<'_
     }
 }
 
-/// VS Code's questions to the user. Nobody can be asked here, so only their defaults count; the other
+/// VS Code's questions to the user. Mainstay cannot ask, so only their defaults count. The other
 /// members belong to the question.
 fn inputs(node: &Node<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> {
     let mut defaults = BTreeMap::new();
@@ -404,7 +405,7 @@ struct Written<'a> {
     node: Node<'a>,
 }
 
-/// The servers of `mcpServers` and `servers`, in the order of the file (A2–A4).
+/// The servers of `mcpServers` and `servers`, in the order of the file.
 fn entries<'a>(fields: &mut Fields<'a>, report: &mut Report<'_>) -> Vec<Written<'a>> {
     let (map, either) = (fields.take("mcpServers"), fields.take("servers"));
     if map.is_none() && either.is_none() {

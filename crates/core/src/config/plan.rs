@@ -1,5 +1,5 @@
 //! What a reload does: a pure comparison of two configurations, shown by `reload --dry-run` and then
-//! executed (invariant 11, A28). Names keys, never values, for those may be secret.
+//! executed (invariant 11). Names keys, never values, for those may be secret.
 
 use std::{collections::HashMap, fmt};
 
@@ -36,7 +36,7 @@ pub struct ServerChange {
 pub enum Action {
     /// New, and started.
     Added,
-    /// New, and left alone: disabled, or without `autoStart` (A28).
+    /// New, and left alone: disabled, or without `autoStart`.
     AddedIdle,
     /// Stopped and forgotten.
     Removed,

@@ -1,8 +1,8 @@
-//! How sessions are kept: `preset`, and the knobs beside it (requirements, section Y).
+//! How sessions are kept: `preset`, and the knobs beside it.
 //!
-//! The same keys stand at the top of the file, for all servers, and in a server's entry. What is
-//! nearer wins, and a preset says everything: an entry that names one starts from it, and what the
-//! top of the file says of these knobs does not reach it; any other entry starts from the top.
+//! The same keys stand at the top of the file, for all servers, and in a server's entry. The nearer one
+//! wins, and a preset sets everything: an entry that names a preset starts from it, and the top's
+//! settings of these keys do not reach it. Any other entry starts from the top.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn reconnect(policy: &mut Reconnect, fields: &mut Fields<'_>, report: &mut Repor
     group.set(&mut policy.mode, mode, automatic);
 
     let own = group.own("maxAttempts", attempts);
-    // In [000] zero means none, which `autoReconnect` says better.
+    // Zero would mean no attempt, which `autoReconnect` says better.
     let alias = group.beside("maxRetries", |node, report| node.count(report, 1).map(Some));
     group.set(&mut policy.max_attempts, own, alias);
     group.knob_or_alias(&mut policy.initial_delay, "initialDelayMs", delay);
@@ -134,7 +134,7 @@ fn reconnect(policy: &mut Reconnect, fields: &mut Fields<'_>, report: &mut Repor
     group.finish();
 }
 
-/// Whether to reconnect by itself, in two spellings (A18); what `reconnect.mode` says may say it
+/// Whether to reconnect by itself, in two spellings; what `reconnect.mode` says may say it
 /// more exactly.
 fn automatic(
     group: &mut Group<'_, '_, '_, '_>,

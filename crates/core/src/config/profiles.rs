@@ -1,4 +1,4 @@
-//! `profiles`: named sets of servers and tools, each an endpoint of its own (design section 8).
+//! `profiles`: named sets of servers and tools, each an endpoint of its own.
 //!
 //! ```json
 //! {"review": {"servers": ["git", "docs-*"], "tools": {"deny": ["git/push*"]}, "naming": "none"}}
@@ -27,7 +27,7 @@ pub struct Profile {
     /// Whose tools, prompts and resources it has (`servers`, default all).
     pub servers: Vec<Glob>,
     pub tools: ToolFilter,
-    /// By server and the tool's own name.
+    /// Edits by server and the tool's own name.
     edits: BTreeMap<ServerName, BTreeMap<Box<str>, ToolEdit>>,
     pub expose: Expose,
     /// `naming`; `None` is that of the whole file.
@@ -258,7 +258,7 @@ fn unknown_server(name: &str, node: &Node<'_>, config: &Config, report: &mut Rep
     report.warn_with_hint(&node.place, message, hint);
 }
 
-/// Patterns of `server/tool`. One that can match nothing is an error: whoever denies relies on it.
+/// Patterns of `server/tool`. One that can match nothing is an error, because a denial is relied on.
 fn tool_globs(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Glob> {
     let elements = node.array(report);
     let globs = elements.iter().filter_map(|node| {

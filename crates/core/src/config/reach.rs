@@ -1,4 +1,4 @@
-//! How a server is reached: which transport, and what that one needs.
+//! Reads how a server is reached: its transport, and the settings of that transport.
 
 use std::{
     collections::HashSet,
@@ -66,7 +66,7 @@ impl Kind {
             "http" | "streamablehttp" | "remotestreamable" => {
                 Self::Http(HttpTransport::StreamableHttp)
             }
-            // In [000]'s `serverType` it means SSE; elsewhere it only says "not a process".
+            // As a `serverType` it means SSE; elsewhere it only says "not a process".
             "remote" if key == "serverType" => Self::Http(HttpTransport::Sse),
             "remote" => Self::Http(HttpTransport::Detect),
             _ => return None,
@@ -86,7 +86,7 @@ impl Kind {
 
 impl<'e> Entry<'e, '_, '_> {
     pub fn launch(&mut self, require_transport: bool) -> Launch {
-        // [000]'s errors are worded by its own key.
+        // Errors about `serverType` name that key.
         let server_type = self.fields.peek("serverType").and_then(Node::as_str);
         let kind = match self.stated() {
             Some(kind) => kind,
@@ -204,7 +204,7 @@ impl<'e> Entry<'e, '_, '_> {
         }
     }
 
-    /// A folder that is missing may come, so the server is tried all the same.
+    /// A folder that is missing may come, so the server is still tried.
     fn cwd(&mut self) -> Option<PathBuf> {
         let node = self.fields.take("cwd")?;
         let text = self.text(&node)?;
@@ -441,7 +441,7 @@ impl<'e> Entry<'e, '_, '_> {
         headers
     }
 
-    /// An empty token means none (E4).
+    /// An empty token means none.
     fn add_bearer_token(&mut self, headers: &mut Vec<(String, Secret)>) {
         let Some(node) = self.fields.take("bearerToken") else {
             return;

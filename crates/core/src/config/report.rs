@@ -1,4 +1,4 @@
-//! Findings, and the places they are about.
+//! Collects findings and their places.
 
 use std::cell::OnceCell;
 
@@ -8,7 +8,7 @@ use super::error::ConfigError;
 /// everything below them, so that a long one would be copied as often as it has members.
 pub(super) const LONGEST_NAME: usize = 64;
 
-/// The most errors, and the most warnings, that are kept of a file or an entry: nobody reads more.
+/// The most errors, and the most warnings, that are kept of a file or an entry. No reader reads more.
 const MAX_FINDINGS: usize = 10_000;
 
 /// Bytes of text between two counts of its characters.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A text that shows itself to nobody: `Debug` and `Display` print `***`.
+/// A text that is never shown: `Debug` and `Display` print `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -1,4 +1,4 @@
-//! Server names as files have them, made into names we can use (A25, design section 7).
+//! Makes valid server names of the names in files.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Text to tree: strict JSON, or JSON as people like to write it (A1, A9).
+//! Parses text to a tree: strict JSON, or JSON with comments and trailing commas.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What a server's name leads to: the program or the URL, and what goes along. Traffic that was meant
-//! for one target must not reach another because a client gave it the same name.
+//! The target of a server's name: its program or URL with everything that goes along. Traffic for one
+//! target must not reach another because a client gave that one the same name.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -33,11 +33,11 @@ const MAX_SHOWN: usize = 16;
 /// How much is kept of each, in characters.
 const LONGEST_SHOWN: usize = 128;
 
-/// A server's target, without its secrets: it can be told from another, and shown.
+/// A server's target without its secrets, to be compared and shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// Of all that an entry says of it, references unexpanded. `None` where no entry is known; such a
-    /// target is like no other.
+    /// A digest of the whole entry, references unexpanded. `None` if no entry is known; such a target
+    /// equals no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
     /// The program and its arguments.
@@ -117,7 +117,7 @@ impl Target {
     }
 }
 
-/// A word of a masked command: a placeholder names no place that anybody could look at.
+/// A word of a masked command. A placeholder names no place that a reader could look at.
 fn word(value: &Value) -> String {
     let text = value
         .as_str()

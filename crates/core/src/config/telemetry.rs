@@ -23,7 +23,7 @@ const PROTOCOL: &str = "http/json";
 /// The attribute of a resource that has a variable of its own.
 const NAME: &str = "service.name";
 
-/// What is sent to whom.
+/// What is sent to which collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Telemetry {
     /// The whole URL of the collector, and what it takes to be let in.
@@ -32,7 +32,7 @@ pub struct Telemetry {
     pub service_name: String,
     /// Which part of the traces that begin here is recorded (`sampleRatio`, 0 to 1, default 1).
     pub sample_ratio: f64,
-    /// What else is said of this process (`OTEL_RESOURCE_ATTRIBUTES`).
+    /// Further attributes of this process (`OTEL_RESOURCE_ATTRIBUTES`).
     pub attributes: Vec<(String, String)>,
     /// The protocol that the environment wants for its collector, where it is not the one we speak.
     pub other_protocol: Option<String>,
@@ -64,13 +64,13 @@ impl Variables<'_> {
         (!value.is_empty()).then_some(value)
     }
 
-    /// The one for traces, else the one for everything that is exported.
+    /// The variable for traces, or else the one for all exporters.
     fn of_exporter(self, name: &str) -> Option<String> {
         let for_traces = self.get(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
         for_traces.or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
     }
 
-    /// Who takes traces, and in which other protocol than ours it is meant to.
+    /// The collector of traces, and the protocol that it expects if it is not ours.
     fn collector(self) -> Option<(Webhook, Option<String>)> {
         let is_off = |value: String| value.eq_ignore_ascii_case("true");
         let exporters = self.get("OTEL_TRACES_EXPORTER");
@@ -103,8 +103,8 @@ impl Variables<'_> {
         pairs(&said).filter(|(key, _)| key != NAME).collect()
     }
 
-    /// Which part of the traces that begin here is recorded: all, where nothing that can be used is
-    /// said. `None` is no traces at all, whoever began them.
+    /// Which part of the traces that begin here is recorded: all, unless a usable setting says
+    /// otherwise. `None` records no traces at all, wherever they began.
     fn sample_ratio(self) -> Option<f64> {
         match self.get("OTEL_TRACES_SAMPLER").as_deref() {
             Some("always_off") => None,

@@ -1,4 +1,4 @@
-//! Why a file cannot be read that a configuration names.
+//! Why a file that a configuration names cannot be read.
 
 use std::{io, time::Duration};
 
@@ -18,7 +18,7 @@ pub enum Unreadable {
     /// The disk or the network did not answer in time.
     #[error("it could not be read within {} s", .0.as_secs())]
     Late(Duration),
-    /// So many earlier reads still wait for their disks, and no further one begins.
+    /// Too many earlier reads still wait for their disks, so no further one begins.
     #[error("{0} other files that were to be read do not answer")]
     Congested(usize),
     #[error("{0}")]

@@ -1,5 +1,5 @@
-//! Which tools of a server are kept from clients, at every door (`disabledTools`, `allowedTools`,
-//! `strictToolNames`, and what other programs call the same).
+//! Which tools of a server are hidden from clients, at every door (`disabledTools`, `allowedTools`,
+//! `strictToolNames`, and other programs' names for them).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Withheld {
     pub disabled: Arc<[String]>,
     /// The only ones that are listed and callable, in order; `None` is all.
     pub allowed: Option<Arc<[String]>>,
-    /// Nor are those whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`; J12, Y4).
+    /// Nor are those whose names are not `^[a-zA-Z0-9_-]{1,64}$` (`strictToolNames`).
     pub strict_names: bool,
 }
 
@@ -26,7 +26,7 @@ impl Withheld {
         self.disables(tool) || self.refuses_name(tool)
     }
 
-    /// Whether somebody has disabled it, or allowed others only.
+    /// Whether an operator has disabled it, or allowed others only.
     pub fn disables(&self, tool: &str) -> bool {
         let is_allowed =
             |allowed: &[String]| allowed.binary_search_by(|it| (**it).cmp(tool)).is_ok();

@@ -150,7 +150,7 @@ fn show(text: &str, form: Form) -> Cow<'_, str> {
     out.into()
 }
 
-/// `\u{1b}`, and `\r`, which everybody knows.
+/// `\u{1b}`, and `\r`, which is well known.
 fn escaped(c: char) -> impl Iterator<Item = char> {
     let short = (c == '\r').then_some("\\r".chars());
     let long = short.is_none().then(|| c.escape_unicode());

@@ -1,4 +1,4 @@
-//! Who asks, as far as the wire is concerned.
+//! The client of a call: its revision, capabilities and name.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -20,7 +20,7 @@ pub struct Caller {
     pub log_level: Option<LogLevel>,
 }
 
-/// Ourselves, where nobody else asks: nothing that asks back can be taken.
+/// Mainstay itself, for its own requests. It declares nothing that lets a server ask back.
 impl Default for Caller {
     fn default() -> Self {
         Self::at(Revision::LATEST_LEGACY)
@@ -38,13 +38,14 @@ impl Caller {
         }
     }
 
-    /// Who sent `initialize` with these params (JSON text), at the revision that we answer with.
+    /// The client that sent `initialize` with these params (JSON text), at the revision that Mainstay
+    /// answers with.
     pub fn of_initialize(params: &str) -> Self {
         let requested = message::text_member(params, "protocolVersion").unwrap_or_default();
         Self::initialized(params, Revision::negotiate(&requested))
     }
 
-    /// Who sent `initialize` with these params (JSON text) and got this revision.
+    /// The client that sent `initialize` with these params (JSON text) and got this revision.
     pub fn initialized(params: &str, revision: Revision) -> Self {
         Self {
             revision,
@@ -57,7 +58,7 @@ impl Caller {
         }
     }
 
-    /// Who sent a request with this `_meta`.
+    /// The client that sent a request with this `_meta`.
     pub fn modern(meta: &RequestMeta<'_>) -> Result<Self, BadMeta> {
         if meta.client_capabilities.len() > MAX_CAPABILITIES {
             return Err(BadMeta::Invalid(CLIENT_CAPABILITIES));
@@ -79,7 +80,7 @@ impl Caller {
         self.revision.era()
     }
 
-    /// In its name, and with tasks, which we see to the end for it.
+    /// The caller as it appears to servers, with tasks, which Mainstay polls on its behalf.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
         Self {
@@ -114,7 +115,7 @@ const PLAIN_INFO: usize = 256;
 /// What is kept of a client that says more: records and logs show its name to people.
 const MAX_NAME: usize = 128;
 const MAX_VERSION: usize = 64;
-/// With members of which nobody shows anything, such as a description or icons.
+/// With members that are never shown, such as a description or icons.
 const MAX_INFO: usize = 4 * 1024;
 
 /// Bytes of the capabilities that a client may declare; they are kept as long as its session.

@@ -1,4 +1,4 @@
-//! What the two sides declare that they can do.
+//! Capabilities that clients and servers declare.
 
 use std::borrow::Cow;
 
@@ -197,7 +197,7 @@ impl ClientCapabilities {
         Self::read(r#"{"roots":{}}"#)
     }
 
-    /// The same client, with roots that somebody says for it if it does not.
+    /// The same client, with the roots of the configuration if it declares none.
     #[must_use]
     pub fn with_roots(&self) -> Self {
         if self.roots {

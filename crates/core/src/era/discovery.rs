@@ -1,4 +1,4 @@
-//! What a server says of itself, before anything is asked of it, in the words of the other era.
+//! Translates a server's answer to `initialize` or `server/discover` into the words of the other era.
 
 use serde_json::json;
 
@@ -9,8 +9,9 @@ use super::{
 };
 use crate::message::{Object, meta::SERVER_INFO};
 
-/// A legacy server's result of `initialize` (JSON text) as the result of `server/discover`: it is spoken
-/// to in every revision that we speak. Nobody is to keep it, for the server may be replaced.
+/// A legacy server's result of `initialize` (JSON text) as the result of `server/discover`. It is
+/// spoken to in every revision that Mainstay speaks. Clients must not keep the result, because the
+/// server may be replaced.
 pub fn from_initialize(result: &str) -> String {
     let greeting = Object::read(result).unwrap_or_default();
     let versions = json!(supported_versions()).to_string();

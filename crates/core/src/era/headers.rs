@@ -1,6 +1,6 @@
-//! Headers that repeat a request's body, so that whoever stands between can route without reading it
-//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Since we do read the
-//! body, inbound ones are compared with it, and outbound ones are made from it.
+//! Headers that repeat a request's body, so that intermediaries can route without reading the body
+//! (specification 2026-07-28, "Streamable HTTP: Request Metadata"; SEP-2243). Mainstay reads the body.
+//! It compares inbound headers with it and makes outbound headers from it.
 
 mod param;
 mod value;

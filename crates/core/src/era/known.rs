@@ -1,4 +1,4 @@
-//! What is known of the eras that a server speaks.
+//! Which eras a server is known to speak.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl Eras {
         }
     }
 
-    /// What a server names. What it does not name it may speak all the same.
+    /// The eras of the revisions that a server names. It may also speak others.
     pub fn named(revisions: &[Revision]) -> Self {
         let speaks = |era| revisions.iter().any(|revision| revision.era() == era);
         let named = |era| speaks(era).then_some(true);

@@ -1,5 +1,5 @@
-//! `subscriptions/listen`: what a client wants to hear of, and what it is told (2026-07-28,
-//! "Subscriptions").
+//! `subscriptions/listen`: the changes that a client asks for, and the notifications that it gets
+//! (2026-07-28, "Subscriptions").
 
 use serde_json::{Map, Value, json};
 
@@ -74,7 +74,7 @@ impl Filter {
         }
     }
 
-    /// Whether this change of a list is to be told.
+    /// Whether the client wants to hear of this change of a list.
     pub fn wants(&self, changed: Method) -> bool {
         match changed {
             Method::ToolsChanged => self.tools,

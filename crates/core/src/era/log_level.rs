@@ -1,4 +1,4 @@
-//! How much of a server's log a client wants.
+//! The level of log messages that a client asks for.
 
 /// RFC 5424 severities, most verbose first (specification, "Logging").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,6 @@
-//! What a server asks its client while it works on a call: as requests of its own (legacy), or as a
-//! result that wants an answer and a second attempt (modern: "Multi Round-Trip Requests", SEP-2322).
+//! Questions of a server to its client during a call. A legacy server makes requests. A modern server
+//! answers with a result that asks for input and a second attempt ("Multi Round-Trip Requests",
+//! SEP-2322).
 
 use serde_json::{Value, json};
 
@@ -143,7 +144,7 @@ fn single_blocks(params: &Object<'_>) -> Option<String> {
 pub struct InputRequired {
     /// By the server's keys, in its order.
     pub requests: Vec<(String, Question)>,
-    /// `requestState` as it is spelled, quotes included: nobody but the server reads it.
+    /// `requestState` as it is spelled, quotes included. Only the server reads it.
     pub state: Option<Box<str>>,
 }
 
@@ -228,8 +229,8 @@ impl InputRequired {
         (!required.requests.is_empty()).then_some(required)
     }
 
-    /// The same as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`. Only
-    /// where it asks for nothing but URLs and brings no state: such a client repeats the bare call.
+    /// The questions as an `error` −32042 (JSON text) for a client of 2025-11-25, with ids from `mint`.
+    /// Only if all of them ask for URLs and there is no state: such a client repeats the bare call.
     pub fn to_error(&self, mut mint: impl FnMut() -> String) -> Option<String> {
         let urls = self.requests.iter().all(|(_, question)| question.is_url());
         if !urls || self.requests.is_empty() || self.state.is_some() {

@@ -1,11 +1,11 @@
-//! A request on its way to a server of the other era. Its id is the sender's to replace.
+//! Translates a request for a server of the other era. The caller of this module replaces the id.
 
 use super::{Caller, Era, Revision, questions};
 use crate::message::{Envelope, Method, Object, Span, meta};
 
-/// A legacy client's request for a modern server: `_meta` says who asks. Whatever else `_meta` holds
-/// (progress token, trace context) stays. Such a client answers questions by responses: a `requestState`
-/// in its request would be somebody else's.
+/// A legacy client's request for a modern server: `_meta` describes the client. Everything else in
+/// `_meta` (progress token, trace context) stays. Such a client answers questions by responses, so a
+/// `requestState` in its request would belong to another client.
 pub fn to_modern(request: &str, caller: &Caller) -> String {
     change(request, |method, params, of| {
         if questions::may_ask(method) {
@@ -47,8 +47,8 @@ fn introduce(of: &mut Object<'_>, caller: &Caller) {
     }
 }
 
-/// A modern client's request for a legacy server: without what a session has said already. Answers to
-/// questions go to whoever asked, not into a request.
+/// A modern client's request for a legacy server, without what a session has said already. Answers to
+/// questions go to the server's own requests and not into this one.
 pub fn to_legacy(request: &str) -> String {
     change(request, |method, params, of| {
         if questions::may_ask(method) {
@@ -60,8 +60,8 @@ pub fn to_legacy(request: &str) -> String {
     })
 }
 
-/// What makes a modern client's request one for a legacy server, where that is a single edit of the
-/// text: its `_meta` says nothing but who asks, and for progress under `token`.
+/// What makes a modern client's request one for a legacy server, if that is a single edit of the text:
+/// `_meta` holds nothing but the client's description, and progress is under `token`.
 pub fn edit_to_legacy(
     request: &str,
     envelope: &Envelope,

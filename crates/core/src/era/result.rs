@@ -1,4 +1,4 @@
-//! A server's answer on its way to a client of the other era, or of an older revision.
+//! Translates a server's answer for a client of the other era or of an older revision.
 
 mod content;
 mod head;
@@ -169,8 +169,8 @@ pub fn to_modern(method: Method, result: &str) -> Cow<'_, str> {
 }
 
 /// A modern `error` (JSON text) for a legacy client. A resource that is not found had a code of its
-/// own: `uri` is the one that was asked for, and without it in `data` nobody knows whether it is meant.
-/// Codes that legacy revisions do not know become an internal error.
+/// own: `uri` is the one that was asked for, and the error means it only if `data` repeats it. Codes
+/// that legacy revisions do not know become an internal error.
 pub fn error_to_legacy<'a>(method: Method, uri: Option<&str>, error: &'a str) -> Cow<'a, str> {
     match error_code(error) {
         Some(code::INVALID_PARAMS) if method == Method::ResourcesRead => {
@@ -215,7 +215,7 @@ pub fn error_to_modern<'a>(method: Method, uri: Option<&str>, error: &'a str) ->
             changed.set("data", &required.to_string());
             Cow::Owned(changed.to_string())
         }
-        // Reserved since 2026-07-28; before, everybody's own.
+        // Reserved since 2026-07-28; before, free for any use.
         Some(-32099..=code::HEADER_MISMATCH) => with_code(error, code::INTERNAL_ERROR),
         _ => Cow::Borrowed(error),
     }

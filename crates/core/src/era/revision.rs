@@ -5,7 +5,7 @@
 pub enum Era {
     /// With `initialize`, which opens a session.
     Legacy,
-    /// Not at all: every request says in `_meta` who asks.
+    /// Not at all: `_meta` of every request describes the client.
     Modern,
 }
 
@@ -121,7 +121,7 @@ impl Revision {
         self >= Self::V2025_06_18
     }
 
-    /// Before, whoever had prompts or resources could complete.
+    /// Before that, servers with prompts or resources could complete.
     pub fn has_completions_capability(self) -> bool {
         self >= Self::V2025_03_26
     }

@@ -1,5 +1,5 @@
-//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a call that is answered by the name
-//! of its work, before the work is done.
+//! The tasks extension (SEP-2663, `io.modelcontextprotocol/tasks`): a call is answered with the id of a
+//! task, before the work is done.
 
 mod names;
 

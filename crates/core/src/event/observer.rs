@@ -1,4 +1,4 @@
-//! From the statuses of one server to its events.
+//! Derives a server's events from its statuses.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     lifecycle::{State, Status},
 };
 
-/// I12: the first attempts of an outage are told, and after them one in a while. Counters are always
+/// The first attempts of an outage are announced, and after them one in a while. Counters are always
 /// live in the status.
 const TOLD_ATTEMPTS: u32 = 5;
 const TOLD_EVERY: Duration = Duration::from_mins(10);
@@ -22,7 +22,7 @@ pub struct Observer {
     state: State,
     epoch: Epoch,
     degraded: bool,
-    /// It is down as its operator wants it, and everyone knows.
+    /// It is down as its operator wants it, and that has been announced.
     at_rest: bool,
     /// It was up until this attempt's session was lost, or given up for a new one.
     lost: Option<Epoch>,
@@ -82,7 +82,7 @@ impl Observer {
                 }
             }
             State::Stopping | State::Disconnected if is_wanted(status) => {
-                // I9: whatever else was to come does not.
+                // A server that is stopped or removed while it reconnects announces nothing else.
                 if !self.at_rest && !was_up {
                     events.push(EventKind::ServerDisconnected {
                         was_intentional: true,
@@ -110,7 +110,7 @@ impl Observer {
         }
     }
 
-    /// H6: degraded once, restored only if it was degraded.
+    /// Announces degraded health once, and restored health only after it.
     fn health(&mut self, status: &Status) -> Option<EventKind> {
         let health = status.health.as_ref()?;
         let was = std::mem::replace(&mut self.degraded, health.degraded);
@@ -131,7 +131,7 @@ fn is_wanted(status: &Status) -> bool {
     match status.state {
         State::Stopping | State::Connecting => true,
         State::Disconnected => status.reason.is_none(),
-        // I10: it is being closed, to be opened anew.
+        // A forced reconnect closes the session and opens another.
         State::Reconnecting => status.reason.is_none() && !status.attempting,
         State::Connected | State::Error | State::Failed | State::Crashed => false,
     }
@@ -145,7 +145,7 @@ struct Retries {
 }
 
 impl Retries {
-    /// I2, once for each failed attempt and each loss, as far as [`TOLD_ATTEMPTS`] allows.
+    /// Once for each failed attempt and each loss, as far as [`TOLD_ATTEMPTS`] allows.
     fn told(&mut self, status: &Status, now: Instant) -> Option<EventKind> {
         let next_retry = status.next_retry?;
         let due = self.last.is_none_or(|(epoch, at)| {

@@ -352,7 +352,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Who only hears the events knows whether a server is up, and why not.
+    /// The events alone tell whether a server is up, and why not.
     #[test]
     fn events_tell_the_truth_over_any_history(
         acts in prop::collection::vec(act(), 1..120),

@@ -1,4 +1,4 @@
-//! Calls that fail in a row. A server may answer `ping` and fail every call.
+//! Counts calls that fail in a row. A server may answer `ping` and fail every call.
 
 use std::time::{Duration, Instant};
 

@@ -125,7 +125,7 @@ fn verify_asks_once_more_at_once() {
     assert_eq!(tally.loss(), Loss::Disconnected("HTTP 503".to_owned()));
 }
 
-/// Where nobody takes a connection, that is said once.
+/// A server that takes no connection is reported once.
 #[test]
 fn an_unreachable_server_is_said_to_be_that_once() {
     let (policy, start) = (policy(Action::Verify, 3), Instant::now());
@@ -293,7 +293,7 @@ fn a_threshold_of_one_takes_more_than_a_late_answer() {
     }
 }
 
-/// Design section 6: a hang is hard evidence once nothing speaks for the server any more; only a
+/// A hang is hard evidence once nothing speaks for the server any more; only a
 /// policy that never reconnects leaves it alone.
 #[test]
 fn a_hang_takes_silence_and_the_absence_of_every_excuse() {

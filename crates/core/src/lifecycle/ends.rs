@@ -1,4 +1,4 @@
-//! What follows the end of a session, or of an attempt: a new attempt, at once or after a wait, or none.
+//! What follows the end of a session or of an attempt: a new attempt, at once or after a wait, or none.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{InitialFailure, Lifecycle, Loss, Phase, Policy, RestartMode, Step, T
 /// session that lived for less shows nothing.
 pub(super) const ATTEMPT_SPACING: Duration = Duration::from_secs(1);
 
-/// A server that asks to be left alone for longer is asked after this all the same.
+/// A server that asks to be left alone for longer is still tried after this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Whether a loss counts against the budget of attempts.
@@ -92,7 +92,7 @@ impl Lifecycle {
         if uptime >= ATTEMPT_SPACING {
             self.expired = false;
         }
-        // A server that forgets sessions is asked for a new one without a wait, once in a row (E11),
+        // A server that forgets sessions is asked for a new one without a wait, once in a row,
         // even where every loss is forgiven on connect.
         if loss == Loss::SessionExpired && self.attempt() == 0 && !self.expired {
             self.losses = 1;
@@ -149,7 +149,7 @@ impl Lifecycle {
         })
     }
 
-    /// When a call may bring about an attempt after this loss.
+    /// When a call may cause an attempt after this loss.
     fn spaced(&self, loss: &Loss, policy: &Policy) -> Option<Instant> {
         let spacing = if loss.is_unauthorized() {
             policy.reconnect.unauthorized_spacing

@@ -1,4 +1,4 @@
-//! What probes and traffic show of a session that is up.
+//! Applies what probes and traffic show about a session that is up.
 
 use std::time::Instant;
 
@@ -49,8 +49,8 @@ impl Lifecycle {
         self.judged(verdict, now, policy)
     }
 
-    /// Carries out what the evidence leads to. What may pass by itself does not take a session from
-    /// people who would have to open the next one by hand.
+    /// Carries out the verdict. A fault that may pass by itself does not end a session that a person
+    /// would have to open again by hand.
     fn judged(self, verdict: Verdict, now: Instant, policy: &Policy) -> Step {
         let (
             Verdict::Reconnect,

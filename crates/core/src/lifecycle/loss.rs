@@ -14,7 +14,7 @@ pub enum Loss {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// It lives, and does not answer (design section 6).
+    /// It lives, and does not answer.
     #[error("the server hangs: {0}")]
     Unresponsive(String),
     #[error("no handshake within {} ms", .0.as_millis())]
@@ -53,7 +53,7 @@ fn exit_words(code: Option<i32>, signal: Option<i32>) -> String {
 }
 
 impl Loss {
-    /// The same with other words where it quotes somebody.
+    /// The same with other words where it quotes a server.
     #[must_use]
     pub fn reworded(self, reword: impl Fn(String) -> String) -> Self {
         match self {
@@ -96,7 +96,7 @@ impl Loss {
         }
     }
 
-    /// Whether the server refuses us as long as nobody gives us other credentials.
+    /// Whether the server refuses us until it gets other credentials.
     pub(super) fn is_unauthorized(&self) -> bool {
         matches!(self, Self::Unauthorized(_))
     }

@@ -1,4 +1,4 @@
-//! When and how often to try again, and the presets that fill a policy (requirements, section Y).
+//! When and how often to try again, and the presets that fill a policy.
 
 use std::time::Duration;
 
@@ -26,22 +26,22 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconnect {
     pub mode: ReconnectMode,
-    /// Attempts in a row before a server is left alone; `None` is for ever.
+    /// Attempts in a row before a server is given up; `None` is without limit.
     pub max_attempts: Option<u32>,
     pub initial_delay: Duration,
     pub max_delay: Duration,
     pub multiplier: f64,
-    /// Fraction of a delay by which it varies, up or down, applied after the cap (G7).
+    /// Fraction of a delay by which it varies, up or down, applied after the cap.
     pub jitter: f64,
     /// The wait after HTTP 401 or 403, in place of the growing ones.
     pub unauthorized_delay: Duration,
     /// A call does not bring such an attempt forward sooner than this after the last one.
     pub unauthorized_spacing: Duration,
     pub initial_failure: InitialFailure,
-    /// Whether a call that finds the server down brings an attempt forward (G8).
+    /// Whether a call that finds the server down brings an attempt forward.
     pub on_call: bool,
-    /// Losses are forgiven after this time of being up. Zero is on connect, as [000] and [001] have
-    /// it; any more lets a server that dies after each handshake back off.
+    /// Losses are forgiven after this time of being up. Zero forgives them on connect; more
+    /// lets a server that dies after each handshake back off.
     pub forgive_after: Duration,
 }
 
@@ -49,7 +49,7 @@ pub struct Reconnect {
 pub enum ReconnectMode {
     /// By itself, after a delay.
     Auto,
-    /// When someone asks for it; a call may, where `on_call` says so.
+    /// On request; a call may request it where `on_call` says so.
     Manual,
     /// Only when its operator starts it.
     Off,
@@ -62,8 +62,8 @@ pub enum InitialFailure {
     Error,
 }
 
-/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so
-/// that "remote for ever, crash loop five times" is one policy (Y1).
+/// What follows the crash of a process. Crashes are counted apart from losses of a connection, so that
+/// one policy can try remote servers without limit and give up a crash loop after five restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restart {
     pub mode: RestartMode,
@@ -83,20 +83,20 @@ pub enum RestartMode {
     Never,
 }
 
-/// The rows of section Y of the requirements, each named for what it is like.
+/// The presets of docs/configuration.md. All but the default keep the behaviour of an older program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Preset {
     #[default]
     Default,
-    /// [001]: for ever.
+    /// Connects again without limit.
     Persistent,
-    /// [000]: five attempts, health by HTTP.
+    /// Five attempts, health by HTTP.
     Router,
-    /// [002]: five attempts, one missed ping.
+    /// Five attempts, one missed ping.
     Bounded,
-    /// [003]: a person starts what has crashed.
+    /// A person starts what has crashed.
     Desktop,
-    /// [004]: a person reconnects.
+    /// A person reconnects.
     Manual,
 }
 
@@ -205,7 +205,7 @@ impl Preset {
                     jitter: 0.0,
                     threshold: 1,
                     action: health::Action::Reconnect,
-                    // One missed ping is enough, under the guard of design section 6.
+                    // One missed ping is enough, if the server hangs by all other evidence too.
                     hang_after: Duration::from_secs(30),
                     unanswered_calls: None,
                     ..base.health

@@ -1,5 +1,5 @@
-//! What is shown of a session: derived from its phase, never stored (invariant 2), and the words of
-//! every surface for it (Y3).
+//! The status of a session. It is derived from the phase and never stored (invariant 2). Also the word
+//! of each surface for a state.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Lifecycle, Loss, Phase, Policy, ReconnectMode, Then, Why};
 use crate::{health::Health, ids::Epoch, start::HANG_AFTER};
 
-/// A start is said to be silent after this time without a sign of work. Signs are looked for less often
+/// A start counts as silent after this time without a sign of work. Signs are looked for less often
 /// than once a second on a busy machine.
 const SILENCE: Duration = HANG_AFTER.saturating_add(Duration::from_secs(1));
 
@@ -26,19 +26,19 @@ pub enum State {
     Stopping,
 }
 
-/// The words of one state on the surfaces of the documents that we unite (Y3).
+/// The words of one state on the surfaces of the documents that we unite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Ours.
+    /// The word of Mainstay itself.
     pub canonical: &'static str,
-    /// [000]'s page, with the message it shows beside.
+    /// A router's page, with the message that it shows beside.
     pub page: &'static str,
     pub page_message: Option<&'static str>,
-    /// [001]'s tools.
+    /// The tools `list_servers` and `reconnect_server`.
     pub tools: &'static str,
-    /// [002]'s REST routes.
+    /// The routes under `/api/mcp-clients`.
     pub rest: &'static str,
-    /// [003]'s desktop.
+    /// A desktop application.
     pub desktop: &'static str,
 }
 
@@ -122,7 +122,7 @@ impl State {
         self.words().canonical
     }
 
-    /// Whether a session may come about without anyone starting it: a call does well to wait.
+    /// Whether a session may open without a person: a call should wait.
     pub const fn is_hopeful(self) -> bool {
         matches!(self, Self::Connecting | Self::Reconnecting)
     }

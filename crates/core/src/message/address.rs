@@ -1,4 +1,4 @@
-//! What routing and progress need of a request.
+//! The members of a request that routing and progress need.
 
 use std::borrow::Cow;
 

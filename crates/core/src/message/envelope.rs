@@ -1,4 +1,4 @@
-//! What one message is, found by one pass over its edges.
+//! Reads the envelope of one message in one pass.
 
 use serde::de::IgnoredAny;
 
@@ -79,7 +79,7 @@ impl Envelope {
     }
 }
 
-/// Where the few members of `params` stand that a gateway may need, found while the message is read.
+/// Positions of the few members of `params` that a gateway may need, found while the message is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Landmarks {
     pub(super) name: Option<Span>,
@@ -289,7 +289,7 @@ fn once(member: &mut Option<Span>, value: Span) -> Result<(), Unreadable> {
 /// The members of a message.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// Members of `params` that say whom a message concerns and what it asks for.
+/// Members of `params` that say which server a message concerns and what it asks for.
 const PARAMS: [&str; 12] = [
     "name",
     "uri",
@@ -305,8 +305,8 @@ const PARAMS: [&str; 12] = [
     ANSWERS[1],
 ];
 
-/// Whether a name that is none of these would be one to a reader to whom the case does not count, nor a NUL
-/// at the end, nor which of two letters with one capital it is.
+/// Whether a name that is none of these would be one of them to a reader that ignores case, a NUL at
+/// the end, or the difference between letters with one capital.
 fn is_lookalike(name: &str, known: &[&str]) -> bool {
     let read = name.trim_end_matches('\0');
     let is_like = |known: &str| read.chars().map(folded).eq(known.chars().map(folded));

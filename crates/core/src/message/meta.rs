@@ -1,4 +1,5 @@
-//! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's.
+//! `_meta`: the keys that the protocol reserves (2026-07-28, "`_meta`"), and edits of a request's
+//! `_meta`.
 
 use super::{Envelope, InvalidParams, Object, Span, member};
 
@@ -6,7 +7,7 @@ pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// In a result: who answered.
+/// In a result: the server that answered.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// In a notification: the id of the `subscriptions/listen` it belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -50,8 +51,8 @@ pub fn changed(
     Some((before, format!(r#""_meta":{meta}{comma}"#)))
 }
 
-/// The edit that leaves of a request's `_meta` nothing but this progress token (JSON text); `None` where
-/// it has more to say than that and who asks, or is not found.
+/// The edit that leaves only this progress token (JSON text) of a request's `_meta`; `None` if `_meta`
+/// holds more than that and the client's description, or is not found.
 pub fn reduced(text: &str, envelope: &Envelope, token: Option<&str>) -> Option<(Span, String)> {
     let found = &envelope.landmarks;
     let meta = found

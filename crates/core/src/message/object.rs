@@ -1,4 +1,4 @@
-//! An object opened for a change of its members.
+//! Edits the members of a JSON object.
 
 use std::{borrow::Cow, fmt};
 

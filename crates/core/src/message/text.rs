@@ -1,4 +1,4 @@
-//! Members found and spans replaced; texts of our own.
+//! Finds members and replaces spans of JSON text, and builds Mainstay's own messages.
 
 use std::borrow::Cow;
 

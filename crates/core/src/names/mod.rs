@@ -21,7 +21,7 @@ const HASH_LENGTH: usize = 8;
 /// several servers apart, so a server must not be able to search for a tool with the hash of another's.
 const LONG_HASH_LENGTH: usize = 16;
 
-/// The names that an ambiguous one may have meant, at most: nobody reads a thousand.
+/// How many meanings of an ambiguous name are listed. No reader reads a thousand.
 const MAX_CANDIDATES: usize = 16;
 
 /// Longest name that [`is_strict`] accepts.
@@ -228,7 +228,7 @@ struct Exposed<'a> {
     claims: HashMap<&'a str, Claim<'a>>,
 }
 
-/// Who would have a bare name under [`Naming::None`].
+/// Which tools would have a bare name under [`Naming::None`].
 enum Claim<'a> {
     Of(&'a ServerName),
     Contested,

@@ -1,7 +1,7 @@
-//! Which server a name names.
+//! Finds the server that a name names.
 //!
-//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, whatever state it is in. A name
-//! that names one server never leads to another.
+//! `server__tool`, `server/tool` and `mcp__server__tool` name their server, in whatever state that
+//! server is. A name that names one server never leads to another.
 
 use foldhash::HashMap;
 
@@ -124,7 +124,8 @@ impl<'a> Prefix<'a> {
         })
     }
 
-    /// The same as it is written. Folding keeps the places of ASCII characters only.
+    /// The same part of the name as it is written. Folding keeps the positions of ASCII characters
+    /// only.
     fn exact<'n>(&self, name: &'n str) -> Option<&'n str> {
         let end = self.start + self.text.len();
         let head = name.as_bytes().get(..end)?;

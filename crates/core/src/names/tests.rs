@@ -75,7 +75,7 @@ fn other_spellings_lead_to_the_same_tool() {
     assert_eq!(table.resolve("nothing"), Err(Unresolved::Unknown));
 }
 
-/// Design section 7: a bare name that two servers claim is exposed by neither.
+/// A bare name that two servers claim is exposed by neither.
 #[test]
 fn without_prefix_a_contested_name_is_prefixed_for_both() {
     let (fs, git) = (server("fs"), server("git"));

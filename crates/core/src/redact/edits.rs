@@ -1,4 +1,4 @@
-//! A text with parts of it replaced.
+//! A text with some parts replaced.
 
 use std::{borrow::Cow, cmp::Reverse};
 

@@ -40,7 +40,7 @@ enum Kind {
     Array(Array),
 }
 
-/// Where a value stands, and whether a string is in it that is no number.
+/// The position of a value, and whether it holds a string that is no number.
 #[derive(Clone, Copy)]
 struct Seen {
     at: usize,

@@ -1,7 +1,7 @@
 //! Takes secrets out of texts that are kept: servers' logs, records of calls, and spans.
 //!
-//! A secret is found by the name that it stands under, by what it looks like, or because it is one of the
-//! configuration's own ([`Secrets`]). What is no secret keeps its bytes.
+//! A secret is found by its name, by its form, or because it is in the configuration ([`Secrets`]). All
+//! other text keeps its bytes.
 
 mod edits;
 mod json;
@@ -40,7 +40,7 @@ static KNOWN: LazyLock<Regex> = LazyLock::new(|| {
 static USER_INFO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?-u)(://[!#-&(-.0-9;-?A-~]{0,128}:)[!#-&(-.0-?A-~]{1,256}@"));
 
-/// The path of a Slack webhook: whoever knows it may post.
+/// The path of a Slack webhook, which is enough to post.
 static HOOK: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i-u)(hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/)[0-9A-Za-z/_-]+")
 });
@@ -85,7 +85,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
         })
 }
 
-/// The same without a server's own secrets.
+/// The text without the secrets of a server's own configuration.
 pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
         Some(secrets) => replaced(secrets.hide(text), redact),

@@ -1,5 +1,5 @@
-//! Redaction of plain text: what stands behind a secret name. Everything is looked at a bounded number of
-//! times, whatever the text.
+//! Redaction of plain text: what follows a secret name. Every text is examined a bounded number of
+//! times.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -82,7 +82,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Where the value of the name begins and ends whose secret end was found here.
+    /// The span of the value whose name has its secret end here.
     fn value_of(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         if self.bytes[end - 1].is_ascii_whitespace() {
             return Some((end, self.word_end(end)));
@@ -285,7 +285,7 @@ impl Reader<'_> {
         Some((from, self.line_end(from)))
     }
 
-    /// Where the content of an element begins whose name ends here.
+    /// The beginning of an element's content, if its name ends here.
     fn content(&self, end: usize) -> Option<usize> {
         match self.bytes.get(end)? {
             b'>' => Some(end + 1),
@@ -299,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where a name begins that has a secret end.
+    /// The beginning of a name with a secret end.
     fn name_start(&self, from: usize) -> usize {
         let least = from.saturating_sub(MAX_PREFIX);
         let is_of_it = |byte: &&u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);

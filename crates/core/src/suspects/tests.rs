@@ -26,7 +26,8 @@ impl Court {
         }
     }
 
-    /// A crash a second later: who is refused from then on, and how many crashes are excused.
+    /// A crash a second later: the calls that are refused from then on, and the number of crashes that
+    /// are excused.
     fn crash(&mut self, in_flight: &[Asked<'_>]) -> (Vec<String>, u32) {
         self.now += SECOND;
         let (suspects, verdict) = self.suspects.crashed(in_flight, self.now);
@@ -216,7 +217,7 @@ fn suspects_are_bounded() {
 }
 
 proptest! {
-    /// Whatever happens: nobody is refused who was answered after all but two of the crashes at which
+    /// Whatever happens: no call is refused that was answered after all but two of the crashes at which
     /// it was in flight, and no more crashes are excused than there were.
     #[test]
     fn an_answered_call_is_never_refused(history in prop::collection::vec(

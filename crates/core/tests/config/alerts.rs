@@ -1,4 +1,4 @@
-//! `alerts`: whom to tell.
+//! `alerts`: receivers.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ fn a5_without_a_home_there_is_no_usual_place() {
     assert_eq!(locate(None, &World::default()), None);
 }
 
-/// [002]'s t81–t83: its own places, for its own flag.
+/// Document 002's t81–t83: its own places, for its own flag.
 #[test]
 fn a5_the_clients_file_has_places_of_its_own() {
     let check = |vars: &[(&'static str, &'static str)], expected: Location| {

@@ -214,7 +214,7 @@ fn named<'c>(config: &'c Config, name: &ServerName) -> &'c ServerConfig {
     servers.find(|server| server.name == *name).unwrap()
 }
 
-/// The servers that are up if nobody says otherwise.
+/// The servers that are up by default.
 fn wanted(config: &Config) -> BTreeSet<ServerName> {
     let wanted = config.servers.iter().filter(|s| s.connects_at_start());
     wanted.map(|server| server.name.clone()).collect()

@@ -131,7 +131,7 @@ fn y_every_knob_of_restart() {
     assert_eq!(forever.restart.max_attempts, None);
 }
 
-/// A30, A31: the names of [000] and [001] stand beside the objects, and may say the same as they.
+/// A30, A31: the names of documents 000 and 001 stand beside the objects, and may say the same as they.
 #[test]
 fn a30_a31_older_names() {
     let found = policy(

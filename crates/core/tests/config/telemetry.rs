@@ -146,7 +146,7 @@ fn each_standard_variable_says_what_it_says_elsewhere() {
             &[(SAMPLER, "parentbased_traceidratio")],
             "http://c/v1/traces [] mainstay 1 [] -",
         ),
-        // Nobody has asked for a ratio.
+        // No ratio was asked for.
         (&[(ARG, "0.5")], "http://c/v1/traces [] mainstay 1 [] -"),
         (
             &[(HEADERS, "a=b,c=d%20e")],

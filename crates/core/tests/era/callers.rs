@@ -1,4 +1,4 @@
-//! Who asks, and what can be asked of them (specification "Elicitation", "Sampling", "Roots":
+//! Clients, and what can be asked of them (specification "Elicitation", "Sampling", "Roots":
 //! capabilities; 2026-07-28 "`_meta`").
 
 use std::sync::Arc;

@@ -39,7 +39,7 @@ fn a_request_says_who_asks_and_keeps_what_it_said() {
             r#"{"params":{"_meta":{"progressToken":7,"traceparent":"00-x"},"name":"a"},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}"#.to_owned(),
             format!(r#"{{"params":{{"_meta":{{"progressToken":7,"traceparent":"00-x",{META}}},"name":"a"}},"x":1.0,"id":1,"method":"tools/call","jsonrpc":"2.0"}}"#),
         ),
-        // Who the client claims to be in passing is not who it is.
+        // What the client calls itself in passing does not count.
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"1","a":1,"io.modelcontextprotocol/protocolVersion":"2"}}}"#.to_owned(),
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"_meta":{{{}}}}}}}"#, META.replacen(',', r#","a":1,"#, 1)),
@@ -69,7 +69,7 @@ fn a_session_has_said_already_who_asks() {
             format!(r#"{{"id":1,"params":{{"_meta":{{"traceparent":"00-x",{META},"progressToken":"t"}}}},"method":"x"}}"#),
             r#"{"id":1,"params":{"_meta":{"traceparent":"00-x","progressToken":"t"}},"method":"x"}"#,
         ),
-        // Answers belong to whoever asked; elsewhere the words are anybody's.
+        // Answers belong to the server that asked. Elsewhere these members are free to use.
         (
             r#"{"id":1,"method":"tools/call","params":{"inputResponses":{},"name":"a","requestState":"x"}}"#.to_owned(),
             r#"{"id":1,"method":"tools/call","params":{"name":"a"}}"#,

@@ -204,7 +204,7 @@ fn errors_keep_to_the_codes_of_the_era() {
             r#"{"code":-32042,"data":{}}"#,
             r#"{"code":-32021,"data":{"requiredCapabilities":{"elicitation":{"url":{}}}}}"#,
         ),
-        // What a legacy server meant by these, nobody may think it meant.
+        // Codes that a legacy server may use for itself must not be read as the protocol's.
         (
             Method::ToolsCall,
             r#"{"code":-32022}"#,

@@ -341,7 +341,7 @@ pub(crate) fn page(
     Ok(format!(r#"{{"{key}":[{list}]{next}{padding}}}"#))
 }
 
-/// Cursors look like nothing, so that nobody counts on their form.
+/// Cursors look like nothing, so that no client relies on their form.
 const CURSOR_KEY: usize = 0x5eed;
 
 fn cursor_at(offset: usize) -> String {

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: who wants to hear of which changes.
+//! `subscriptions/listen`: which stream wants to hear of which changes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

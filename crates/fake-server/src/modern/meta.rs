@@ -1,4 +1,4 @@
-//! The `_meta` of a request: who sends it.
+//! The `_meta` of a request: its client.
 
 use serde::Deserialize;
 use serde_json::Value;

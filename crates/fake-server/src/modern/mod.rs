@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28): every request says who sends it, and stands alone.
+//! The modern era (2026-07-28): every request describes its client, and stands alone.
 
 mod base64;
 mod headers;
@@ -60,8 +60,8 @@ pub(crate) fn receive(
     outcome.unwrap_or_else(|refused| vec![Action::Send(error(id, &refused))])
 }
 
-/// Reads who sends a request, and refuses what is not said as it must be: first
-/// `_meta`, then the headers, then the version.
+/// Reads the client of a request, and refuses what is wrong, in this order: `_meta`, the headers, the
+/// version.
 fn admit(
     script: &Script,
     method: &str,

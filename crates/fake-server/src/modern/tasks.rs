@@ -196,7 +196,7 @@ pub(super) fn answer(request: &Request) -> Result<Vec<Action>, RpcError> {
     Ok(vec![request.answer(&result)])
 }
 
-/// Puts a task into its next state, and tells who listens; whether it is another one.
+/// Puts a task into its next state, and tells listeners; returns whether the state changed.
 fn change(service: &Service, id: &str, next: impl FnOnce(&Task) -> State) -> bool {
     let shared = &mut *service.shared();
     let Some(task) = shared.tasks.get_mut(id) else {

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::message::Message;
 use crate::transport::{self, process};
 
-/// Of what it writes this much is logged; the rest is read and thrown away, so that it need not wait.
+/// The part of a command's output that is logged. The rest is read and dropped, so that the command
+/// need not wait.
 const KEPT_OUTPUT: u64 = 4 * 1024;
 
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What a receiver gets.
+//! The message that a receiver of alerts gets.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
-//! Tells somebody of trouble: posts to webhooks, runs commands (`alerts` in the configuration).
+//! Sends alerts: posts to webhooks, runs commands (`alerts` in the configuration).
 //!
-//! What is told is decided in [`mainstay_core::alert`]. Each alert has a queue and a task of its own,
-//! so that a receiver that is slow or dead keeps nobody else waiting.
+//! [`mainstay_core::alert`] decides what is sent. Each alert has a queue and a task, so that a slow or
+//! dead receiver delays no other.
 
 mod command;
 mod message;
@@ -52,7 +52,7 @@ impl Alerts {
         }
     }
 
-    /// By which other alerts are chosen.
+    /// The handle by which other alerts are chosen.
     pub fn choice(&self) -> Choice {
         self.choice.clone()
     }
@@ -87,7 +87,7 @@ enum Happening {
     Stop,
 }
 
-/// The task that watches, and hands over what is to be told.
+/// The task that watches events and hands alarms over.
 struct Desk {
     subscription: Subscription,
     choice: watch::Receiver<Vec<Alert>>,

@@ -160,7 +160,7 @@ async fn a_refusal_for_good_is_given_up() {
     within(alerts.stop()).await;
 }
 
-/// A dead receiver harms nobody else, is not waited for in the end, and is named by no log.
+/// A dead receiver harms no other, is not waited for in the end, and is named by no log.
 #[tokio::test]
 async fn receivers_do_not_wait_for_each_other() {
     let (dead, live) = (Hook::new().await, Hook::new().await);

@@ -1,4 +1,4 @@
-//! Posts alerts, again while that may help.
+//! Posts alerts, and repeats a post while that may help.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Asks a daemon: one connection per request, over plain HTTP.
+//! Asks a daemon over plain HTTP, with one connection for each request.
 
 use std::{
     error::Error,
@@ -43,7 +43,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 pub struct Client {
     url: String,
     authority: String,
-    /// Without one, only somebody else's door opens.
+    /// Without one, only a daemon of another owner can be asked.
     token: Option<Secret>,
 }
 
@@ -60,7 +60,7 @@ pub enum ClientError {
     },
     #[error("the daemon at {url} {}", if *had_token { "refuses the token" } else { "needs a token" })]
     Unauthorized { url: String, had_token: bool },
-    /// The daemon said no, in its own words (M13).
+    /// The daemon said no, in its own words.
     #[error("{}", words(body))]
     Refused {
         status: StatusCode,
@@ -237,7 +237,7 @@ impl Client {
         self.get(&asked(STATISTICS, query)).await
     }
 
-    /// What is switched off for whom.
+    /// Which servers and tools are switched off for which client.
     pub async fn switches(&self) -> Result<Switches, ClientError> {
         self.get(SWITCHES).await
     }

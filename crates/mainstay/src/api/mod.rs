@@ -1,5 +1,5 @@
-//! The REST wire types, shared by the door that answers and the commands that ask (requirements,
-//! section M; [002]'s names where it has the route).
+//! The REST wire types, shared by the door that answers and the commands that ask
+//! (docs/dev/requirements.md, section M).
 //!
 //! Schemas, arguments and results are raw JSON: the bytes that came (invariant 5).
 
@@ -38,7 +38,7 @@ pub const APPROVE: &str = "/api/servers/{name}/approve";
 pub const EXECUTE: &str = "/api/servers/{name}/tools/{tool}/call";
 /// The configuration as its file has it.
 pub const CONFIG: &str = "/api/config";
-/// Takes a server's name beside its entry (M6).
+/// Takes a server's name beside its entry.
 pub const CONNECT_CLIENT: &str = "/api/mcp-clients/connect";
 pub const CLIENT: &str = "/api/mcp-clients/{name}";
 pub const RECONNECT_CLIENT: &str = "/api/mcp-clients/{name}/reconnect";
@@ -53,7 +53,7 @@ pub const REPLY: &str = "/api/server-requests/{id}";
 pub const SWITCHES: &str = "/api/switches";
 /// PUT takes a [`SetSwitch`], DELETE switches everything on for this client.
 pub const SWITCH: &str = "/api/switches/{client}";
-/// With the server's name in its place.
+/// Has the server's name in place of `{name}`.
 pub const LOGS: &str = "/api/servers/{name}/logs";
 pub const TOOLS: &str = "/api/mcp-tools";
 pub const CALL: &str = "/api/mcp-tools/call";
@@ -65,7 +65,7 @@ pub const READ_WHOLE: &str = "/api/resources/read";
 pub const PROMPTS: &str = "/api/mcp-prompts";
 pub const GET_PROMPT: &str = "/api/mcp-prompts/get";
 
-/// Server-sent events (I8): [`SNAPSHOT`] first, unless a place is given to go on from (`Last-Event-ID`,
+/// Server-sent events: [`SNAPSHOT`] first, unless a place is given to go on from (`Last-Event-ID`,
 /// or `?after=`), then an [`Event`] each.
 pub const EVENTS: &str = "/api/events";
 /// [`Events`], for those who poll; with `?after=`.
@@ -75,7 +75,7 @@ pub const SNAPSHOT: &str = "snapshot";
 /// The event that says that others were missed; a [`SNAPSHOT`] follows.
 pub const MISSED: &str = "missed";
 
-/// `GET /api/mcp-clients` (M1)
+/// `GET /api/mcp-clients`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Clients {
     pub clients: BTreeMap<String, ClientEntry>,
@@ -83,19 +83,19 @@ pub struct Clients {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientEntry {
-    /// [002]'s word for the state (Y3).
+    /// The state, in the words of this route.
     pub status: String,
     pub transport: String,
     /// `server/tool`
     pub tools: Vec<String>,
-    /// Seconds since 1970 (Y20).
+    /// Seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected_at: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// `GET /api/switches` (A36): clients with everything on are not named.
+/// `GET /api/switches`: clients with everything on are not named.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Switches {
     /// By the name of the client's token, or else the name that it gives itself.
@@ -144,7 +144,7 @@ pub struct Servers {
     pub warnings: Vec<String>,
 }
 
-/// O5 and O6.
+/// A server and its status.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Server {
@@ -158,15 +158,15 @@ pub struct Server {
     pub url: Option<String>,
     pub enabled: bool,
     pub auto_start: bool,
-    /// Whether it is gone after a restart (A33).
+    /// Whether it is gone after a restart.
     #[serde(default)]
     pub ephemeral: bool,
-    /// What somebody wants started; nothing is before a person approves it.
+    /// What an MCP client wants started. Nothing is started before a person approves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Pending>,
     /// Whether its operator wants it up.
     pub wanted: bool,
-    /// The canonical word (Y3).
+    /// The canonical word.
     pub status: String,
     pub connected: bool,
     /// RFC 3339
@@ -193,7 +193,7 @@ pub struct Server {
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_ms: Option<u64>,
-    /// Crashes of its processes since Mainstay started (C9), and how the last one ended.
+    /// Crashes of its processes since Mainstay started, and how the last one ended.
     pub crash_count: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_crash_at: Option<String>,
@@ -211,7 +211,7 @@ pub struct Server {
     /// Those that clients can have.
     pub tool_count: usize,
     /// Tools that `strictToolNames` keeps from clients, by the server's own names: the first hundred of
-    /// them, each cut at 256 characters (J12).
+    /// them, each cut at 256 characters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_tools: Vec<String>,
     #[serde(default)]
@@ -223,11 +223,11 @@ pub struct Server {
     pub stderr: Vec<String>,
 }
 
-/// What a person approves, or does not: to the letter, references unexpanded. Whoever cannot approve it is
-/// told the program alone: what stands behind it may be secret.
+/// What a person approves, or does not: to the letter, references unexpanded. A client that cannot
+/// approve it sees the program only, because the rest may be secret.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pending {
-    /// Of all of it: what is approved is what was shown.
+    /// A digest of everything that was given: an approval repeats it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The program and its arguments.
@@ -250,7 +250,7 @@ pub struct Pending {
     pub formerly: Option<Formerly>,
 }
 
-/// What a server's name led to before, without secrets. Nothing is said where that is not known.
+/// The former target of a server's name, without secrets. Empty if it is not known.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Formerly {
     /// The program and its arguments.
@@ -270,20 +270,20 @@ pub struct Formerly {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerDetails {
     pub server: Server,
-    /// As the file has it, or as it was given; secrets are placeholders. `None` where there is none,
-    /// such as of a server from the command line.
+    /// The entry as the file has it, or as it was given; secrets are placeholders. `None` if there is
+    /// none, as for a server from the command line.
     #[schema(value_type = Option<Object>)]
     pub entry: Option<Map<String, Value>>,
 }
 
 /// What may stand beside the entry in the body of `POST /api/servers`, `PUT /api/servers/{name}` and
-/// M6; of `enable` and `disable` it is the whole body.
+/// `POST /api/mcp-clients/connect`. For `enable` and `disable` it is the whole body.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Keeping {
-    /// Whether it is written into the file, and outlives a restart (Y10).
+    /// Whether it is written into the file, and outlives a restart.
     #[serde(default)]
     pub persist: bool,
-    /// Whether a server of that name gets this entry (Y18).
+    /// Whether a server of that name gets this entry.
     #[serde(default)]
     pub replace: bool,
 }
@@ -295,18 +295,18 @@ pub struct Approval {
     #[serde(default)]
     #[schema(required = true)]
     pub digest: Option<String>,
-    /// Whether it is written into the file, and outlives a restart (Y10).
+    /// Whether it is written into the file, and outlives a restart.
     #[serde(default)]
     pub persist: bool,
 }
 
 /// `POST /api/servers/{name}/{start,stop,restart,reconnect,enable,disable,approve}` and
-/// `POST /api/servers` (M12, O3)
+/// `POST /api/servers`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Operated {
     pub success: bool,
     pub name: String,
-    /// The canonical word (Y3).
+    /// The canonical word.
     pub status: String,
     /// Why it is not connected, although it is to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -325,7 +325,7 @@ pub struct Removed {
     pub name: String,
 }
 
-/// `POST /api/servers/{name}/tools/{tool}/call` (M11)
+/// `POST /api/servers/{name}/tools/{tool}/call`
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Execute {
     #[serde(default, alias = "args", skip_serializing_if = "Option::is_none")]
@@ -333,7 +333,7 @@ pub struct Execute {
     pub arguments: Option<Raw>,
 }
 
-/// [003]'s result of a tool: either of the two (K8).
+/// The result of a tool, or why there is none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Executed {
     pub success: bool,
@@ -344,14 +344,14 @@ pub struct Executed {
     pub error: Option<String>,
 }
 
-/// `POST /api/mcp-clients/{name}/reconnect` (M8, Y19)
+/// `POST /api/mcp-clients/{name}/reconnect`
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Reconnect {
     #[serde(default)]
     pub force: bool,
 }
 
-/// The answer to M6 and M8.
+/// The answer to `connect` and `reconnect`.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientOperated {
     /// `ok`
@@ -361,7 +361,7 @@ pub struct ClientOperated {
     pub tools: Vec<String>,
 }
 
-/// The answer to M7 and M10.
+/// The answer to `disconnect` and to DELETE.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClientLeft {
     /// `ok`
@@ -377,7 +377,7 @@ pub struct Reload {
     pub dry_run: bool,
 }
 
-/// `PUT /api/config` (A28, M11)
+/// `PUT /api/config`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ConfigUpdated {
     pub success: bool,
@@ -397,7 +397,7 @@ pub struct Reloaded {
     pub plan: serde_json::Value,
 }
 
-/// `GET /api/server-requests`: what servers ask and no client could be asked (Y8).
+/// `GET /api/server-requests`: what servers ask and no client could be asked.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ServerRequests {
     /// Oldest first.
@@ -436,7 +436,7 @@ pub struct Replied {
     pub id: u64,
 }
 
-/// `GET /api/health` (M12): every server was asked just now.
+/// `GET /api/health`: every server was asked just now.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct HealthReport {
     pub servers: Vec<ServerHealth>,
@@ -461,7 +461,7 @@ pub struct ServerHealth {
     pub message: Option<String>,
 }
 
-/// [004]'s words (F12).
+/// The words of `mainstay health`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthStatus {
@@ -471,7 +471,7 @@ pub enum HealthStatus {
     Error,
 }
 
-/// `GET /api/servers/NAME/logs` (M12): the last lines, the oldest first.
+/// `GET /api/servers/NAME/logs`: the last lines, the oldest first.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Logs {
     pub lines: Vec<LogLine>,
@@ -504,7 +504,7 @@ pub struct Missed {
     pub lines: u64,
 }
 
-/// `GET /api/mcp-tools` (M2)
+/// `GET /api/mcp-tools`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Tools {
     pub tools: Vec<Tool>,
@@ -512,7 +512,7 @@ pub struct Tools {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Tool {
-    /// `server/tool` (J1)
+    /// `server/tool`
     pub name: String,
     pub server: String,
     pub original_name: String,
@@ -521,7 +521,7 @@ pub struct Tool {
     pub input_schema: Raw,
 }
 
-/// `POST /api/mcp-tools/call` (M3)
+/// `POST /api/mcp-tools/call`
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Call {
     /// `server/tool`
@@ -539,7 +539,7 @@ pub struct Answer {
     pub result: Raw,
 }
 
-/// `GET /api/mcp-resources` (M4)
+/// `GET /api/mcp-resources`
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Resources {
     pub resources: Vec<Resource>,
@@ -569,7 +569,7 @@ pub struct Template {
     pub mime_type: Option<String>,
 }
 
-/// `POST /api/mcp-resources/read` (M5) and `POST /api/resources/read`
+/// `POST /api/mcp-resources/read` and `POST /api/resources/read`
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Read {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -578,7 +578,7 @@ pub struct Read {
     pub uri: Option<String>,
 }
 
-/// M5: the first of the contents; text as it is, anything else in base64.
+/// The first of the contents: text as it is, anything else in base64.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Content {
     #[schema(value_type = String)]
@@ -624,7 +624,7 @@ pub struct GetPrompt {
     pub arguments: Option<Raw>,
 }
 
-/// What happened (I13).
+/// What happened.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -636,7 +636,7 @@ pub struct Event {
     pub server: Option<String>,
     /// RFC 3339
     pub created_at: String,
-    /// With the server's `name`, as [001] has it.
+    /// With the server's `name`.
     #[schema(value_type = Object)]
     pub data: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! Records of calls, the objects they name, and what was added up of them (L7).
+//! REST types of records, of the objects that they name, and of statistics.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct CallRecords {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallRecord {
     pub id: String,
-    /// `mcp_client` (L1).
+    /// `mcp_client`.
     pub source: String,
     /// `mcp_http`, `mcp_stdio`, `mcp_sse`, `rest`, `cli`, `bridge`, `own`.
     pub door: String,
@@ -48,12 +48,13 @@ pub struct CallRecord {
     pub principal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Left out where nobody knows what was called.
+    /// Left out if the name is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The server's own name of a tool or prompt, or a URI; as it was called, where nobody knows it.
+    /// The server's own name of a tool or prompt, or a URI. If the name is unknown, as the client gave
+    /// it.
     pub tool: String,
-    /// `server/tool` (L2).
+    /// `server/tool`.
     pub name: String,
     pub method: String,
     /// As they are kept, up to 1 KiB; longer ones by their CID.

@@ -1,4 +1,4 @@
-//! A daemon's streams of server-sent events, from the side of whoever asks.
+//! Reads a daemon's streams of server-sent events.
 
 use std::{io, time::Duration};
 

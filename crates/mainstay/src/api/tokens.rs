@@ -1,4 +1,4 @@
-//! Clients' tokens and the control token, on the wire (Q2, Q7).
+//! REST types of clients' tokens and the control token.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,5 +1,5 @@
-//! What a call leaves in the journal, in the figures and in traces, and when (section L; design section
-//! 10).
+//! Opens and closes a call's entry in the journal, in the figures and in traces
+//! (docs/dev/requirements.md, section L).
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
@@ -33,7 +33,7 @@ const MAX_TEXT: usize = 1024;
 pub(super) struct Account {
     entry: Entry,
     begun: Instant,
-    /// When the attempt that counts left us.
+    /// When the attempt that counts was sent.
     left: Option<Instant>,
     attempts: u32,
     count: Option<Count>,
@@ -240,7 +240,7 @@ fn ended(outcome: &Result<Answer, Failure>, said: &Outcome) -> Ended {
     }
 }
 
-/// The same for a span. What a tool says went wrong is its result, and stays here.
+/// The error of a call for its span. A tool's own error text is its result, and stays out.
 fn trouble(outcome: &Result<Answer, Failure>, said: &Outcome) -> Option<Trouble> {
     match (outcome, ended(outcome, said)) {
         (_, Ended::Ok) => None,
@@ -304,7 +304,7 @@ fn refused(error: &str) -> RecordError {
     }
 }
 
-/// What a tool's result says was wrong (K3): `isError`.
+/// What a tool's result says was wrong: `isError`.
 fn tool_error(result: &str) -> Option<RecordError> {
     // Most results do not speak of it, or deny it; a search costs less than reading them.
     let mut spoken_of = memchr::memmem::find_iter(result.as_bytes(), br#""isError""#);

@@ -31,7 +31,7 @@ use crate::transport::{
 pub(super) enum Attempt {
     /// The server cannot have seen it: another attempt is safe.
     NotSent(Failure),
-    /// It may have run, and nobody will say.
+    /// It may have run, and there will be no answer.
     Lost(Failure),
     Final(Failure),
 }
@@ -210,7 +210,7 @@ impl Call<'_> {
                     if method == Method::Cancelled && self.request.is_listening() {
                         return Ok(self.stopped(frame));
                     }
-                    // K16: progress extends the deadline, up to the hard limit.
+                    // Progress extends the deadline, up to the hard limit.
                     if method == Method::Progress {
                         self.progressed = true;
                         self.deadline = (Instant::now() + self.limit).min(self.hard_deadline);
@@ -255,7 +255,7 @@ impl Call<'_> {
         }
     }
 
-    /// Passes a server's question on to the client, unless the server is not to ask (E14, Y8).
+    /// Passes a server's question on to the client, unless the server is not to ask.
     fn ask(&self, mut question: Question, patience: &Arc<Patience>) {
         let config = self.upstream.server().config();
         if config.server_requests == Some(ServerRequests::Reject) {
@@ -273,7 +273,7 @@ impl Call<'_> {
         }
     }
 
-    /// While a person thinks, the call's time stands still (design section 9): until when it goes on,
+    /// While a person thinks, the call's time stands still: until when it goes on,
     /// if that is later than now.
     fn waits_for_people(&self, patience: &Patience) -> Option<Instant> {
         let now = Instant::now();
@@ -327,7 +327,7 @@ impl Call<'_> {
         self.diagnosed(self.failure(FailureKind::CallTimeout, message))
     }
 
-    /// Says how the server is, unless it is well: whoever reads the failure asks that next (H9).
+    /// Adds the server's status, unless the server is well: it explains the failure.
     fn diagnosed(&self, mut failure: Failure) -> Failure {
         let server = self.upstream.server();
         let (view, name) = (server.view(), &server.name);
@@ -347,8 +347,8 @@ impl Call<'_> {
         }
     }
 
-    /// The same after a call that was not answered. An isolated session that refuses calls must be asked
-    /// as well: no call will show that it is well again.
+    /// Requests a probe after a call that was not answered. An isolated session that refuses calls must
+    /// be probed as well: no call will show that it is well again.
     fn doubt_of(&self, session: &Session) {
         match self.upstream {
             Upstream::Shared(server) => server.doubt(),
@@ -447,7 +447,7 @@ impl Call<'_> {
     }
 }
 
-/// `30s`, as M3 has it.
+/// In seconds where they are whole: `30s`; else in milliseconds.
 fn seconds(duration: Duration) -> String {
     if duration.subsec_millis() == 0 {
         format!("{}s", duration.as_secs())

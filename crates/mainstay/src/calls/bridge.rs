@@ -1,5 +1,5 @@
-//! The bridge between a client and a server whose revisions differ: a call's request on its way up,
-//! and its answer on its way down (protocol: `core::era`).
+//! Translates a call between a client and a server of different revisions: its request on the way up,
+//! its answer on the way down (`core::era`).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Who makes calls: what it speaks, and how a server's questions reach it.
+//! The client of a call: its revision, and how a server's questions reach it.
 
 use std::{
     collections::HashMap,
@@ -25,18 +25,18 @@ use crate::transport::{Asker, Frame, Question};
 /// for more is refused.
 const MAX_QUESTIONS: usize = 64;
 
-/// How long a question waits for its answer (Y8).
+/// How long a question waits for its answer.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// One client, for as long as its session or, where it has none, its request.
 #[derive(Debug)]
 pub struct Client {
     pub caller: Caller,
-    /// Who it is, by the token that it brought.
+    /// Which principal it is, by its token.
     pub principal: Principal,
     /// What its records say of it.
     pub origin: Arc<Origin>,
-    /// By which a server's questions are told to be this client's.
+    /// Identifies this client's calls, for attributing a server's questions.
     pub asker: Asker,
     /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
     pub bound: Option<Bound>,
@@ -46,7 +46,7 @@ pub struct Client {
 #[derive(Debug)]
 enum Asks {
     Nobody,
-    /// By requests among what is said of a call; the answers come by the session's id.
+    /// By requests among the messages of a call; the answers come by the session's id.
     Session(Arc<Questions>),
     /// By the result of the call itself (2026-07-28, "Multi Round-Trip Requests").
     Rounds(mpsc::Sender<Question>),
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// The same client, at the endpoint of one server.
+    /// This client, at the endpoint of one server.
     #[must_use]
     pub fn bound(self, bound: Option<Bound>) -> Self {
         Self { bound, ..self }
@@ -149,7 +149,7 @@ impl Client {
     }
 }
 
-/// What records say of whoever calls through this door.
+/// What records say of a client at this door.
 pub fn origin(door: Door, caller: &Caller, principal: &Principal) -> Origin {
     let declared = caller.client_info.as_deref().and_then(|info| {
         let text = |member| message::text_member(info, member).map(String::from);

@@ -1,11 +1,11 @@
-//! The end of Mainstay, as calls see it: first no new ones are taken, then those that are left are ended.
+//! Shutdown, as calls see it: first new calls are refused, then the remaining calls are ended.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mainstay_core::failure::{Failure, FailureKind};
 use tokio_util::sync::CancellationToken;
 
-/// Why calls are cancelled that nobody but we end.
+/// Why Mainstay itself cancels calls.
 pub const SHUTTING_DOWN: &str = "Mainstay is shutting down";
 
 /// How far the end has come.
@@ -25,7 +25,7 @@ impl Closing {
         self.has_begun.load(Ordering::Relaxed)
     }
 
-    /// Ends the calls that are left. Nobody will say what became of those that were sent.
+    /// Ends the remaining calls. The outcome of those that were sent stays unknown.
     pub fn end(&self) {
         self.begin();
         self.over.cancel();

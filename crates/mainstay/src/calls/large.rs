@@ -1,5 +1,5 @@
-//! Results that are too large for whoever reads them with a model: the client gets the beginning, and
-//! a link to the whole, which is kept with the records (`result.maxInlineBytes`).
+//! Cuts results that are too large for a model's context. The client gets the beginning and a link to
+//! the whole, which the journal keeps (`result.maxInlineBytes`).
 
 use std::{sync::Arc, time::Duration};
 

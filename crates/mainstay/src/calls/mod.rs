@@ -1,7 +1,7 @@
-//! One call, end to end: find the session, send, await, and tell the truth about how it ended.
+//! One call, end to end: find the session, send, await, and report how it ended.
 //!
-//! A call is one future. It never passes through a supervisor's task; what the server says about it
-//! before the result goes to the caller's [`Outlet`] in the order it was written.
+//! A call is one future. It never passes through a supervisor's task. What the server says before the
+//! result goes to the caller's [`Outlet`], in the order in which it was written.
 
 mod account;
 mod attempt;
@@ -54,7 +54,7 @@ use crate::{
     transport::{Exchange, Frame, Session},
 };
 
-/// For what has no time limit: longer than any machine stays up.
+/// The limit of requests without a time limit: longer than any machine stays up.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
 /// How a request's text is changed on its way to the server.
@@ -84,7 +84,7 @@ impl Request {
         })
     }
 
-    /// Of that which the server knows as `original`, and the client as `exposed`.
+    /// This request, for what the server knows as `original` and the client as `exposed`.
     #[must_use]
     pub fn renamed(mut self, exposed: &Text<'_>, original: &Arc<str>) -> Self {
         if *exposed.value != **original {
@@ -99,7 +99,7 @@ impl Request {
         self.frame.get(self.id)
     }
 
-    /// Whether it opens a stream that lasts until someone ends it.
+    /// Whether it opens a stream that lasts until one side ends it.
     fn is_listening(&self) -> bool {
         self.frame.method() == Some(Method::Listen)
     }
@@ -124,7 +124,7 @@ impl Request {
         self.spliced(id, token)
     }
 
-    /// The same for a legacy server, of a modern client's request.
+    /// The request of a modern client, for a legacy server.
     fn render_legacy(&self, id: &str) -> String {
         let (text, envelope) = (self.frame.text(), self.frame.envelope());
         match request::edit_to_legacy(text, envelope, self.token(id)) {
@@ -133,7 +133,7 @@ impl Request {
         }
     }
 
-    /// The same for a modern server, of a legacy client's request.
+    /// The request of a legacy client, for a modern server.
     fn render_modern(&self, id: &str, caller: &Caller) -> String {
         let (text, envelope) = (self.frame.text(), self.frame.envelope());
         match request::edit_to_modern(text, envelope, caller, self.token(id)) {
@@ -157,7 +157,7 @@ impl Request {
     }
 }
 
-/// Who answers a call.
+/// Which session answers a call.
 #[derive(Clone, Debug)]
 pub enum Upstream {
     Shared(Arc<Server>),
@@ -192,7 +192,7 @@ impl Upstream {
         }
     }
 
-    /// For a caller of this era.
+    /// The session for a caller of this era.
     async fn session(&self, era: Era, deadline: Instant) -> Result<Arc<Session>, Failure> {
         match self {
             Self::Shared(server) => server.session(era, deadline).await,
@@ -293,7 +293,7 @@ impl Calls {
         let mut cancel = pin!(async {
             tokio::select! {
                 biased;
-                // Else nobody can cancel it any more.
+                // Otherwise it could not be cancelled any more.
                 Ok(reason) = cancel => reason,
                 () = self.closing.over() => SHUTTING_DOWN.to_owned(),
             }
@@ -322,8 +322,8 @@ impl Calls {
         Ok(self.fitted(&upstream, &request, client, answer).await)
     }
 
-    /// A future that runs to its end even if the one who awaits it goes away: a dropped HTTP stream
-    /// does not cancel a call (specification, transports, "Sending Messages").
+    /// A future that runs to its end even if it is dropped by the task that awaits it: a dropped HTTP
+    /// stream does not cancel a call (specification, transports, "Sending Messages").
     pub fn detachable<F>(&self, future: F) -> Detachable<F>
     where
         F: Future + Send + 'static,
@@ -346,12 +346,12 @@ impl Calls {
         }
     }
 
-    /// Runs something that nobody waits for, but that shutdown does.
+    /// Runs a future in the background. Only shutdown waits for it.
     pub fn in_background(&self, future: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn(future);
     }
 
-    /// The tasks that nobody waits for but shutdown.
+    /// The background tasks. Only shutdown waits for them.
     pub fn background(&self) -> &TaskTracker {
         &self.background
     }

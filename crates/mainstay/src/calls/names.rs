@@ -1,7 +1,7 @@
-//! Names that pass through clients, sealed: those of servers' tasks, and the states of calls that wait for
-//! answers. A seal says whose a name is and which server gave it. Servers do not see our principals, so
-//! nothing else keeps one client from naming what is another's. Nothing is kept of a sealed name, and with
-//! a key that is kept a restart costs nobody a task.
+//! Sealed names that pass through clients: ids of servers' tasks, and states of calls that wait for
+//! answers. The seal says which principal and which server a name belongs to. Servers do not see
+//! principals, so nothing else keeps one client from naming another's task. Nothing is kept for a
+//! sealed name. The key is kept, so a restart costs no client a task.
 //!
 //! `SEAL (32, hexadecimal) - SERVER / NAME`, the last as the server spelled it.
 
@@ -23,7 +23,7 @@ use sha2::Sha256;
 use super::Answer;
 use crate::transport::Frame;
 
-/// Bytes of the seal: nobody can guess them.
+/// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;
 
 /// Tasks of one principal that `tasks/list` shows, the latest: far more than a client has at work.
@@ -55,13 +55,13 @@ impl Kind {
 pub struct Names {
     /// Without random numbers there is none, and nothing is known by any name.
     key: Option<Secret>,
-    /// The seals of the tasks that each principal has begun. A list of a server's tasks has everybody's,
-    /// and does not say whose. A task that is forgotten here can still be named.
+    /// The seals of the tasks that each principal has begun. A server's list of tasks has those of all
+    /// principals and does not tell them apart. A task that is forgotten here can still be named.
     begun: Mutex<HashMap<Principal, VecDeque<[u8; SEAL]>>>,
 }
 
 impl Names {
-    /// With the key of all runs; without one, with this run's own.
+    /// Seals with the key of all runs; without one, with this run's own.
     pub fn new(key: Option<Secret>) -> Self {
         Self {
             key: key.or_else(random),
@@ -81,7 +81,7 @@ impl Names {
         Some(spelled(seal, server, own))
     }
 
-    /// The server, and what the server calls it; `None` for a name of somebody else.
+    /// The server, and the server's own name; `None` for a name of another principal.
     pub fn open<'n>(
         &self,
         kind: Kind,

@@ -1,7 +1,6 @@
-//! What the server says about a call before its result: from the call to whoever carries it to the
-//! client.
+//! Carries what the server says before a call's result from the call to its client.
 //!
-//! A channel made for this place: most calls never say anything, so an empty one costs a single
+//! The channel is made for this purpose: most calls never say anything, so an empty one costs a single
 //! allocation.
 
 use std::{
@@ -38,7 +37,7 @@ struct State {
     /// The call, where it waits for that.
     call: Option<Waker>,
     reader: Option<Waker>,
-    /// Whether the reader waits for the end, too: one that does not is not woken by it.
+    /// Whether the reader waits for the end, too. One that does not is not woken by it.
     awaits_end: bool,
 }
 
@@ -59,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Where progress and log messages of a call go, as JSON text with the client's own token.
+/// Takes progress and log messages of a call, as JSON text with the client's own token.
 #[derive(Debug)]
 pub struct Outlet {
     shared: Arc<Shared>,

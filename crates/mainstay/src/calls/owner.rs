@@ -1,4 +1,4 @@
-//! Finds the server that has a resource which no list and no template names.
+//! Finds the server of a resource that no list and no template names.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Calls that crash their server are not sent for a while.
+//! Refuses calls that crash their server, for a while.
 
 use mainstay_core::{
     failure::{Failure, FailureKind},
@@ -14,7 +14,8 @@ use super::{
 use crate::transport::Work;
 
 impl Call<'_> {
-    /// What a crash of the server may come of. A client with a session of its own harms nobody else.
+    /// What is kept of a call in case the server crashes. A client with an isolated session harms only
+    /// itself.
     pub(super) fn work(&self) -> Option<Work> {
         match self.upstream {
             Upstream::Shared(_) => Work::of(&self.request.frame, self.request.original.as_ref()),

@@ -1,8 +1,8 @@
-//! Every request is answered through a [`Receipt`]: a call is with a server, whose account is its record,
-//! or it is refused, and then closing the receipt counts it and puts it on record.
+//! Every request is answered through a [`Receipt`]. Either the call is with a server, and its account
+//! is its record; or the call is refused, and closing the receipt counts and records it.
 //!
-//! The doors write [`Closed`] answers only, and only a receipt makes these. Servers are called with a
-//! receipt only ([`Calls::call`]). So a door that forgets the record of a call does not compile.
+//! The doors can write [`Closed`] answers only, and only a receipt makes them. [`Calls::call`] takes a
+//! receipt. So a door that forgets the record of a call does not compile.
 
 use std::{
     borrow::Cow,
@@ -168,7 +168,7 @@ impl Wanted {
         }
     }
 
-    /// Of a message; `None` where it is no call.
+    /// What a message asks for; `None` if it is no call.
     pub fn of(frame: &Frame) -> Option<Self> {
         let method = frame.method().filter(|method| is_recorded(*method))?;
         let (text, envelope) = (frame.text(), frame.envelope());
@@ -189,7 +189,7 @@ impl Wanted {
         })
     }
 
-    /// Of a message that is not passed on, though what it asks for can be read; `None` of any other.
+    /// What a message asks for that is not passed on but could be read; `None` for any other.
     pub fn of_unreadable(error: &Unreadable) -> Option<Self> {
         let Unreadable::Malformed(Malformed::Dangerous {
             asked: Some((method, name)),

@@ -1,6 +1,5 @@
-//! Rounds of questions: a modern server answers a call with what it wants to know, a legacy client is
-//! asked by requests, and the call is made again with its answers (2026-07-28, "Multi Round-Trip
-//! Requests").
+//! Rounds of questions: a modern server answers a call with questions, a legacy client is asked by
+//! requests, and the call is made again with the answers (2026-07-28, "Multi Round-Trip Requests").
 
 use std::pin::Pin;
 
@@ -17,8 +16,8 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Attempt, Call};
 use crate::transport::{Frame, Question};
 
-/// How often one call may ask its client (protocol brief, section 2): a server that goes on asking
-/// would keep a person busy for ever.
+/// How often one call may ask its client (docs/dev/wire.md, "Between the eras"). Without a bound a
+/// server could keep a person busy without end.
 pub const MAX_ROUNDS: usize = 10;
 
 /// What a client answered.
@@ -41,7 +40,7 @@ struct Asked {
 
 impl Call<'_> {
     /// Asks the client everything at once, and waits for all answers. Meanwhile the call's time stands
-    /// still: whoever keeps the questions ends them.
+    /// still: the keeper of the questions ends them.
     pub(super) async fn round(
         &mut self,
         client: Revision,
@@ -99,7 +98,7 @@ impl Call<'_> {
         client: Revision,
         elicitation: &str,
     ) -> Result<oneshot::Receiver<Frame>, Failure> {
-        // The id is given by whoever asks.
+        // The asking side gives the id.
         let request = question.to_request("0", client, elicitation);
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;

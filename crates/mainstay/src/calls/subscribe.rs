@@ -1,5 +1,5 @@
-//! A legacy client's subscription to a resource of a modern server: there is no request for it, it
-//! becomes part of what the session listens to (2026-07-28, "Subscriptions").
+//! Subscribes a legacy client to a resource of a modern server. There is no such request, so the
+//! subscription becomes part of what the session listens to (2026-07-28, "Subscriptions").
 
 use std::pin::Pin;
 

@@ -1,8 +1,9 @@
-//! A server that answers a call with a task, for a client whose revision has none: we ask for it until it
-//! has ended (SEP-2663; protocol brief, section 2, "Tasks").
+//! A server answers a call with a task, and the client's revision has no tasks: Mainstay polls the task
+//! until it has ended (SEP-2663).
 //!
-//! Such a call is made without the extension first, for most servers then answer at once. One that
-//! cannot do without refuses, and nothing has run; then the extension is declared for the client.
+//! Such a call is made without the extension first, because most servers then answer at once. A server
+//! that needs the extension refuses, and nothing has run. Then the extension is declared for the
+//! client.
 
 use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a server may take to hear that a task is not wanted any more.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A server's task, and whom it works for.
+/// A server's task, and the client that it works for.
 struct Task {
     id: String,
     session: Arc<Session>,
@@ -40,8 +41,8 @@ struct Task {
 }
 
 impl Call<'_> {
-    /// Sees a task to its end; what came of it is the call's response. The server is told when nobody
-    /// waits for that any more.
+    /// Waits until a task ends. Its outcome is the call's response. The server is told when the client
+    /// stops waiting.
     pub(super) async fn see_to_its_end(
         &mut self,
         session: &Arc<Session>,
@@ -89,7 +90,7 @@ impl Call<'_> {
                 }
                 Err(error) => return Err(self.unusable(&error.to_string())),
             };
-            // K16: a task at work is progress.
+            // A task at work counts as progress.
             self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
             let sleep = tokio::time::sleep(pause);
             self.meanwhile(sleep, cancel.as_mut()).await?;
@@ -158,7 +159,7 @@ impl Call<'_> {
         }
     }
 
-    /// Whoever gave a limit to silence hears that there is none.
+    /// Tells a client that limits silence that the task is at work.
     fn tell_progress(&self, task: &mut Task, state: &str) {
         // The server's own numbers, if it gave any, cannot be gone on with.
         if self.progressed {
@@ -180,7 +181,7 @@ impl Call<'_> {
             .put(message::request(None, method, Some(&params.to_string())));
     }
 
-    /// Nobody waits for the task any more.
+    /// The client stopped waiting for the task.
     fn give_up(&self, task: Task) {
         let asker = self.outlet.client.asker;
         self.calls.in_background(async move {

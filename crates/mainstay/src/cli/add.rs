@@ -1,4 +1,4 @@
-//! `mainstay add`: one more server, in the configuration unless it is said to be for now only.
+//! `mainstay add`: adds a server, in the configuration unless `--ephemeral` is given.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! `mainstay approve`: what was added from inside an MCP client may be started, once a person has seen
-//! it. What is approved is what was shown: the digest of it goes along.
+//! `mainstay approve`: lets a server start that an MCP client added, once a person has seen it. The
+//! approval carries the digest of what was shown.
 
 use std::io::{self, BufRead, IsTerminal as _};
 
@@ -18,7 +18,7 @@ use crate::api::{self, Approval};
 /// Doubtful characters that are named. Their words are escaped wherever they stand.
 const MAX_DOUBTS: usize = 10;
 
-/// Bytes of a command that fit on any screen. Of a longer one the program is said again below.
+/// Bytes of a command that fit on any screen. Below a longer one the program is shown again.
 const LONG_COMMAND: usize = 1000;
 
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ impl Approve {
         Ok(Exit::DONE)
     }
 
-    /// Whether whoever sees it agrees.
+    /// Whether the person at the terminal agrees.
     fn agreed(&self) -> Result<(), CommandError> {
         if self.yes {
             return Ok(());
@@ -89,7 +89,7 @@ fn says_yes(mut input: impl BufRead) -> bool {
         .any(|yes| answer.eq_ignore_ascii_case(yes))
 }
 
-/// In a line, what would be started: as one would type it, with the names of its variables.
+/// One line with what would be started: as a person would type it, with the names of its variables.
 pub fn wanted(pending: &api::Pending) -> String {
     let mut said = started(pending);
     if let Some(cwd) = &pending.cwd {

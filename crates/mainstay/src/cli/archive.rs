@@ -1,8 +1,8 @@
-//! Records without a daemon: its own journal, and those of `mainstay mcp` and of commands with
-//! `--config`, each in an instance of the state directory. They are only read, whoever writes them
-//! meanwhile.
+//! Reads records without a daemon: its journal, and those of `mainstay mcp` and of commands with
+//! `--config`, each in an instance of the state directory. The journals are only read, even while
+//! others write them.
 //!
-//! Records are numbered by journal: those of an instance are named `INSTANCE/ID`.
+//! Each journal numbers its own records. Those of an instance are named `INSTANCE/ID`.
 
 use std::{cmp::Reverse, path::Path};
 

@@ -1,4 +1,4 @@
-//! `mainstay call`: one tool, once.
+//! `mainstay call`: calls one tool.
 
 use std::{fs, io, io::Read as _};
 

@@ -1,4 +1,4 @@
-//! [002]'s flags of the commands that start servers (requirements, section B).
+//! `--mcp-clients` and its like: servers given on the command line.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::surroundings::Clients;
 
 #[derive(Clone, Debug, Args)]
 pub struct ClientsArgs {
-    /// For scripts written for another program: reads that program's file, which docs/seeds.md names.
+    /// For scripts written for another program: reads that program's file, which docs/dev/seeds.md names.
     #[arg(long = "mcp-clients", conflicts_with = "config", hide = true)]
     usual: bool,
     /// The configuration; each of its servers must say its `transport`

@@ -1,5 +1,5 @@
-//! How a command finds its daemon: the one that owns the state directory, one at a URL, or one of
-//! its own for the occasion.
+//! How a command finds its daemon: the owner of the state directory, a daemon at a URL, or a daemon
+//! that the command starts for itself.
 
 use std::{
     env,
@@ -34,7 +34,7 @@ pub struct DaemonArgs {
     pub json: bool,
 }
 
-/// Who knows which servers there are.
+/// Where the list of servers is known.
 #[derive(Debug)]
 pub enum Place {
     Daemon(Client),
@@ -61,7 +61,7 @@ impl DaemonArgs {
         }
     }
 
-    /// The same for work that calls servers, and is recorded (L1).
+    /// Does work that calls servers and is recorded.
     pub async fn recorded<T>(
         &self,
         work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
@@ -72,8 +72,8 @@ impl DaemonArgs {
         }
     }
 
-    /// Where a command goes that changes which servers there are: to the daemon, and without one to
-    /// the file itself, which starts nothing.
+    /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
+    /// starts nothing.
     pub fn place(&self) -> Result<Place, CommandError> {
         if self.config.is_none() {
             match running(self.url.clone()) {
@@ -100,12 +100,12 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
         (Ok(Err(error)), None) => return Err(error.into()),
     };
     let (url, token_file) = match (url, daemon) {
-        // Nobody else is sent the token of the state directory.
+        // The token of the state directory is sent to its own daemon only.
         (Some(url), Some(daemon)) if url.trim_end_matches('/') == daemon.url => {
             (url, Some(daemon.token_file))
         }
         (Some(url), _) => (url, None),
-        // The file may be wrong; whom the operator names is his to say.
+        // The file may be wrong; a URL that the operator names is the operator's decision.
         (None, Some(daemon)) if !daemon.is_loopback() => {
             return Err(CommandError::Elsewhere(daemon.url));
         }
@@ -125,8 +125,8 @@ pub fn running(url: Option<String>) -> Result<Client, CommandError> {
     Ok(Client::new(&url, token)?)
 }
 
-/// Starts a daemon on a port of its own, with a token that nobody else learns, and stops it in the
-/// end. Of the state directory nothing is touched but what `keep` opens.
+/// Starts a daemon on a port of its own, with a token that is not shown, and stops it at the end. It
+/// touches nothing of the state directory but what `keep` opens.
 async fn for_the_occasion<T>(
     config: &Path,
     keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,

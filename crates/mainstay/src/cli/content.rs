@@ -1,4 +1,4 @@
-//! MCP content, printed for people: text as it is, anything else in a few words.
+//! Prints MCP content for people: text as it is, everything else in a few words.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};

@@ -1,4 +1,4 @@
-//! Why a command failed: what to print, what to do about it, and the exit code.
+//! Why a command failed: the text, the hint, and the exit code.
 
 use std::{error::Error, io, net::SocketAddr};
 
@@ -19,7 +19,7 @@ use crate::{
     tokens::TokenError,
 };
 
-/// Exit codes of all commands (design section 8).
+/// Exit codes of all commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit(pub u8);
 
@@ -253,7 +253,7 @@ impl CommandError {
     }
 }
 
-/// M13's statuses as exit codes (design section 8).
+/// The exit code of each REST status.
 fn client_exit(error: &ClientError) -> Exit {
     match error {
         ClientError::BadUrl { .. } => Exit::USAGE,

@@ -1,4 +1,4 @@
-//! `mainstay events`: what happened to the servers lately, or as it happens.
+//! `mainstay events`: shows what happened to the servers, or what happens.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `mainstay get`: how a server is, and its entry without its secrets.
+//! `mainstay get`: shows a server's status, and its entry without secrets.
 
 use clap::Args;
 use mainstay_core::display;
@@ -63,7 +63,7 @@ fn told(details: &api::ServerDetails) -> String {
     lines.join("\n")
 }
 
-/// Which tools `strictToolNames` keeps from clients (Y4).
+/// Which tools `strictToolNames` keeps from clients.
 fn hidden(server: &api::Server) -> Option<String> {
     let (count, names) = (server.hidden_tool_count, &server.hidden_tools);
     let more = match count.saturating_sub(names.len()) {

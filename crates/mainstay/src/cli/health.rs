@@ -1,4 +1,4 @@
-//! `mainstay health`: every server asked now, and how it answered (B10, B11).
+//! `mainstay health`: asks every server now, and shows the answers.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Health {
     }
 }
 
-/// In the style of [004]: `  geocoder         healthy    ping: 12ms`.
+/// A line such as `  geocoder         healthy    ping: 12ms`.
 fn row(server: &ServerHealth) -> String {
     let message = || server.message.clone().unwrap_or_default();
     let (word, detail) = match server.status {
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// B11: the very lines of [004].
+    /// The lines have exactly this form, which scripts read.
     #[test]
     fn rows_read_as_in_the_document() {
         let healthy = ServerHealth {

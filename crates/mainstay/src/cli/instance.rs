@@ -1,4 +1,4 @@
-//! What a Mainstay without a daemon keeps: in an instance of the state directory, of which many stand
+//! State of a Mainstay without a daemon: an instance in the state directory. Many instances may exist
 //! beside each other.
 
 use std::{error::Error, sync::Arc};
@@ -13,12 +13,11 @@ use crate::{
     surroundings::{Loaded, Process},
 };
 
-/// Where something can be kept. Servers run without, if they must, unless every call is to be on
-/// record.
+/// Where state can be kept. Servers can run without, unless every call must be on record.
 #[derive(Debug, Default)]
 pub struct Kept {
     pub state: Option<StateDir>,
-    /// Ours while this lives.
+    /// Owned while this lives.
     pub instance: Option<Instance>,
     /// Ends with the daemon that has it.
     pub journal: Option<Arc<Journal>>,

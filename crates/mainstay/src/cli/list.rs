@@ -1,4 +1,4 @@
-//! `mainstay list`: the servers and how they are.
+//! `mainstay list`: lists servers and their status.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `mainstay logs`: what a server wrote beside the protocol, and what became of it.
+//! `mainstay logs`: shows a server's log.
 
 use std::path::Path;
 

@@ -80,7 +80,7 @@ impl Mcp {
         // A door like others: the client is heard while calls have their time to end.
         let door = tokio::spawn(async move {
             let (served, ()) = tokio::join!(serving, shown);
-            // Nobody asks where a limit of time has passed.
+            // The receiver is gone if the time limit has passed.
             tell.send(served).ok();
         });
         let mut served = None;

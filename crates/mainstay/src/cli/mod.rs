@@ -154,7 +154,7 @@ pub enum Command {
 }
 
 impl Cli {
-    /// The arguments of the process; else the exit code, once it is said why.
+    /// The arguments of the process, or the exit code after the reason was printed.
     pub fn from_arguments() -> Result<Self, ExitCode> {
         Self::try_parse().map_err(|error| screen::usage(&error))
     }

@@ -1,5 +1,4 @@
-//! `mainstay start`, `stop`, `restart` and `reconnect`: what an operator wants of a server, and
-//! whether it came about (B12, O2).
+//! `mainstay start`, `stop`, `restart` and `reconnect`: operator commands, and whether they succeeded.
 
 use std::collections::HashSet;
 

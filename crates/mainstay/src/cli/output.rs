@@ -1,4 +1,4 @@
-//! What commands print for people: tables, counts, spans of time. It reaches stdout by `screen`.
+//! Tables, counts and spans of time, printed for people through `screen`.
 
 use std::{borrow::Cow, time::Duration};
 

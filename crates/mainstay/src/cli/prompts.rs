@@ -1,4 +1,4 @@
-//! `mainstay prompts`: the prompts, and one filled in.
+//! `mainstay prompts`: lists prompts, and gets one with its arguments filled in.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;

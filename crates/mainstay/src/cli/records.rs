@@ -1,4 +1,4 @@
-//! `mainstay records`: which calls there were, and what is known of one.
+//! `mainstay records`: lists calls, or shows the record of one.
 
 use std::time::{Duration, SystemTime};
 
@@ -205,7 +205,7 @@ impl Records {
         words.chain(times).chain(limit).collect()
     }
 
-    /// The same for a journal.
+    /// The filter for a journal.
     fn filter(&self, before: Option<&str>) -> Result<Filter, CommandError> {
         Ok(Filter {
             server: self.server.clone(),
@@ -275,7 +275,7 @@ fn status(record: &CallRecord) -> String {
     format!("{}, {}", record.status, record.state.replace('_', " "))
 }
 
-/// The client by its own name; who has none, by his door.
+/// The client by its own name, or else by its door.
 fn by(record: &CallRecord) -> String {
     match &record.client {
         Some(client) => client.name.clone(),

@@ -1,4 +1,4 @@
-//! `mainstay reload`: the running daemon reads its configuration again.
+//! `mainstay reload`: makes the daemon read its configuration again.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `mainstay remove`: a server is ended and forgotten.
+//! `mainstay remove`: ends a server and forgets it.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! `mainstay requests`: what servers ask and no client could be asked, and answers to it.
+//! `mainstay requests`: lists requests of servers that wait for an answer by hand, and answers them.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, value::RawValue};

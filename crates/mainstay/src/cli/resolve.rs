@@ -1,4 +1,4 @@
-//! `mainstay resolve`: which program a server's `command` means (requirements, section D).
+//! `mainstay resolve`: which program a server's `command` means.
 
 use std::{env, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! `mainstay resources`: what can be read.
+//! `mainstay resources`: lists resources and templates.
 
 use clap::Args;
 use serde::Serialize;

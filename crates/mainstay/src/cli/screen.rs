@@ -53,7 +53,7 @@ pub fn data(text: &str) -> Result<(), CommandError> {
     print(shown.as_bytes(), true)
 }
 
-/// The same for bytes, JSON or not: a pipe gets these and no others.
+/// Prints bytes, JSON or not: a pipe gets exactly these.
 pub fn bytes(bytes: &[u8]) -> Result<(), CommandError> {
     if !stdout_is_terminal() {
         return print(bytes, false);
@@ -73,7 +73,7 @@ pub fn json(data: &impl Serialize) -> Result<(), CommandError> {
     json_text(&message::one_line(&text))
 }
 
-/// The same as many lines.
+/// The same value on many lines.
 pub fn pretty(data: &serde_json::Value) -> Result<(), CommandError> {
     json_text(&format!("{data:#}"))
 }
@@ -104,7 +104,7 @@ fn print(bytes: &[u8], ends_line: bool) -> Result<(), CommandError> {
 
 /// A line on stderr.
 pub fn complain(line: &str) {
-    // With stderr gone there is nobody left to tell.
+    // Without stderr there is no place to report to.
     writeln!(io::stderr().lock(), "{}", display::line(line)).ok();
 }
 
@@ -129,7 +129,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     } else if error.use_stderr() {
         text.lines().for_each(complain);
     } else {
-        // With stdout gone nobody reads it.
+        // Without stdout there is no reader.
         error.print().ok();
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -158,8 +158,8 @@ fn usage_as_json(text: &str) -> Value {
     body
 }
 
-/// The place where the protocol is written, and what shows it there until it is dropped. On a terminal
-/// somebody tries it out by hand: messages are shown as JSON of the same meaning.
+/// The place where the protocol is written, and the task that shows it there until it is dropped. On a
+/// terminal a person tries it out by hand: messages are shown as JSON of the same meaning.
 pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
     let is_terminal = stdout_is_terminal();
     let (writer, reader) = tokio::io::duplex(PIPE);
@@ -184,8 +184,8 @@ pub fn protocol() -> (Protocol, impl Future<Output = ()> + Send) {
     (protocol, show)
 }
 
-/// Resolves when nobody can read stdout any more: the other end of its pipe is closed. Without it a client
-/// that is gone would be noticed with the next message to it, which may never come.
+/// Resolves when stdout cannot be read any more: the other end of its pipe is closed. Otherwise a
+/// client that is gone would be noticed with the next message to it, which may never come.
 #[cfg(unix)]
 pub async fn gone() {
     use rustix::{
@@ -196,7 +196,7 @@ pub async fn gone() {
     // Files can be polled nowhere but here. The thread ends with the process.
     std::thread::spawn(move || {
         let stdout = io::stdout();
-        // Nothing is asked for: errors and the other end's are told all the same.
+        // No event is asked for: errors and the other end's close are reported anyway.
         let mut stdout = [PollFd::new(&stdout, PollFlags::empty())];
         let is_gone = loop {
             match poll(&mut stdout, None) {

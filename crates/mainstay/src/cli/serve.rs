@@ -83,7 +83,7 @@ pub struct Serve {
     pub json: bool,
 }
 
-/// How often silent servers are asked, for all commands that start servers (B13).
+/// How often silent servers are asked, for all commands that start servers.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct HealthInterval {
     /// Ask a silent server after this many seconds, 0 is never; what the file says wins
@@ -185,7 +185,7 @@ impl Serve {
         Ok(exit)
     }
 
-    /// An address that others can reach takes tokens (Q7), unless its operator knows better.
+    /// An address that others can reach takes tokens, unless its operator knows better.
     fn check_exposure(&self, config: &Config, state: &StateDir) -> Result<(), CommandError> {
         if self.listen.ip().is_loopback() || self.insecure {
             return Ok(());
@@ -314,8 +314,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Tells the commands where we are. Clients need that not, so where it cannot be told they are served all
-/// the same.
+/// Writes the daemon's address for commands. Clients do not need it, so they are served even if it
+/// cannot be written.
 fn announce(state: &Ownership, url: &str) -> bool {
     let announced = state.announce(url);
     if let Err(error) = &announced {
@@ -325,7 +325,7 @@ fn announce(state: &Ownership, url: &str) -> bool {
     announced.is_ok()
 }
 
-/// Tells it once it can be told.
+/// Writes it as soon as it can be written.
 async fn announce_again<T>(state: &Ownership, url: &str, mut is_announced: bool) -> T {
     while !is_announced {
         sleep(ANNOUNCE_EVERY).await;
@@ -367,8 +367,8 @@ pub fn tell_findings(loaded: &Loaded) {
     }
 }
 
-/// Stops in order; at another signal, at once, and what becomes of calls is told and on record all the
-/// same. A third one waits for nothing but the end of the servers. Nobody is left either way.
+/// Stops in order. A second signal stops at once, and the outcome of calls is still reported and
+/// recorded. A third one waits only for the end of the servers. No process is left either way.
 pub async fn stop(
     daemon: Daemon,
     doors: Option<JoinHandle<()>>,

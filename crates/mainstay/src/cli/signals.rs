@@ -1,11 +1,12 @@
-//! The signals by which people and service managers end us.
+//! The signals that end Mainstay.
 
 use std::{io, time::Duration};
 
 use tokio::time::Instant;
 
-/// Service managers signal every process of a unit, so the daemon hears it from them and from its
-/// guardian; clients kill us and close our stdin in one go. Nobody means two things so soon.
+/// Service managers signal every process of a unit, so the daemon hears a signal from them and from its
+/// guardian; clients kill Mainstay and close its stdin in one go. Within this time two signals count as
+/// one.
 const ECHO: Duration = Duration::from_millis(200);
 
 /// A signal that came.

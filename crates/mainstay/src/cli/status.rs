@@ -1,4 +1,4 @@
-//! What `serve` says about its servers: one line when one comes up, is lost, or is given up.
+//! The lines of `serve` about its servers: one when a server comes up, is lost, or is given up.
 
 use std::{
     fmt::Write as _,
@@ -52,7 +52,7 @@ impl Tellers {
         tellers
     }
 
-    /// Tells of those that nobody tells of yet.
+    /// Reports on servers that are not reported on yet.
     fn add(&self, servers: &[Arc<Server>]) {
         let mut tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         tellers.retain(|teller| {
@@ -126,7 +126,7 @@ impl Tellers {
 struct Teller {
     server: Arc<Server>,
     width: usize,
-    /// Locked for the time of a line: two tasks look, and each thing is said once.
+    /// Locked for the time of a line: two tasks look, and each thing is reported once.
     said: Mutex<Said>,
 }
 

@@ -1,4 +1,4 @@
-//! What goes to stderr: our own log, panics, and lines for people.
+//! Writes to stderr: the log, panics, and lines for people.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},

@@ -1,4 +1,4 @@
-//! What was probably meant by a name that nobody has.
+//! Suggests the name that was probably meant.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `mainstay switches`: servers and tools that are switched off for one client (A36).
+//! `mainstay switches`: servers and tools that are switched off for one client.
 
 use clap::{Args, Subcommand};
 

@@ -1,5 +1,5 @@
-//! `mainstay token`: who may use the MCP addresses, and a new control token. The running daemon is
-//! asked; without one its state directory is changed, so that tokens can be made before the first
+//! `mainstay token`: manages clients' tokens and rotates the control token. It asks the running daemon.
+//! Without a daemon it changes the state directory, so that tokens can be made before the first
 //! `serve`.
 
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn lifetime(text: &str) -> Result<Duration, BadLifetime> {
 /// Where the tokens are.
 enum Keeper {
     Daemon(Client),
-    /// Nobody uses the state directory: it is ours meanwhile.
+    /// No daemon uses the state directory: this process owns it meanwhile.
     Directory(Ownership),
 }
 

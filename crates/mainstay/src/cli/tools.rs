@@ -1,4 +1,4 @@
-//! `mainstay tools`: what can be called, and with which arguments.
+//! `mainstay tools`: lists tools, or shows the arguments of one.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;

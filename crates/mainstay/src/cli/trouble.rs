@@ -1,4 +1,4 @@
-//! How a server is, as every command says it: a word, and why.
+//! A server's status in words, the same for every command.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub fn trouble(server: &Server) -> Option<String> {
     })
 }
 
-/// The same, or how it is where nothing is wrong.
+/// Why a server is down, or its status if nothing is wrong.
 pub fn detail(server: &Server) -> String {
     let name = &server.name;
     if !server.enabled {

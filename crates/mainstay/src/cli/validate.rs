@@ -1,4 +1,4 @@
-//! `mainstay validate`: everything that is wrong or odd about a configuration.
+//! `mainstay validate`: reports every error and warning of a configuration.
 
 use std::path::{Path, PathBuf};
 

@@ -100,7 +100,7 @@ impl Server {
             (None, _) | (Some(_), None) if message.is_object() => Ok(()),
             (Some(id), Some("tools/call")) if params["name"] == "sleep" => {
                 let server = Arc::clone(self);
-                // Detached: it ends with the process, and nobody else waits for it.
+                // Detached: it ends with the process, and is not waited for.
                 thread::spawn(move || match server.sleep(&id, &params["arguments"]) {
                     Some(outcome) => answer(&id, outcome),
                     None => Ok(()),
@@ -182,7 +182,7 @@ impl Server {
         }
         match tool {
             Tool::Crash => {
-                // With stderr gone there is nobody left to tell.
+                // Without stderr there is no place to report to.
                 writeln!(io::stderr(), "{} crashes, as asked", self.name).ok();
                 std::process::exit(3);
             }
@@ -193,7 +193,7 @@ impl Server {
         }
     }
 
-    /// `None` if the call was cancelled: then nobody expects an answer.
+    /// `None` if the call was cancelled: then no answer is expected.
     fn sleep(&self, id: &Value, arguments: &Value) -> Option<Result<Value, Refused>> {
         if let Some(fault) = Tool::Sleep.fault(arguments) {
             return Some(Ok(tools::failed(&fault)));

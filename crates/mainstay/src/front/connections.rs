@@ -1,5 +1,5 @@
-//! Places for connections: a bound for all clients, a share for each address, and a reserve that clients
-//! cannot fill, so that the operator is served however many clients are connected.
+//! Admits connections: a bound for all clients, a share for each address, and a reserve that clients
+//! cannot use, so that the operator is served however many clients are connected.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The same where the process may have so many files open: half of them are for connections of
-    /// clients, for servers need files, too.
+    /// These limits for a process that may open so many files: half of them are for connections of
+    /// clients, because servers need files, too.
     #[must_use]
     pub fn within(self, files: usize) -> Self {
         let all = self.all.min((files / 2).max(1));

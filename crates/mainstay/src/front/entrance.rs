@@ -1,5 +1,5 @@
-//! Whether a request may come in, and as whom: its token is looked up once for a connection, and again
-//! when the tokens change (requirement Q7).
+//! Decides whether a request is let in, and as which principal. The token is looked up once for a
+//! connection, and again when the tokens change.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -48,13 +48,14 @@ impl Unauthorized {
     }
 }
 
-/// Who spoke last on one connection, which HTTP/1.1 makes the one who is spoken to.
+/// The principal of the last request on one connection. HTTP/1.1 answers in order, so that is also the
+/// one that is answered.
 #[derive(Debug, Default)]
 pub struct Visit(Mutex<Last>);
 
 #[derive(Debug, Default)]
 enum Last {
-    /// Nobody, or one whom the path does not ask.
+    /// No request, or one to a path that demands no token.
     #[default]
     Anyone,
     /// One without a token, where this was demanded.
@@ -97,7 +98,7 @@ impl Entrance {
         }
     }
 
-    /// Who sends a request with these headers to a path that demands this.
+    /// The principal of a request with these headers to a path with this demand.
     pub fn admit(
         &self,
         demand: Demand,
@@ -106,7 +107,8 @@ impl Entrance {
     ) -> Result<Principal, Unauthorized> {
         let why = match self.look_up(headers, visit) {
             Some(Ok(principal)) => return Ok(principal),
-            // Who has one of our tokens means to be somebody; any other may be meant for somebody else.
+            // A token of Mainstay's own form is meant for Mainstay. Any other may be meant for another
+            // program.
             Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
                 return Err(Unauthorized::Invalid);
             }
@@ -128,7 +130,7 @@ impl Entrance {
         }
     }
 
-    /// Whether who spoke last may still be spoken to.
+    /// Whether the last principal may still be answered.
     pub fn is_open_to(&self, visit: &Visit) -> bool {
         match &*visit.last() {
             Last::Anyone => true,
@@ -152,7 +154,7 @@ impl Entrance {
         }
     }
 
-    /// Who bears the token of a request, if it has one; an unknown one is given back.
+    /// The principal of a request's token, if it has one; an unknown token is given back.
     fn look_up<'h>(
         &self,
         headers: &'h HeaderMap,
@@ -221,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Q7: who is asked for a token, by what the configuration says and who can reach the address.
+    /// When a token is demanded, by the configuration and by the address's reach.
     #[test]
     fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
         for (required, exposed, has_clients, expected) in [

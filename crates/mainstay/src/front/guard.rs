@@ -1,8 +1,7 @@
-//! Who may speak to the HTTP doors at all: `Host` and `Origin` are checked on every path, against
-//! web pages that reach for loopback (DNS rebinding).
+//! Checks `Host` and `Origin` on every path, against web pages that reach for loopback (DNS rebinding).
 //!
-//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. Looking for a known
-//! name somewhere in them would let `localhost:80@evil.com` and `[::1].evil.com` in.
+//! Both headers are parsed by the grammar of RFC 3986 and compared part by part. Searching them for a
+//! known name would let `localhost:80@evil.com` and `[::1].evil.com` in.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -127,12 +126,12 @@ impl<T> Allowed<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// In lower case, without the dot that may end a name.
+    /// A name in lower case, without the dot that may end it.
     Name(String),
 }
 
 impl Host {
-    /// From the configuration, where an IPv6 address may stand without its brackets.
+    /// A host from the configuration, where an IPv6 address may stand without its brackets.
     fn configured(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),

@@ -179,7 +179,7 @@ async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) 
     }
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 struct Client {
     door: Arc<Door>,
     address: IpAddr,
@@ -235,8 +235,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits for `stop`, until nothing has been asked for too long, an answer is not read, who asked may
-    /// be told nothing more, or the place or the memory is needed.
+    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that is
+    /// not read, a principal that may hear nothing more, or a place or memory that is needed.
     async fn reason_to_leave(&mut self) -> Leave {
         loop {
             let is_due = tokio::select! {
@@ -405,7 +405,7 @@ enum Endpoint {
     Sse(sse::Endpoint),
 }
 
-/// In MCP's words.
+/// Refuses in MCP's words.
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(message::error_response(
         None, -32600, reason, None,
@@ -429,7 +429,7 @@ fn too_many() -> Response<ResponseBody> {
     response
 }
 
-/// In REST's (M13): of what is no MCP endpoint.
+/// Refuses a request to a path that is no MCP endpoint, in the form of REST's errors.
 fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
     why.into_response().map(ResponseBody::Other)
 }

@@ -1,4 +1,4 @@
-//! The front doors: where clients, people and programs come in.
+//! The doors, where clients, people and programs come in.
 
 pub mod connections;
 pub mod entrance;

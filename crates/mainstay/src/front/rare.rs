@@ -1,4 +1,5 @@
-//! A future that is seldom ready, beside one that is polled all the time.
+//! Polls a future that is seldom ready beside one that is polled all the time. The rare one is polled
+//! only when it has been woken.
 
 use std::{
     pin::Pin,
@@ -9,8 +10,8 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// Polls its future only when that one itself has been woken, not whenever its task is: timers and
-/// tokens put their waker in order each time they are polled, which a connection does for every call.
+/// Polls its future only when that one itself has been woken, and not whenever its task is. Timers and
+/// tokens reorder their wakers each time they are polled, which a connection does for every call.
 pub struct Rare<F> {
     future: Pin<Box<F>>,
     calls: Arc<Calls>,
@@ -19,7 +20,7 @@ pub struct Rare<F> {
     task: Waker,
 }
 
-/// Whether the future has called for a poll, and who polls it.
+/// Whether the future has been woken, and the task that polls it.
 #[derive(Debug)]
 struct Calls {
     due: AtomicBool,

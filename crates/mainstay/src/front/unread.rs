@@ -1,5 +1,5 @@
-//! Answers that wait for clients to read them: a bound on what all of them hold together. Where it is
-//! exceeded, the connections whose clients have read nothing for longest are given up.
+//! Bounds what unread answers hold together. Beyond the bound, the connections whose clients have read
+//! nothing for longest are closed.
 
 use std::{
     collections::HashMap,
@@ -93,7 +93,7 @@ impl Share {
         self.given_up.clone()
     }
 
-    /// So many bytes of the last write found no room; `progress` is whether some did.
+    /// `bytes` of the last write found no room; `progress` is whether some did.
     pub fn wait(&mut self, bytes: usize, progress: bool) {
         if self.number.is_none() && bytes <= FREE {
             return;

@@ -31,7 +31,7 @@ const NAME: &CStr = c"mainstay";
 pub fn take_post() -> io::Result<Post> {
     match processes::named_guardian() {
         Some(guardian) if getppid() == Some(guardian) => serve_under(guardian),
-        // Ours has died before we could bind ourselves to it.
+        // Our guardian died before this process could bind itself to it.
         Some(guardian) if test_kill_process(guardian).is_err() => Ok(Post::Relieved {
             exit: killed_by(Signal::TERM),
         }),
@@ -43,7 +43,7 @@ pub fn take_post() -> io::Result<Post> {
 fn serve_under(guardian: Pid) -> io::Result<Post> {
     // The signal comes when the guardian's only thread ends.
     set_parent_process_death_signal(Some(Signal::TERM))?;
-    // For `ps` and `top`, which would call us by the path that we were started by: "exe".
+    // For `ps` and `top`, which would show the name of the path that started it: "exe".
     rustix::thread::set_name(NAME)?;
     Ok(if getppid() == Some(guardian) {
         Post::Daemon
@@ -86,13 +86,13 @@ fn start_daemon() -> io::Result<Pid> {
     if huge_pages::are_turned_off_by_us() {
         command.env(huge_pages::TURNED_OFF, "1");
     }
-    // In a group of its own Ctrl-C does not reach it twice: from the terminal, and from us.
+    // In a group of its own Ctrl-C does not reach it twice: from the terminal, and from the guardian.
     let child = command
         .args(arguments)
         .env(GUARDIAN, getpid().as_raw_pid().to_string())
         .process_group(0)
         .spawn()?;
-    // Pipes are the daemon's alone: whoever holds the other ends shall notice at once when it ends.
+    // Pipes are the daemon's alone: the other ends must notice at once when it ends.
     let nowhere = OpenOptions::new()
         .read(true)
         .write(true)
@@ -142,8 +142,8 @@ impl Signals {
     }
 }
 
-/// Reaps whoever has ended: the daemon, and those of its descendants that became ours. Nobody else
-/// waits in this process, so no status can get lost.
+/// Reaps ended processes: the daemon, and descendants that became the guardian's children. No other
+/// code waits in this process, so no status can get lost.
 fn reap(daemon: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {

@@ -1,9 +1,9 @@
-//! The process above the daemon: it outlives the daemon, and ends whatever the daemon leaves (design
-//! section 12; T8, C12).
+//! The process above the daemon. It outlives the daemon and ends whatever the daemon leaves
+//! (docs/dev/design.md, "Guardian and processes").
 //!
-//! A command that starts servers becomes two processes: the one that was started is the guardian; the
-//! daemon is its only own child. Whatever loses its parent below it becomes its child, so that nothing
-//! of ours gets lost. Where the system offers nothing of the kind there is no guardian.
+//! A command that starts servers becomes two processes. The one that was started is the guardian; the
+//! daemon is its only own child. Every process below that loses its parent becomes the guardian's
+//! child, so that none gets lost. Systems without such a mechanism have no guardian.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,6 +1,6 @@
-//! The time by which records grow old. The machine's clock may jump, by weeks and for a minute; records that
-//! went by such a clock would not come back. So a jump is believed after an hour only, and until then time
-//! passes from where it was.
+//! The time by which records grow old. The machine's clock may jump by weeks for a minute, and records
+//! that were deleted by such a clock would not come back. So a jump is believed after an hour only;
+//! until then time goes on from where it was.
 
 use std::time::{Duration, Instant, SystemTime};
 

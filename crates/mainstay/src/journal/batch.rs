@@ -1,4 +1,4 @@
-//! One transaction: how calls become rows.
+//! One transaction: turns calls into rows.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub struct Row {
     pub state: State,
     /// The target under which its statistics are kept.
     pub series: u32,
-    /// For whom what it brings is kept.
+    /// The holder of what the call brings.
     pub holder: u32,
 }
 
@@ -167,7 +167,7 @@ impl<'s> Batch<'s> {
         Ok(cid)
     }
 
-    /// The numbers of who called, and what.
+    /// The numbers of the caller and of the target.
     fn place(
         &mut self,
         origin: &Origin,
@@ -296,7 +296,7 @@ impl<'s> Batch<'s> {
     }
 }
 
-/// The numbers of who called, and what.
+/// The numbers of the caller and of the target.
 struct Place {
     target: u32,
     /// The target under which its statistics are kept.

@@ -1,5 +1,5 @@
-//! How `maxBytes` is divided. The database and the files of objects have all of it. What lies on the
-//! disk beside them is bounded by shares of it, so that the whole takes less than twice `maxBytes`.
+//! Divides `maxBytes`. The database and the files of objects may have all of it. Everything else on the
+//! disk is bounded by shares of it, so that the whole takes less than twice `maxBytes`.
 
 /// The size of a page of the database (SQLite's default).
 const PAGE: u64 = 4096;

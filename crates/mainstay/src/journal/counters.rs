@@ -1,4 +1,4 @@
-//! What the journal has done, in numbers that anybody may read at any time.
+//! Counters of the journal's work, which may be read at any time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

@@ -1,5 +1,5 @@
-//! The hot half: what a call leaves behind for its record. No hashing, no encoding, no waiting, and
-//! nobody is woken for a single record in relaxed mode.
+//! The hot half: what a call leaves for its record. No hashing, no encoding, no waiting. In relaxed
+//! mode no thread is woken for a single record.
 
 use std::{
     future::Future,
@@ -34,7 +34,7 @@ pub struct Begun {
     /// When it came.
     pub since: Instant,
     pub trace: Option<TraceId>,
-    /// Of the server: what it says of them is not recorded.
+    /// Secrets of the server: they are kept out of the record.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
         Self(call)
     }
 
-    /// Of a call that is not recorded.
+    /// An account of a call that is not recorded.
     pub const fn none() -> Self {
         Self(None)
     }
@@ -86,7 +86,7 @@ impl Entry {
         self.0.is_some()
     }
 
-    /// In strict mode, resolves when it is on the disk that this call is about to be sent; in relaxed
+    /// In strict mode, resolves when it is on the disk that this call is about to be sent. In relaxed
     /// mode at once.
     pub fn intent(&self) -> Acknowledged {
         match &self.0 {
@@ -124,7 +124,7 @@ impl Drop for Entry {
     }
 }
 
-/// Resolves when something is on the disk, where somebody waits for that.
+/// Resolves when the record is on the disk, if the caller waits for that.
 #[derive(Debug)]
 #[must_use = "in strict mode nothing is sure before this resolves"]
 pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
@@ -166,7 +166,7 @@ pub(super) struct Call {
     pub started_at: SystemTime,
     pub since: Instant,
     state: AtomicU8,
-    /// There is something to write at once: it has ended, or somebody waits.
+    /// There is something to write at once: the call has ended, or a caller waits.
     due: AtomicBool,
     rest: Mutex<Rest>,
     queue: Arc<Queue>,
@@ -178,12 +178,12 @@ pub(super) struct Rest {
     pub arguments: Option<ByteString>,
     pub ending: Option<Ending>,
     pub waiters: Vec<Waiter>,
-    /// Nobody will write any more.
+    /// It will not be written any more.
     closed: bool,
 }
 
 impl Rest {
-    /// Of the payloads that wait here.
+    /// Bytes of the payloads that wait here.
     pub fn bytes(&self) -> usize {
         let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
         let result = match finished.map(|finished| &finished.outcome) {
@@ -194,7 +194,7 @@ impl Rest {
         payloads.map(|text| text.len()).sum()
     }
 
-    /// Whoever waits where nobody will write any more hears at once that it is in vain.
+    /// A caller that waits for what will not be written learns so at once.
     fn wait(&mut self) -> Acknowledged {
         let (waiter, waiting) = Acknowledged::channel();
         if !self.closed {
@@ -274,8 +274,8 @@ impl Call {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody will write it: whoever waits, and whoever will, hears that at once, for waiters that are
-    /// dropped have their answer.
+    /// It will not be written. Callers that wait, now and later, learn so at once: a waiter that is
+    /// dropped has its answer.
     pub fn close(&self) {
         self.rest().closed = true;
         self.queue.release(self.take().bytes());

@@ -1,9 +1,9 @@
-//! For whom objects are kept: content that two callers have in common is one object for each of them, so
-//! that knowing a content identifier, which can be computed from a guess, leads nobody to what others
-//! sent or received.
+//! Holders of objects. Content that two callers have in common is one object for each of them. So a
+//! content identifier, which can be computed from a guess, leads no client to what others sent or
+//! received.
 //!
-//! A holder is no more than what decides who may see a call: whose token it came with, and which server
-//! and tool it named. So there are few of them, and the object says by four bytes whose it is.
+//! A holder is only what decides who may see a call: the principal, the server and the tool. So there
+//! are few holders, and an object names its holder by four bytes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -23,7 +23,7 @@ const MAX_KNOWN: usize = 16 * 1024;
 /// The number of no holder: of objects from before there were holders. They are the operator's alone.
 pub const NOBODY: u32 = 0;
 
-/// Who called, and what, as far as that decides who may see it.
+/// The caller and the target of a call, as far as they decide who may see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// `None` where no token was needed.
@@ -121,7 +121,7 @@ pub fn encode(holders: impl Iterator<Item = u32>) -> Vec<u8> {
     holders.flat_map(u32::to_le_bytes).collect()
 }
 
-/// The holders of so many objects; a column that is missing names nobody.
+/// The holders of so many objects. A missing column names no holder.
 pub fn decode(column: Option<&[u8]>, count: usize) -> impl Iterator<Item = u32> {
     let (holders, _) = column.unwrap_or_default().as_chunks();
     let holders = holders.iter().map(|holder| u32::from_le_bytes(*holder));

@@ -1,4 +1,4 @@
-//! Short numbers for what records have in common: who called, and what was called.
+//! Short numbers for what records have in common: callers and targets.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -10,8 +10,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::JournalError;
 
-/// Values whose numbers are held. Beyond that all are forgotten, and get new ones when they come
-/// again: a row too many costs less than a lookup for every call.
+/// Values whose numbers are held. Beyond that all are forgotten, and get new numbers when they come
+/// again: an extra row costs less than a lookup for every call.
 const MAX_KNOWN: usize = 16 * 1024;
 
 /// The numbers of values of one kind.

@@ -1,5 +1,5 @@
-//! What stands in the journal's places before SQLite looks at it: SQLite follows links, waits at pipes,
-//! and begins anew, without its log, where a database is empty.
+//! Checks what stands in the journal's places before SQLite looks: SQLite follows links, waits at
+//! pipes, and begins a new database, without its log, where the old one is empty.
 
 use std::{
     fs::{self, Metadata},

@@ -1,14 +1,14 @@
-//! The journal: one record per call, and the arguments and results by their content (section L,
-//! design section 10).
+//! The journal: one record for each call, and the arguments and results by their content
+//! (docs/dev/design.md, "Journal").
 //!
-//! A call leaves what is to be recorded in memory that it shares with the journal, and goes on. One
-//! thread looks every few milliseconds at what has gathered, hashes it, and commits it in one
-//! transaction. Whoever reads has a connection of its own, and neither waits for the other.
+//! A call leaves its record in memory that it shares with the journal, and goes on. One thread looks
+//! every few milliseconds at what has gathered, hashes it, and commits it in one transaction. Readers
+//! have connections of their own. Neither side waits for the other.
 //!
-//! Everything is written at the end of something, for that is what SQLite does for next to nothing:
-//! calls and objects are numbered as they come, and what would be an index at random places is
-//! written in sorted runs: by which content an object is found ([`objects`]), and what a call is
-//! filtered and counted by ([`facets`]).
+//! Everything is written at the end of something, because SQLite does that at almost no cost. Calls and
+//! objects are numbered as they come. What would be an index at random places is written in sorted
+//! runs: the digests of objects ([`objects`]), and the columns by which calls are filtered and counted
+//! ([`facets`]).
 
 mod age;
 mod batch;
@@ -59,14 +59,14 @@ use self::{
     entry::Call, opening::Opening, queue::Queue, read::Readers, store::Published, writer::Writer,
 };
 
-/// A folder of its own in the state directory: whoever watches a configuration that lies there, too,
-/// would be told of every page that is written.
+/// A folder of its own in the state directory. If the configuration lies there too, its watcher would
+/// otherwise be woken for every page that is written.
 const FOLDER: &str = "journal";
 
 /// How long a journal that cannot be opened is left alone before it is tried again.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// How long whoever asks for records waits for the latest.
+/// How long a reader of records waits for the latest.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The record of every call. Ends with [`Journal::close`].
@@ -112,7 +112,7 @@ impl Journal {
         })
     }
 
-    /// The same, where the settings want one.
+    /// Opens the journal if the settings want one.
     pub fn wanted(
         state: &Path,
         settings: &config::Journal,
@@ -198,7 +198,8 @@ impl Journal {
         self.read(move |reader| reader.object(cid)).await
     }
 
-    /// So many of its bytes from `offset` on, and its size. The whole is checked, and never held.
+    /// A part of an object from `offset` on, and the object's size. The whole is checked, and never
+    /// held.
     pub async fn object_slice(
         &self,
         cid: Cid,
@@ -224,7 +225,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Where nobody closed it, the thread ends by itself.
+    /// If it was not closed, the thread ends by itself.
     fn drop(&mut self) {
         self.queue.stop();
     }

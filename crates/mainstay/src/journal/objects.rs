@@ -1,9 +1,9 @@
-//! Arguments and results by their content, each stored once (L3).
+//! Arguments and results by their content, each stored once.
 //!
-//! Objects are numbered as they come, in runs. What comes again within two runs is the same object;
-//! later it is stored once more, or, where it is a file, finds it there. So a run can go as soon as
-//! the calls have gone that came while it or the next was filled: nobody counts who names an object,
-//! and nothing is looked up on the disk for a call.
+//! Objects are numbered as they come, in runs. Content that comes again within two runs is the same
+//! object. Later it is stored once more, or, if it is a file, finds that file. So a run can go as soon
+//! as the calls have gone that came while it or the next was filled: no references are counted, and no
+//! call looks anything up on the disk.
 //!
 //! The same content is an object of its own for each of its holders (see [`super::holders`]).
 
@@ -32,7 +32,7 @@ pub const RUN: i64 = 32 * 1024;
 const BUCKETS: i64 = 2048;
 /// An object in its bucket: the first bytes of its digest, and its place in the run.
 const ENTRY: usize = 8 + 2;
-/// Of the journal's size, what a run may hold: what is to go goes by runs.
+/// The share of the journal's size that a run may hold: content is deleted by runs.
 const RUNS_IN_JOURNAL: u64 = 32;
 
 /// Larger objects are files. Below 100 KiB a database is read faster than a file system
@@ -64,11 +64,11 @@ type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 struct Numbers {
     first: ByContent<Held>,
-    /// Where the same content has further holders: `{}` is what many tools are called with.
+    /// Further holders of the same content: `{}` is what many tools are called with.
     more: ByContent<HashMap<u32, i64>>,
 }
 
-/// An object, and for whom it is kept.
+/// An object and its holder.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub id: i64,
@@ -131,7 +131,7 @@ impl Recent {
         self.run.with(cid).chain(self.run_before.with(cid))
     }
 
-    /// Those for whom objects of the run that is not complete are kept.
+    /// The holders of the objects in the run that is not complete.
     pub fn holders(&self) -> impl Iterator<Item = u32> {
         self.run.all().map(|(_, held)| held.holder)
     }
@@ -149,7 +149,7 @@ pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
 pub struct Objects {
     next: i64,
     recent: Shared,
-    /// Of the run.
+    /// Bytes of the run.
     bytes: u64,
     max_bytes: u64,
 }
@@ -262,7 +262,7 @@ impl Objects {
     }
 }
 
-/// By which a digest is found in a run; what is found is compared in full.
+/// The prefix by which a digest is found in a run. A match is compared in full.
 fn prefix(cid: &Cid) -> u64 {
     let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
     u64::from_be_bytes(*prefix)
@@ -283,10 +283,10 @@ pub fn first_row_of(run: i64) -> i64 {
     row_of(run, 0)
 }
 
-/// Whether it matters for whom an object is kept.
+/// Whether the holder of an object matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// It does not, and all are said to be kept for nobody.
+    /// It does not, and no object has a holder.
     Anybodys,
     Held,
 }
@@ -349,7 +349,7 @@ pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> 
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'t> {
     Kept(&'t str),
-    /// Of so many bytes only the digest is kept.
+    /// Only the digest is kept; the number is the size.
     Hashed(usize),
 }
 
@@ -358,7 +358,7 @@ pub struct Insert<'c> {
     pub connection: &'c Connection,
     pub files: &'c Files,
     pub packer: Packer,
-    /// Of files that were new.
+    /// Bytes of new files.
     pub file_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How a journal is opened: what is done about one that is damaged, and about none.
+//! Opens the journal, and decides what to do about a damaged one and about none.
 
 use std::{
     error::Error,
@@ -45,7 +45,7 @@ impl Opening {
         }
     }
 
-    /// The same once more, where it was in vain.
+    /// Tries once more, if the last attempt failed.
     pub fn retry(&self) -> Option<Work> {
         match self.work() {
             Ok(work) => {
@@ -61,7 +61,7 @@ impl Opening {
         }
     }
 
-    /// A damaged journal is set aside, unless somebody has to do that.
+    /// Sets a damaged journal aside, unless a person has to do that.
     fn work(&self) -> Result<Work, JournalError> {
         match self.open() {
             Err(damage)
@@ -100,7 +100,8 @@ fn private(folder: &Path) -> Result<(), JournalError> {
     })
 }
 
-/// Gives a damaged journal another name. Somebody may get records out of it yet, so nothing of it goes.
+/// Gives a damaged journal another name. A person may still get records out of it, so nothing of it is
+/// deleted.
 fn set_aside(folder: &Path, damage: &JournalError) -> Result<(), JournalError> {
     let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
     let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));

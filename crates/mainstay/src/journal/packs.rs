@@ -1,4 +1,4 @@
-//! Objects as they lie in the database: what came together is one row, for a row has its price, and a
+//! Objects in the database. Objects that come together are one row, because a row has its price and a
 //! call brings two objects.
 //!
 //! A pack holds the heads of its objects (digest, size, place), and behind them the bytes of those that
@@ -12,8 +12,8 @@ use super::{JournalError, holders, objects::Place, schema::integer};
 
 /// The bytes of a head: digest, size and place.
 const HEAD: usize = 32 + 8 + 1;
-/// Objects of a pack, at most, and bytes from which on it takes no more: whoever reads one object reads
-/// its pack, and whoever reads a page of records needs a pack or two.
+/// Objects of a pack, at most, and bytes from which on it takes no more. A reader of one object reads
+/// its pack, and a page of records needs a pack or two.
 const MAX_OBJECTS: usize = 512;
 const FULL: usize = 64 * 1024;
 

@@ -1,4 +1,4 @@
-//! What waits to be written, how much that may be, and how the writing thread is woken.
+//! What waits to be written, the bounds on it, and how the writing thread is woken.
 
 use std::{
     mem,
@@ -53,14 +53,14 @@ struct Waiting {
     begun: Vec<Arc<Call>>,
     flushes: Vec<Waiter>,
     keeps: Vec<Keep>,
-    /// Somebody waits for a commit.
+    /// A caller waits for a commit.
     asked: bool,
     /// The thread looks at nothing until it is woken.
     asleep: bool,
     stopped: bool,
 }
 
-/// A text that is to be an object, and who waits until it is one.
+/// A text that is to become an object, and the waiter for it.
 #[derive(Debug)]
 pub struct Keep {
     pub text: ByteString,
@@ -78,7 +78,7 @@ pub struct Gathered {
     pub begun: Vec<Arc<Call>>,
     pub flushes: Vec<Waiter>,
     pub keeps: Vec<Keep>,
-    /// Somebody waits for what is here.
+    /// A caller waits for what is here.
     pub asked: bool,
     pub last: bool,
 }
@@ -149,10 +149,10 @@ impl Queue {
         }
     }
 
-    /// Somebody waits for what a call has left.
+    /// A caller waits for the record of a call.
     pub fn ask(&self) {
         let mut waiting = self.waiting();
-        // Whoever asked before has woken the thread.
+        // The first request has woken the thread.
         if !mem::replace(&mut waiting.asked, true) {
             waiting.asleep = false;
             drop(waiting);
@@ -171,7 +171,7 @@ impl Queue {
         flushed
     }
 
-    /// Answered when the text is an object that can be read; dropped if nobody will write it.
+    /// Answered when the text is an object that can be read; dropped if it will not be written.
     pub fn keep(
         &self,
         text: ByteString,
@@ -200,8 +200,8 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// For the thread: waits for the next window, for half a queue, or until somebody asks. `busy`
-    /// says whether it has anything else to look after.
+    /// For the thread: waits for the next window, for half a queue, or until a caller asks. `busy` says
+    /// whether it has anything else to look after.
     pub fn gather(&self, idle: &mut u32, busy: bool) -> Gathered {
         let mut waiting = self.waiting();
         loop {
@@ -231,7 +231,7 @@ impl Queue {
             0
         };
         let asked = mem::take(&mut waiting.asked);
-        // As much room again as was needed, so that no call pays for growing it.
+        // As much room again as was needed, so that no call pays for growth.
         let room = waiting.begun.len();
         Gathered {
             begun: mem::replace(&mut waiting.begun, Vec::with_capacity(room)),

@@ -1,4 +1,4 @@
-//! Reading: connections of their own, each a view of what was committed when its question began.
+//! Readers: connections of their own, each a view of what was committed when its question began.
 
 use std::{
     collections::HashMap,
@@ -145,8 +145,8 @@ const RECORDS: &str = "
     WHERE c.id = ?";
 
 impl Reader {
-    /// The journal in a state directory as it is now, whoever writes it meanwhile; `None` if there is
-    /// none. What its writer holds beside the database is made anew.
+    /// The journal in a state directory as it is now, even while it is being written; `None` if there
+    /// is none. What its writer holds beside the database is made anew.
     pub fn open(state: &Path) -> Result<Option<Self>, JournalError> {
         let folder = state.join(super::FOLDER);
         let path = schema::path(&folder);

@@ -1,4 +1,4 @@
-//! What is too old, or too much, goes: a little at a time, between the commits.
+//! Deletes what is too old or too much, a little at a time, between commits.
 
 use std::{
     collections::HashSet,
@@ -28,7 +28,7 @@ const CALLS: i64 = 4096;
 const OBJECTS: i64 = 2 * CALLS;
 /// Pages that are given back in one step, each of which may move another.
 const PAGES: i64 = 512;
-/// Calls that go before names are looked for which nobody uses any more: that reads all facets.
+/// Calls that go before unused names are looked for, which reads all facets.
 const SWEEP_AFTER: i64 = 256 * 1024;
 
 /// How often the time is kept for the next run.
@@ -42,7 +42,8 @@ pub struct Retention {
     /// Of objects in files.
     file_bytes: u64,
     looked: Instant,
-    /// Bytes that were written since, about: whoever sleeps until the next call would leave them too much.
+    /// Bytes that were written since, about. A thread that sleeps until the next call would otherwise
+    /// leave too much.
     grown: u64,
     busy: bool,
     /// Calls that went since the last sweep.
@@ -59,7 +60,7 @@ impl Retention {
             file_bytes: bytes.unsigned_abs(),
             looked: Instant::now(),
             grown: 0,
-            // What has gathered while nobody was here.
+            // What has gathered since the last run.
             busy: true,
             gone: 0,
         })
@@ -70,7 +71,7 @@ impl Retention {
         self.busy || self.grown > 0
     }
 
-    /// So many bytes were written, about, and so many of them into files.
+    /// `bytes` were written, about, and `file_bytes` of them into files.
     pub fn grew(&mut self, bytes: u64, file_bytes: u64) {
         self.file_bytes += file_bytes;
         self.grown += bytes;
@@ -228,7 +229,7 @@ impl Retention {
     }
 }
 
-/// When calls started that may stay.
+/// The start of the oldest calls that may stay.
 fn oldest_kept(store: &Store, now: i64) -> i64 {
     now - span(store.settings.retention)
 }

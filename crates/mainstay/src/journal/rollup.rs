@@ -12,10 +12,10 @@ use super::{
     time::{HOUR, MINUTE},
 };
 
-/// By which statistics are kept; microseconds.
+/// The spans of statistics; microseconds.
 pub const SPANS: [i64; 2] = [MINUTE, HOUR];
 
-/// How long minutes are kept; microseconds. Whoever looks at more looks at hours.
+/// How long minutes are kept; microseconds. Longer spans are read by the hour.
 pub const MINUTES_KEPT: i64 = 48 * HOUR;
 
 /// What was added up for one target over one span.

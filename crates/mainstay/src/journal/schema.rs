@@ -70,7 +70,7 @@ const VERSION_2: &str = "
     ALTER TABLE digests ADD COLUMN holders BLOB;
 ";
 
-/// Pages in the cache of the one who writes, who writes at the ends of a few tables: 8 MiB.
+/// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Each reader's: what a page of records and its facets take.
 const READER_CACHE_KIB: i32 = 4 * 1024;
@@ -81,14 +81,14 @@ pub fn path(state: &Path) -> PathBuf {
     state.join("journal.db")
 }
 
-/// The connection of the one who writes.
+/// The writer's connection.
 pub fn open(
     state: &Path,
     durability: Durability,
     bounds: Bounds,
 ) -> Result<Connection, JournalError> {
     let path = path(state);
-    // Made here, so that nobody else can read it; SQLite gives its mode to the files beside it.
+    // Made here, so that no other user can read it. SQLite gives its mode to the files beside it.
     open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
         path: path.clone(),
         source: source.into(),
@@ -156,7 +156,7 @@ fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), Jour
 fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
     let found = version(connection, path)?;
     match take_steps(connection, found) {
-        // Its tables are not those of the version that it bears.
+        // Its tables do not match its version.
         Err(error) if error.is_damage() => Err(JournalError::OtherVersion {
             path: path.to_owned(),
             found,

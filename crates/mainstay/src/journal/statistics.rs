@@ -1,4 +1,4 @@
-//! How servers and tools fare over time, out of what was added up as calls ended.
+//! How servers and tools fare over time, from what was added up as calls ended.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use super::{
 pub struct Range {
     pub server: Option<String>,
     pub tool: Option<String>,
-    /// By when calls started, to the minute, or where that is no longer kept to the hour.
+    /// Calls by their start, to the minute, or to the hour for what is older.
     pub since: SystemTime,
     pub until: SystemTime,
     /// The length of a bucket, rounded up to minutes or hours.

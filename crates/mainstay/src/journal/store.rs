@@ -1,4 +1,4 @@
-//! What the writing thread owns: the connection, and what has to be known to write the next record.
+//! State of the writing thread: its connection, and what it must know to write the next record.
 
 use std::{
     path::Path,
@@ -54,7 +54,7 @@ impl Published {
         self.lock().clone()
     }
 
-    /// Held to copy a chunk, by whoever writes it and by whoever reads it.
+    /// Held to copy a chunk, by the writer and by readers.
     fn lock(&self) -> MutexGuard<'_, Option<Chunk>> {
         self.chunk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +129,7 @@ impl Memory {
             };
             let target = intern::target(row, 0)?;
             let kind: Option<String> = row.get(8)?;
-            // Nobody knows any more what was listed then.
+            // What was listed then is unknown.
             let is_listed = !is_unlisted(ended.status, kind.as_deref());
             let series = self.target(connection, &target, is_listed)?.1;
             self.rollups.add(series, ended);

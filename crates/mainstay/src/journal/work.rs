@@ -1,4 +1,4 @@
-//! What is written: the calls that are not written to their end, and a transaction for each turn.
+//! Writes: tracks the calls that are not written to their end, and makes a transaction for each turn.
 
 use std::{
     mem,
@@ -28,19 +28,19 @@ const TURNS_BETWEEN_LOOKS: u32 = 16;
 /// What the record of a call takes beside its arguments and result, about.
 const RECORD_BYTES: u64 = 512;
 
-/// Calls that are written in one go where nobody waits for them: a tenth of a millisecond. Then others
-/// that want the processor have it for once, or the calls of that moment would wait for the records of
-/// those before, who wait for nothing.
+/// Calls that are written in one go if no caller waits for them: a tenth of a millisecond. Then other
+/// threads may have the processor once. Otherwise the calls of that moment would wait for records that
+/// no caller waits for.
 const PIECE: usize = 16;
-/// For how long a turn gives way: on a machine that others keep busy, records must come to the disk, too.
+/// For how long a turn yields. On a busy machine records must come to the disk, too.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// How a turn is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pace {
-    /// Somebody waits.
+    /// A caller waits.
     Swift,
-    /// Nobody does: others go first.
+    /// No caller waits: other threads go first.
     Polite,
 }
 
@@ -62,7 +62,7 @@ pub struct Work {
 #[derive(Debug)]
 struct Tracked {
     call: Arc<Call>,
-    /// Where it was written as open.
+    /// The row in which it was written as open.
     row: Option<Row>,
     /// Nothing more is to be written of it.
     done: bool,
@@ -84,7 +84,7 @@ impl Step {
 
 /// What a transaction has written.
 struct Written {
-    /// Where each call is written now.
+    /// The row of each call.
     rows: Vec<Row>,
     kept: Vec<Cid>,
 }
@@ -131,7 +131,7 @@ impl Work {
         written
     }
 
-    /// Nobody is left waiting: waiters that are dropped have their answer.
+    /// Leaves no caller waiting: a waiter that is dropped has its answer.
     pub fn close(&mut self) {
         for Tracked { call, .. } in self.tracked.drain(..) {
             call.close();
@@ -159,7 +159,8 @@ impl Work {
             if news {
                 let rest = call.take();
                 let mut state = call.state();
-                // Whoever waits is about to send it; when this is read again, he may have.
+                // A waiting caller is about to send the call. When the record is read again, it may
+                // have been sent.
                 if rest.ending.is_none() && !rest.waiters.is_empty() && state == State::NotSent {
                     state = State::Sent;
                 }
@@ -229,7 +230,7 @@ impl Work {
             Ok(Written { rows, kept }) => {
                 self.succeeded(&steps, rows);
                 for (keep, cid) in keeps.into_iter().zip(kept) {
-                    // Whoever no longer waits needs no answer.
+                    // A caller that no longer waits needs no answer.
                     let _ = keep.waiter.send(Ok(cid));
                 }
                 Ok(())
@@ -307,7 +308,7 @@ impl Work {
         }
     }
 
-    /// What could not be written is lost: whoever comes later must not wait behind it.
+    /// What could not be written is lost: later calls must not wait behind it.
     fn failed(&mut self, steps: &[Step], error: Failed) -> NotWritten {
         let lost = steps.iter().filter(|step| step.rest.ending.is_some());
         self.queue
@@ -361,7 +362,7 @@ impl Work {
 
 pub fn answer(waiters: Vec<Waiter>, written: &Result<(), NotWritten>) {
     for waiter in waiters {
-        // Whoever no longer waits needs no answer.
+        // A caller that no longer waits needs no answer.
         let _ = waiter.send(written.clone());
     }
 }

@@ -15,7 +15,7 @@ use super::{
 
 #[derive(Debug)]
 pub struct Writer {
-    /// Taken by whoever joins it.
+    /// Taken when the thread is joined.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -55,11 +55,11 @@ impl Writer {
     }
 }
 
-/// What the thread works with. However it ends, nobody is left waiting.
+/// What the thread works with. However it ends, no caller is left waiting.
 struct Desk {
     /// `None` while the journal cannot be opened.
     work: Option<Work>,
-    /// When that was last tried.
+    /// When opening was last tried.
     tried: Instant,
     opening: Opening,
 }
@@ -108,7 +108,7 @@ fn turn(work: &mut Work, gathered: Gathered) {
     answer(flushes, &written);
 }
 
-/// Without a journal calls are only counted; whoever waits has his answer in that nobody will give one.
+/// Without a journal calls are only counted. A waiting caller learns that there will be no answer.
 fn lose(queue: &Queue, gathered: Gathered) {
     let lost = gathered.begun.len() as u64;
     queue.tally.lost.fetch_add(lost, Relaxed);

@@ -1,5 +1,5 @@
-//! How much a server may say unasked. What is beyond is read more slowly: the server waits for room in its
-//! pipe or connection, and others keep the processor.
+//! How much a server may say unasked. Beyond that it is read more slowly: the server waits for room in
+//! its pipe or connection, and other servers keep the processor.
 
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ impl Allowance {
         }
     }
 
-    /// Of reading, in bytes.
+    /// An allowance of reading, in bytes.
     pub fn of_reading() -> Self {
         Self::new(RATE, BURST)
     }
 
-    /// Of log messages that are passed on.
+    /// An allowance of log messages that are passed on.
     pub fn of_log_messages() -> Self {
         Self::new(LOG_RATE, LOG_BURST)
     }

@@ -1,4 +1,4 @@
-//! One file: the queue before it, and those who follow what is written.
+//! One log file: its queue, and the readers that follow it.
 
 use std::{
     io,
@@ -23,10 +23,10 @@ use super::{
 };
 use crate::utc;
 
-/// A queue with so many lines is written at once (S4).
+/// A queue with so many lines is written at once.
 const FULL_BATCH: usize = 100;
 
-/// One with fewer is written after this time (S4). One that overflowed is written no more often: what
+/// One with fewer is written after this time. One that overflowed is written no more often: what
 /// a flood says is not worth the disk's and other servers' time.
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
@@ -46,11 +46,11 @@ pub struct LogFile {
     disk: Mutex<Disk>,
     wake: Arc<Wake>,
     pub counts: Counts,
-    /// Of the server's configuration; none in a file of several servers.
+    /// Secrets of the server's configuration; none in a file of several servers.
     pub secrets: ArcSwapOption<Secrets>,
 }
 
-/// What has happened to a file (S9).
+/// What has happened to a file.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub dropped: AtomicU64,
@@ -204,7 +204,7 @@ impl LogFile {
         disk.spare = spare;
     }
 
-    /// S6: said once, never fatal.
+    /// Reported once, never fatal.
     fn failed(&self, disk: &mut Disk, lines: u64, error: &io::Error) {
         let path = disk.file.path().display();
         if !disk.failing {
@@ -238,7 +238,7 @@ impl LogFile {
 /// Where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// With so many lines from the end.
+    /// With this many lines from the end.
     Last(usize),
     /// After the line of this number.
     After(u64),

@@ -1,10 +1,9 @@
-//! What servers say beside the protocol (requirements, section S): what they write to stderr, the
-//! noise they write to stdout, and what Mainstay has to say about them. Messages of the protocol,
-//! and so arguments and results, are never written (S11).
+//! Logs of servers: what they write to stderr, the noise on their stdout, and Mainstay's own words
+//! about them. Messages of the protocol, and so arguments and results, are never written.
 //!
-//! Whoever reads a pipe appends to a bounded queue, and never waits. One thread, for all servers,
-//! writes what has gathered, and rotates the files. What finds its queue full is dropped and counted,
-//! and the log says how much that was: a flood costs neither memory nor other servers' time.
+//! Readers of pipes append to a bounded queue and never wait. One thread for all servers writes the
+//! queues and rotates the files. A line that finds its queue full is dropped and counted, and the log
+//! says how many were: a flood costs neither memory nor other servers' time.
 
 mod allowance;
 mod log_file;
@@ -118,7 +117,7 @@ impl Logs {
                     errors,
                 }))
             }
-            // S6: servers matter more than their logs.
+            // Servers matter more than their logs.
             Err(error) => {
                 tracing::warn!(%error, "servers' logs are not written: no thread for them");
                 Self(None)
@@ -135,7 +134,7 @@ impl Logs {
         Arc::new(ServerLog::new(name.clone(), files))
     }
 
-    /// Writes what has gathered and ends the thread (S5).
+    /// Writes what has gathered and ends the thread.
     pub async fn close(&self) {
         if let Some(files) = &self.0 {
             files.writer.close().await;
@@ -147,7 +146,7 @@ fn folder(state: &Path) -> PathBuf {
     state.join("logs")
 }
 
-/// `mcp-<server>.log` (S1). No server's name ends with `_`, so a server called `errors` has a file of
+/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has a file of
 /// its own, also where file names know no case.
 fn file_name(server: &ServerName) -> String {
     let name = server.as_str();

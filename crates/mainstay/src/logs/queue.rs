@@ -1,9 +1,9 @@
-//! The lines that wait to be written to one file: bounded, in the form of the file.
+//! Lines that wait to be written to one file, bounded, in the form of the file.
 
 use std::borrow::Cow;
 
-/// Bytes that may wait for the writer: a second's worth of what a server has to say, and cheap
-/// enough for every server at once.
+/// Bytes that may wait for the writer: a second's worth of a server's output, and cheap enough for
+/// every server at once.
 pub const MAX_QUEUED: usize = 512 * 1024;
 
 #[derive(Debug, Default)]

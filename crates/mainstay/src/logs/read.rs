@@ -1,4 +1,4 @@
-//! Reads the end of a log back into the rotated files, without reading whole files.
+//! Reads the end of a log, back into the rotated files, without reading whole files.
 
 use std::{
     fs::File,

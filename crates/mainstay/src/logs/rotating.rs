@@ -1,7 +1,7 @@
-//! One log file that is renamed away when it is full (S2): `x.log`, then `x.log.1` to `x.log.5`.
+//! One log file that is renamed away when it is full: `x.log`, then `x.log.1` to `x.log.5`.
 //!
-//! The renaming is done by `file-rotate`. Writing is not: it would drop what it cannot write without
-//! a word, where S6 wants to hear of it.
+//! `file-rotate` renames the files. It does not write them: it would silently drop what it cannot
+//! write, and such a loss is to be reported.
 
 use std::{
     fs::File,
@@ -14,10 +14,10 @@ use file_rotate::{ContentLimit, FileRotate, compression::Compression, suffix::Ap
 
 use crate::state;
 
-/// S2
+/// A file is renamed away at this size.
 pub const MAX_FILE: u64 = 10 * 1024 * 1024;
 
-/// Files beside the one that is written (S2).
+/// Files beside the one that is written.
 pub const KEPT_FILES: usize = 5;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Rotating {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// Counted, not asked for (S3).
+    /// Counted, not asked for.
     size: u64,
 }
 
@@ -86,8 +86,8 @@ impl Rotating {
 }
 
 fn rotate(path: &Path) -> io::Result<()> {
-    // It panics where it meets what it did not expect, such as a folder called `x.log.1`; that must
-    // not end the thread that writes everyone's log.
+    // It panics when it meets what it did not expect, such as a folder called `x.log.1`. That must not
+    // end the thread that writes all logs.
     let rotated = catch_unwind(AssertUnwindSafe(|| {
         let mut options = state::private_options();
         options.read(true).append(true);
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// W22: six files at most, none above the limit, the newest lines in them.
+    /// Six files at most, none above the limit, the newest lines in them.
     #[test]
     fn files_are_rotated_by_size_and_the_oldest_goes() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// S6: an error is an error, whatever stands in the way, and is over when that is gone.
+    /// An error is an error, whatever stands in the way, and is over when that is gone.
     #[test]
     fn what_stands_in_the_way_is_an_error_until_it_is_gone() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! The log of one server: what its pipes say, and what we say about it.
+//! The log of one server: lines of its pipes, and Mainstay's lines about it.
 
 use std::{
     borrow::Cow,
@@ -31,7 +31,7 @@ use crate::{scratch, utc};
 /// Longest line in a file, in bytes; a longer one is cut.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A line longer than this is an overflow (S7, Y6).
+/// A line longer than this is an overflow.
 const MAX_NOISE: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -52,14 +52,14 @@ pub struct ServerLog {
 #[derive(Debug)]
 struct Files {
     own: Arc<LogFile>,
-    /// Everyone's.
+    /// The log of all servers' errors.
     errors: Arc<LogFile>,
 }
 
-/// What a server wrote beside the protocol, and what became of it (S9).
+/// What a server wrote beside the protocol, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// Of stderr, and of noise on stdout.
+    /// Lines of stderr, and of noise on stdout.
     pub lines: u64,
     pub bytes: u64,
     /// Lines that are not in the log: they came too fast, or could not be written.
@@ -104,7 +104,7 @@ impl ServerLog {
         &self.server
     }
 
-    /// From now on the secrets of this configuration are kept out of the log, and of what is said of the
+    /// From now on the secrets of this configuration are kept out of the log, and of texts about the
     /// server elsewhere.
     pub fn protect(&self, config: &ServerConfig) {
         let secrets = Secrets::of(config).map(Arc::new);
@@ -130,16 +130,16 @@ impl ServerLog {
         }
     }
 
-    /// The same, and in the log of everyone's errors too (S1).
+    /// Writes a line here and in the log of all servers' errors.
     pub fn error(&self, text: &str) {
         self.note(text);
         self.everyones_error(text);
     }
 
-    /// A line in the log of everyone's errors, about what the server's own log shows itself.
+    /// A line in the log of all servers' errors, about what the server's own log shows itself.
     pub fn everyones_error(&self, text: &str) {
         if let Some(files) = &self.files {
-            // The file of all servers knows nobody's secrets.
+            // The file of all servers does not know single servers' secrets.
             files.errors.push(self.server.as_str(), &self.shown(text));
         }
     }

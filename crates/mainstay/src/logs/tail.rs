@@ -1,4 +1,4 @@
-//! The last lines a server wrote to stderr: the first thing to show when it fails.
+//! The last lines of a server's stderr, to be shown when it fails.
 
 use std::{
     borrow::Cow,
@@ -22,7 +22,7 @@ const MAX_LINE: usize = 2048;
 #[derive(Debug, Default)]
 pub struct Tail {
     kept: Mutex<VecDeque<(SystemTime, String)>>,
-    /// Of the server's configuration.
+    /// Secrets of the server's configuration.
     pub(super) secrets: ArcSwapOption<Secrets>,
 }
 

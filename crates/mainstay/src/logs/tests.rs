@@ -41,7 +41,7 @@ async fn faults_of_a_server_are_told_a_few_times_and_then_counted() {
     assert_eq!(other.fault(), Some(1));
 }
 
-/// S1, S5, S11: one file for each server, one for everyone's errors; no secrets.
+/// S1, S5, S11: one file for each server, one for all servers' errors; no secrets.
 #[tokio::test]
 async fn what_a_server_says_is_in_its_file() {
     let state = state();
@@ -82,7 +82,7 @@ async fn what_a_server_says_is_in_its_file() {
     assert!(!state.path().join("logs/mcp-silent.log").exists());
 }
 
-/// A server called `errors` does not write among everyone's errors.
+/// A server called `errors` does not write into the log of all servers' errors.
 #[tokio::test]
 async fn no_server_has_the_file_of_the_errors() {
     let state = state();

@@ -1,11 +1,11 @@
-//! Lets a log say what happens without repeating it for ever.
+//! Limits how often a log repeats the same event.
 
 use std::time::{Duration, Instant};
 
 /// Said one by one before they are only counted.
 const FIRST: u64 = 5;
 
-/// The count is said this often.
+/// The count is reported this often.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts what happens again and again.
@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct Throttle {
     said: u64,
     unsaid: u64,
-    /// When something was said last.
+    /// When it was reported last.
     at: Option<Instant>,
 }
 

@@ -17,7 +17,7 @@ type Files = HashMap<PathBuf, Arc<LogFile>>;
 pub struct Writer {
     files: Arc<Mutex<Files>>,
     wake: Arc<Wake>,
-    /// Taken by whoever joins it.
+    /// Taken when the thread is joined.
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
@@ -46,7 +46,7 @@ impl Writer {
         Arc::clone(file)
     }
 
-    /// Writes what is left (S5).
+    /// Writes what is left.
     pub async fn close(&self) {
         self.wake.stop();
         let thread = {
@@ -64,7 +64,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Where nobody closed it, as after a second signal, it ends by itself.
+    /// If it was not closed, as after a second signal, it ends by itself.
     fn drop(&mut self) {
         self.wake.stop();
     }

@@ -1,4 +1,4 @@
-//! One call, from its coming to its end.
+//! Counts one call, from its request to its end.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -13,7 +13,7 @@ use super::{Figures, Series};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Ok,
-    /// Its result says that it is an error (K3).
+    /// Its result says that it is an error.
     ToolError,
     Failed(FailureKind),
 }

@@ -11,19 +11,19 @@ use mainstay_core::message::Method;
 
 use super::{Failures, Histogram};
 
-/// Tools of one server that have figures of their own. Each is some twenty lines of `/metrics`, and
-/// whoever stores them pays for each line; a server of more tools is told by its busiest, mostly.
+/// Tools of one server that have figures of their own. Each is some twenty lines of `/metrics`, which a
+/// scraper has to store. A server with more tools is mostly described by its busiest ones.
 const MAX_TOOLS: usize = 64;
 
 /// The label of all other tools together, and of names that no tool has.
 const OTHER: &str = "other";
 
-/// Of the calls of one method, and where that is `tools/call`, of one tool.
+/// Figures of the calls of one method and, for `tools/call`, of one tool.
 #[derive(Debug, Default)]
 pub struct Series {
     pub duration: Histogram,
     pub failures: Failures,
-    /// Results that say that they are errors (K3).
+    /// Results that say that they are errors.
     pub tool_errors: AtomicU64,
     pub request_bytes: AtomicU64,
     pub response_bytes: AtomicU64,
@@ -121,7 +121,7 @@ impl Figures {
                 // A server that changes its tools does not fill the places with those that are gone.
                 tools.retain(|tool, _| is_offered(tool));
                 if labels(&tools) < MAX_TOOLS {
-                    // Whoever found no place may ask for one again.
+                    // A tool without a place may ask for one again.
                     tools.retain(|_, series| series.is_some());
                 }
             }
@@ -135,7 +135,7 @@ impl Figures {
     }
 }
 
-/// Who reads between two steps of a call may see one of them.
+/// A reader between two steps of a call may see one of them.
 fn depth(calls: &AtomicI64) -> u64 {
     u64::try_from(calls.load(Relaxed)).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! A histogram of times that is nothing but atomics: those of the `prometheus-client` crate take a lock
-//! for each observation.
+//! A histogram of times made of atomics. Those of the `prometheus-client` crate take a lock for each
+//! observation.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -59,7 +59,7 @@ impl Histogram {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed));
         let buckets: Vec<_> = bounds.chain([f64::INFINITY]).zip(counts).collect();
         Times {
-            // Of the buckets, so that the two never differ.
+            // The sum of the buckets, so that the two never differ.
             count: buckets.iter().map(|(_, count)| count).sum(),
             sum: Duration::from_micros(self.sum.load(Relaxed)).as_secs_f64(),
             buckets,

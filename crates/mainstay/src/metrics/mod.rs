@@ -1,8 +1,8 @@
-//! What `/metrics` tells of calls: counted where they end, read when somebody asks.
+//! Figures of calls for `/metrics`. They are counted where calls end, and read when a scraper asks.
 //!
-//! A call looks its tool up once, when it comes, and from then on touches atomics that only calls of
-//! its server share. Figures belong to their server: they go with it. What can be read from the rest
-//! of Mainstay when somebody asks is not counted here (`front/rest/metrics`).
+//! A call looks its tool up once and then touches atomics that only calls of its server share. Figures
+//! belong to their server and go with it. Figures that the rest of Mainstay can tell on request are not
+//! counted here (`front/rest/metrics`).
 
 mod count;
 mod figures;
@@ -18,7 +18,7 @@ pub use self::{
     histogram::{Histogram, Times},
 };
 
-/// The code of a result that says it is an error (K3).
+/// The code of a result that says it is an error.
 pub const TOOL_ERROR: &str = "tool_error";
 
 /// How often something failed, by the kind of failure.

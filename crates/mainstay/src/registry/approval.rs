@@ -1,4 +1,4 @@
-//! Servers that an MCP client wants, and the approval that some of them wait for.
+//! Servers that MCP clients add, and the approval that some of them need.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The endpoints that show the servers, each with a catalog of its own (design section 8).
+//! Profiles, each with a catalog of its own.
 //!
-//! The registry's merging task alone changes what they show; everyone else reads a snapshot.
+//! Only the registry's merging task changes what they show. All others read a snapshot.
 
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ impl Shown {
         own && digest(self) == digest(other)
     }
 
-    /// Whether a server's word that a list of its has changed is to be passed on, as it is believed even
-    /// where its list is the same. Nobody can tell what it means where tools are left out.
+    /// Whether a server's announcement that a list has changed is to be passed on. It is believed even
+    /// if the list is the same. Where tools are left out, its meaning is unknown.
     fn passes_on(&self, server: &ServerName, kind: ListKind) -> bool {
         let whole = kind != ListKind::Tools || self.config.tools.is_everything();
         whole && self.shows(kind) && self.config.has_server(server)
@@ -243,7 +243,7 @@ impl Profiles {
         changes
     }
 
-    /// Whom it concerns that a server says that a list of its has changed.
+    /// The profiles that a server's changed list concerns.
     pub fn concerned(&self, server: &ServerName, kind: ListKind) -> Vec<ProfileName> {
         let list = self.list.load();
         list.iter()

@@ -1,7 +1,7 @@
-//! Which servers there are: the file's, and what is said of them while Mainstay runs.
+//! The desired servers: those of the file, and the changes at run time.
 //!
-//! Every change goes to its end once it has begun, whoever asked for it and left: changes are tasks of
-//! the registry's own, one after the other, and a server that ends holds up only its own name.
+//! A change that has begun runs to its end, even if its client has left: changes are tasks of the
+//! registry, one after the other. A server that is ending delays only changes of its own name.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Changes {
 }
 
 impl Registry {
-    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused (A24).
+    /// Reads an entry that is not in the file, as if it were. One that cannot be used is refused.
     /// Nothing is looked at that the references of a pending one name.
     pub async fn read_entry(
         &self,
@@ -102,7 +102,7 @@ impl Registry {
         })
     }
 
-    /// Whether there is anything to say which servers there are (B7).
+    /// Whether there is anything to say which servers there are.
     pub fn is_configured(&self) -> bool {
         !self.servers.load().list.is_empty()
             || self.text().is_some()
@@ -116,12 +116,13 @@ impl Registry {
         standing.cloned().unwrap_or(Standing::Configured)
     }
 
-    /// Adds a server until the end of this run (A33); one that starts by itself is being started then.
+    /// Adds a server until the end of this run; one that starts by itself is being started then.
     pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
         self.enter(new, Known::Refused).await
     }
 
-    /// The same; a server of that name gets this entry (Y18), until the file says something else of it.
+    /// Adds or replaces a server. A server of that name has this entry until the file changes that
+    /// server.
     pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
         self.enter(new, Known::Replaced).await
     }
@@ -137,7 +138,7 @@ impl Registry {
         .await
     }
 
-    /// Adds a server and connects it (M6). One that cannot be connected is not kept, and what it
+    /// Adds a server and connects it. One that cannot be connected is not kept, and what it
     /// replaced is back.
     pub async fn connect(
         self: &Arc<Self>,
@@ -158,7 +159,7 @@ impl Registry {
                 return Ok(server);
             };
             let mut roster = this.roster.lock().await;
-            // Somebody may have said something else of it meanwhile.
+            // Another change may have come meanwhile.
             let still = roster.overlay.word(&name);
             if matches!(still, Some(Word::Entry(entry)) if Arc::ptr_eq(entry, &new)) {
                 if !was_wanted {
@@ -343,7 +344,7 @@ impl Registry {
         }
         let after = Arc::new(Servers::new(list, standings));
         self.servers.store(Arc::clone(&after));
-        // An error means that nobody listens.
+        // An error means that there is no listener.
         self.announcements.send(Announcement::ServersChanged).ok();
         let gone = before.list.iter();
         for server in gone.filter(|server| after.named(&server.name).is_none()) {
@@ -361,7 +362,7 @@ impl Registry {
                 server.configure(Arc::new(config)).await;
             }
         }
-        // Someone may have gone or come without a session of its own to tell of it.
+        // A server may have gone or come without a session of its own to announce it.
         self.merge().await;
         changes
     }

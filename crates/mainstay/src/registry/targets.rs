@@ -1,7 +1,7 @@
-//! Which targets servers' names have had: in this run, and in earlier ones. A client that gives a known
-//! name another target would be sent what was meant for the first, so that waits for approval.
+//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a known
+//! name another target would receive what was meant for the first, so that waits for approval.
 //!
-//! The file that keeps them lies beside the kept catalogs, and several Mainstays share it.
+//! The file lies beside the kept catalogs. Several Mainstays share it.
 
 use std::{
     collections::BTreeMap,
@@ -34,11 +34,11 @@ type Targets = BTreeMap<ServerName, Target>;
 #[derive(Debug, Default)]
 pub(super) struct KnownTargets {
     folder: Option<PathBuf>,
-    /// Of the file's servers, as it is in force.
+    /// Targets of the file's servers, as it is in force.
     file: Option<Targets>,
-    /// Of every server that was there in this run, the latest.
+    /// The latest target of every server of this run.
     learned: Targets,
-    /// Of those, what no file has yet.
+    /// The learned targets that are in no file yet.
     unsaved: Targets,
 }
 
@@ -79,7 +79,7 @@ impl KnownTargets {
         }
     }
 
-    /// Writes down what is new, where there is such. A failure is logged: this run knows it all the same.
+    /// Writes new targets down, if there are any. A failure is logged, and this run still knows them.
     pub fn unsaved(&mut self) -> Option<impl Future<Output = ()> + use<>> {
         let new = std::mem::take(&mut self.unsaved);
         let folder = self.folder.clone().filter(|_| !new.is_empty())?;
@@ -108,7 +108,7 @@ impl KnownTargets {
         let mut others = targets
             .iter()
             .filter(|(known, it)| folded(known) == spelling && !it.is(target));
-        // The same spelling says most.
+        // An equal spelling is the best match.
         let exact = others.clone().find(|(known, _)| *known == name);
         let other = exact.or_else(|| others.next());
         let other = other.map(|(_, target)| target.clone());

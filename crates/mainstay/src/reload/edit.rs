@@ -1,5 +1,5 @@
-//! The configuration's file changed by a program: validated before anything is written, and in force
-//! when it is.
+//! Changes the configuration file for a program. The change is validated before it is written, and
+//! takes effect when it is.
 
 use std::{path::Path, sync::Arc};
 
@@ -66,7 +66,7 @@ impl Reloader {
             .await
     }
 
-    /// The configuration in force, as the file has it (A29).
+    /// The configuration in force, as the file has it.
     pub fn document(&self) -> Result<Value, Failure> {
         let text = self.registry.text();
         let text = text.as_deref().map_or(edit::EMPTY, String::as_str);
@@ -179,7 +179,7 @@ pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
     })
 }
 
-/// In a file by [002] each server says its transport (A13).
+/// In a file given by `--mcp-clients-config` each server says its transport.
 fn state_transport(
     origin: &Origin,
     text: &str,
@@ -196,7 +196,7 @@ fn state_transport(
     let ServerConfig { launch, .. } = parsed.config;
     match launch {
         Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
-        // As it would be found out: any of the two.
+        // As detection would find it: either of the two.
         Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
         Launch::Broken(_) => None,
     };

@@ -1,4 +1,4 @@
-//! A configuration's file written (A27).
+//! Writes a configuration file.
 
 #[cfg(unix)]
 use std::fs::File;
@@ -6,8 +6,8 @@ use std::{fs, io, path::Path};
 
 use crate::state;
 
-/// Writes the file whole: whoever reads it has the old one or the new one, and after a power cut it is
-/// one of them. Only its owner can read it, for it may hold secrets. Reads it back in the end.
+/// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
+/// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     // What a link leads to is written, and the link stays.
     let path = match fs::canonicalize(path) {
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// A27: mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
+    /// Mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
     #[test]
     fn the_file_is_its_owners_and_a_link_stays() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2);
     }
 
-    /// A7: the file is made by the first save, and its folder with it.
+    /// The file is made by the first save, and its folder with it.
     #[test]
     fn the_first_save_makes_the_folder() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! `daemon.json`: where the commands find the daemon, and whether it is stopping.
+//! `daemon.json`: where commands find the daemon, and whether it is stopping.
 
 use std::{
     fs, io,
@@ -25,7 +25,7 @@ pub struct DaemonFile {
 }
 
 impl DaemonFile {
-    /// Whether it is said to be on this machine, where nobody else's program is sent the token.
+    /// Whether it is on this machine, where no other user's program is sent the token.
     pub fn is_loopback(&self) -> bool {
         let address = self
             .url

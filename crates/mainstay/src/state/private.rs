@@ -1,5 +1,5 @@
-//! Files and directories that are ours alone. A file is replaced under a random name that nobody can
-//! have put there, and no link is followed: what somebody has put in its place is not written to.
+//! Private files and directories. A file is replaced under a random name that no other process can have
+//! placed there, and no link is followed.
 
 use std::{
     ffi::OsString,
@@ -34,7 +34,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A name that nobody has, in the same folder: only there a rename is atomic.
+/// An unused name in the same folder: only there a rename is atomic.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     let random = random_token().map_err(io::Error::other)?;
     let mut name = OsString::from(".");
@@ -70,14 +70,14 @@ fn is_unfinished(name: &str) -> bool {
     })
 }
 
-/// Opens a file that is ours, and creates it where it is not there.
+/// Opens a private file, and creates it if it does not exist.
 pub(crate) fn open_private(path: &Path, options: &OpenOptions) -> Result<File, Untrusted> {
     let file = options.open(path)?;
     trust::file(path, &file)?;
     Ok(file)
 }
 
-/// Reads a file that is ours.
+/// Reads a private file.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
     let mut options = private_options();
     let mut file = open_private(path, options.create(false).read(true))?;
@@ -86,8 +86,8 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
     Ok(bytes)
 }
 
-/// How a file is made that only its owner can read. Links are not followed, and nobody is waited for at
-/// a pipe that stands in its place.
+/// How a file is made that only its owner can read. Links are not followed, and a pipe in its place is
+/// not waited for.
 pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true);
@@ -100,7 +100,7 @@ pub(crate) fn private_options() -> OpenOptions {
     options
 }
 
-/// Makes a directory that is ours, or checks the one that is there.
+/// Makes a private directory, or checks the one that exists.
 pub(crate) fn private_dir(path: &Path) -> Result<(), Untrusted> {
     create_private_dir(path)?;
     trust::directory(path)

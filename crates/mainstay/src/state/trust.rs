@@ -1,7 +1,7 @@
-//! Whether directories and files are changed by nobody but us.
+//! Checks that only the owner can change directories and files.
 //!
-//! Whoever can write to the state directory, or rename it, can give commands a daemon of his own and
-//! read the token that they send to it. So every directory on the way there is looked at.
+//! A person who can write to the state directory, or rename it, could present a false daemon to
+//! commands and read the token that they send to it. So every directory on the way is checked.
 
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ pub enum Untrusted {
     Writable {
         path: PathBuf,
         mode: u32,
-        /// Whether it only leads to what is ours.
+        /// Whether it is only on the way to the directory.
         leads_there: bool,
     },
     #[error("{} is not a directory", .0.display())]
@@ -77,7 +77,7 @@ impl From<Untrusted> for io::Error {
 #[cfg(unix)]
 pub use unix::{directory, file};
 
-/// Elsewhere a home folder is nobody else's to begin with.
+/// Elsewhere a home folder belongs to its user to begin with.
 #[cfg(not(unix))]
 pub fn directory(path: &Path) -> Result<(), Untrusted> {
     fs::metadata(path)?;
@@ -108,9 +108,10 @@ mod unix {
     const GROUP_WRITES: u32 = 0o020;
     const OTHERS_WRITE: u32 = 0o002;
 
-    /// Checks that a directory is ours alone to write to, and that nobody else can put another one in its
-    /// place: each directory above it is ours or root's, and so is each link on the way. A directory that
-    /// others write to must be sticky, as `/tmp` is: there they can rename only what is theirs.
+    /// Checks that only this user can write to a directory, and that no other user can put another one
+    /// in its place: each directory above it belongs to this user or root, and so does each link on the
+    /// way. A directory that others write to must be sticky, as `/tmp` is: there they can rename only
+    /// what is theirs.
     pub fn directory(path: &Path) -> Result<(), Untrusted> {
         let mut names: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
@@ -145,7 +146,8 @@ mod unix {
         ours(&at, &fs::symlink_metadata(&at)?)
     }
 
-    /// Checks that an open file is a regular one, ours, and written by nobody else.
+    /// Checks that an open file is a regular one, belongs to this user, and can be written by no other
+    /// user.
     pub fn file(path: &Path, file: &File) -> Result<(), Untrusted> {
         let found = file.metadata()?;
         if !found.is_file() {
@@ -223,7 +225,7 @@ mod unix {
             || mode & GROUP_WRITES != 0 && (has_acl(path) || !is_private_group(found.gid()))
     }
 
-    /// With an access control list the bits of the group are those of everybody on the list.
+    /// With an access control list the bits of the group are those of all users on the list.
     fn has_acl(path: &Path) -> bool {
         #[cfg(target_os = "linux")]
         {
@@ -245,8 +247,8 @@ mod unix {
         is_of_one(user, group, &read("/etc/passwd"), &read("/etc/group"))
     }
 
-    /// Whether the files of users and groups have nobody in the group but the user, whose own it is.
-    /// Users that other places know, such as LDAP, are not in the files, and so have no such group.
+    /// Whether the files of users and groups show that the group holds only this user. Users of other
+    /// sources, such as LDAP, are not in the files, and so have no such group.
     fn is_of_one(user: u32, group: u32, passwd: &str, groups: &str) -> bool {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
         let users: Vec<Vec<String>> = passwd.lines().map(fields).collect();

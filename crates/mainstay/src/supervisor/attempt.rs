@@ -1,4 +1,4 @@
-//! One attempt to have a session: its turn, its connection, its end.
+//! One attempt to open a session: its turn, its connection, its end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -96,8 +96,8 @@ pub async fn connect(
     loss.into()
 }
 
-/// Starts a process, and looks at it until its handshake is done or it has ended. It has its slot until
-/// then, or until it waits or hangs.
+/// Starts a process, and observes it until its handshake is done or it has ended. It keeps its slot
+/// until then, or until it waits or hangs.
 async fn start(
     opening: Opening,
     mut slot: Slot,

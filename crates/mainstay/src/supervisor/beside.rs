@@ -1,5 +1,5 @@
-//! The legacy session that stands beside a modern shared one: an HTTP server that speaks both eras is
-//! spoken to in its callers' own (protocol brief, section 6).
+//! The legacy session beside a modern shared one. An HTTP server that speaks both eras is spoken to in
+//! the era of each caller (docs/dev/design.md, "Eras").
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Calls that may have crashed the server: who is told what, and when. `core::suspects` decides.
+//! Tells clients and the log about calls that may have crashed the server. `core::suspects` decides.
 
 use std::sync::Arc;
 

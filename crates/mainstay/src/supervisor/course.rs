@@ -1,4 +1,4 @@
-//! The course of a session: it is opened, probed, and ends.
+//! Opens a session, probes it, and handles its end.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! What the shared session declares, and what its server does.
+//! The capabilities that the shared session declares, and those that its server declares.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Which eras the server speaks: what is known of it, from where, and what follows for the next attempt
-//! (protocol brief, section 6).
+//! Which eras the server speaks: what is known, where it is known from, and how the next attempt begins
+//! (docs/dev/design.md, "Eras").
 
 use mainstay_core::{
     config::{Protocol, ServerConfig},

@@ -1,4 +1,4 @@
-//! What a server says outside of calls, on its way to the supervisor's task.
+//! Queues a server's notifications for the supervisor's task.
 
 use std::{
     collections::HashSet,

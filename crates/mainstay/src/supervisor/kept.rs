@@ -1,6 +1,5 @@
 //! What is kept of servers between runs. Catalogs: a client that lists while its servers still start
-//! gets what they offered last (design section 12). And the eras they speak, so that they are not asked
-//! again.
+//! gets the last ones. Eras: a server is not asked again which it speaks.
 
 use std::{
     fs,
@@ -86,7 +85,7 @@ impl Declarations {
     /// Several clients may take turns with one server.
     const MOST: usize = 8;
 
-    /// Those of a file, which may have been written by anybody.
+    /// The eras in a file, which other programs may have written.
     pub fn read(mut kept: Vec<String>) -> Self {
         kept.truncate(Self::MOST);
         Self(kept)

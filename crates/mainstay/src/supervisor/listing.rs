@@ -1,4 +1,4 @@
-//! Reads what a server offers: its lists, page by page.
+//! Reads a server's lists, page by page.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,10 +16,10 @@ use tokio::{
 use super::shares::{Shares, mib};
 use crate::transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session};
 
-/// Pages that are followed per list (J17); a server that offers more is cut off there, with a warning.
+/// Pages that are followed per list; a server that offers more is cut off there, with a warning.
 const MAX_PAGES: usize = 1000;
 
-/// What one page may take; K6 has 30 s for everything but `tools/call`.
+/// What one page may take. The time limit of calls does not hold for lists.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How much is shown of an error with which a server refuses a list.
@@ -107,9 +107,9 @@ pub async fn list(
 #[derive(Debug)]
 enum Bound {
     Pages,
-    /// Of this server's lists together.
+    /// The bound on this server's lists together.
     Server,
-    /// Of all servers' lists together.
+    /// The bound on all servers' lists together.
     Fleet,
 }
 
@@ -216,7 +216,7 @@ async fn pages(
     Ok(Pages { items, cut })
 }
 
-/// A server that changes its lists in a burst is listed once (Y7).
+/// A server that changes its lists in a burst is listed once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// Lists that could not be read are read again after this time, then after twice as long, and so on.

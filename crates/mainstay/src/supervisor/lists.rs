@@ -1,4 +1,4 @@
-//! The server's lists: when they are read, and what follows from what they say.
+//! Decides when the server's lists are read, and what follows from them.
 
 use std::{io, sync::Arc};
 
@@ -82,7 +82,7 @@ impl Task {
             self.kept_eras = eras;
             self.keep(Arc::clone(&catalog), eras).await;
         }
-        // Merged before it counts as listed, so that whoever waited for it finds it there.
+        // Merged before it counts as listed, so that waiting callers find it there.
         self.tell_catalog(announced).await;
         self.view.send_modify(|view| {
             view.listed = Some(epoch);
@@ -113,7 +113,7 @@ impl Task {
         let (merged, done) = oneshot::channel();
         self.report(Report::CatalogChanged { announced, merged })
             .await;
-        // An error means that the registry has ended, and nobody waits any more.
+        // An error means that the registry has ended, and no caller waits any more.
         done.await.ok();
     }
 

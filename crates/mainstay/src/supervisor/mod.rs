@@ -1,8 +1,8 @@
-//! One task per server: it owns the server's upstream sessions, performs what their lifecycles
-//! decide, and publishes a view of the whole.
+//! One task for each server. It owns the server's upstream sessions, carries out what their lifecycles
+//! decide, and publishes a view.
 //!
-//! Calls never pass through this task. It hears of what happened to connections, opens and closes
-//! them, and keeps the server's catalog fresh.
+//! Calls never pass through this task. It hears of what happened to connections, opens and closes them,
+//! and keeps the server's catalog fresh.
 
 mod attempt;
 mod beside;
@@ -124,17 +124,17 @@ pub enum Operation {
     /// Up; nothing happens where it is.
     Start,
     Stop,
-    /// Up with a new session, whatever there is (O2).
+    /// Up with a new session, whatever there is.
     Reconnect,
 }
 
-/// The handle by which everyone else knows a server.
+/// The handle by which all other tasks know a server.
 #[derive(Debug)]
 pub struct Server {
     pub name: ServerName,
     pub log: Arc<ServerLog>,
     config: ArcSwap<ServerConfig>,
-    /// Of the configuration: every call on a profile asks for it.
+    /// Part of the configuration: every call on a profile asks for it.
     isolated: AtomicBool,
     /// There is one client, and the shared session is its own.
     is_shared_by_one: bool,
@@ -148,7 +148,7 @@ pub struct Server {
     beside: Beside,
     /// Calls of the shared session that may have crashed it.
     pub blame: Arc<Blame>,
-    /// Whether somebody has asked for the server since its shared session was lost.
+    /// Whether a caller has asked for the server since its shared session was lost.
     asked: Arc<watch::Sender<bool>>,
     /// What is counted of its calls.
     pub figures: Arc<Figures>,
@@ -243,7 +243,7 @@ impl Server {
         catalog.is_some_and(|catalog| catalog.item(kind, key).is_some())
     }
 
-    /// As of now: a reload may change it.
+    /// The configuration as of now: a reload may change it.
     pub fn config(&self) -> Guard<Arc<ServerConfig>> {
         self.config.load()
     }
@@ -313,7 +313,7 @@ impl Server {
     }
 
     /// If the server is on its way up, waits until `deadline` for one attempt, which is shared by all
-    /// callers; a scheduled one is brought forward (G8, K9).
+    /// callers; a scheduled one is brought forward.
     async fn shared_session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -366,7 +366,7 @@ impl Server {
         }
     }
 
-    /// Somebody waits for the server: if its start waits for a slot, it goes before others.
+    /// A caller waits for the server: if its start waits for a slot, it goes before others.
     fn press(&self) {
         self.asked.send_replace(true);
     }
@@ -392,10 +392,10 @@ impl Server {
         })
     }
 
-    /// K2, K9: why a call cannot be made, in words and as data.
+    /// Why a call cannot be made, in words and as data.
     pub fn not_connected(&self) -> Failure {
         let (view, name) = (self.view(), &self.name);
-        // K2, K9: read as sentences.
+        // Reads as sentences.
         let words = match view.state() {
             State::Error => "not connected",
             State::Failed => "down after repeated failures",
@@ -482,9 +482,9 @@ impl Server {
             || self.view.has_changed().is_err()
     }
 
-    /// Resolves when the session that is open, or is being opened, has been listed; at once where there
-    /// is none; after `limit` in any case. A server that was never listed is tried like for a call: who
-    /// names something of it may call it. Whether that was before the limit.
+    /// Resolves when the session that is open, or is being opened, has been listed; at once if there is
+    /// none; after `limit` in any case. A server that was never listed is tried as for a call, because
+    /// a client that names something of it may call it. Returns whether that was before the limit.
     pub async fn listed(&self, limit: Duration) -> bool {
         let mut view = self.view.clone();
         let known = async {
@@ -511,7 +511,7 @@ impl Server {
             self.commands.send(command).await.map_err(|_| ended())?;
             let epoch = answer.await.map_err(|_| ended())?;
             let mut view = self.view.clone();
-            // Whoever wants the opposite later is obeyed, and nobody waits for what will not come (W13).
+            // A later command wins, and no caller waits for what will not come.
             let view = view
                 .wait_for(|view| match operation {
                     Operation::Start | Operation::Reconnect => {
@@ -574,7 +574,7 @@ impl Server {
         Private::new(server, id, initialize, listener, Arc::default(), false)
     }
 
-    /// Keeps a request of this server to a client of this principal until someone answers it by hand.
+    /// Keeps a request of this server to a client of this principal until a person answers it.
     pub fn queue(&self, principal: &Principal, question: Question) {
         self.queue.enter(&self.name, Some(principal), question);
     }

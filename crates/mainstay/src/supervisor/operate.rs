@@ -1,4 +1,4 @@
-//! What a supervisor is told to do: by its operator, by calls, by a new configuration.
+//! Commands to a supervisor: from its operator, from calls, from a new configuration.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Task {
             }
             Command::Operate(operation, reply) => {
                 let epoch = self.operate(operation).await;
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,
@@ -79,7 +79,7 @@ impl Task {
         let before = std::mem::replace(&mut self.config, config);
         self.kept = kept(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
-        // From the next session on.
+        // Takes effect with the next session.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);
         let relaunch = before.is_reached_otherwise(&self.config);
         if relaunch {

@@ -24,7 +24,7 @@ pub struct Pace {
 #[derive(Debug)]
 pub struct Wish {
     pub rank: Rank,
-    /// Turns true when somebody asks for the server while its start waits.
+    /// Turns true when a caller asks for the server while its start waits.
     pub asked: Option<watch::Receiver<bool>>,
 }
 

@@ -1,4 +1,4 @@
-//! Isolated upstream sessions, each for one client: its handle.
+//! The handle of an isolated upstream session, which belongs to one client.
 
 use std::{
     sync::{
@@ -76,8 +76,8 @@ impl Private {
         self.usage.live_session()
     }
 
-    /// The live session; opens one if there is none. Whoever uses it for more than its greeting holds a
-    /// [`Use`] of it from before to the end.
+    /// The live session; opens one if there is none. A caller that uses it for more than its handshake
+    /// holds a [`Use`] of it from before to the end.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -131,7 +131,7 @@ impl Private {
         }
     }
 
-    /// The same if nobody has used it for so long.
+    /// Closes the session if it has been idle for so long.
     pub fn close_idle(&self, idle: Duration) {
         if self.is_idle(idle) && self.usage.close_if_unused() && self.asked.load(Ordering::Relaxed)
         {
@@ -139,7 +139,7 @@ impl Private {
         }
     }
 
-    /// Whether nobody has used it for so long.
+    /// Whether it has been idle for so long.
     pub fn is_idle(&self, idle: Duration) -> bool {
         self.usage.is_idle(idle)
     }

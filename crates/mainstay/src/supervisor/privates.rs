@@ -1,5 +1,5 @@
-//! The isolated sessions of a server. Each is opened for one client, and brought back by that client's
-//! next call only. There are at most `maxSessions`: the one that has been idle for longest makes room.
+//! The isolated sessions of a server. Each is opened for one client, and reopened only by that client's
+//! next call. At most `maxSessions` are open: the one that has been idle for longest makes room.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -138,7 +138,7 @@ impl Task {
             .fold((0, 0), |(all, leaving), (_, private)| {
                 (all + 1, leaving + usize::from(private.is_leaving))
             });
-        // Those who have given up take no place.
+        // Callers that have given up take no place.
         self.privates.newcomers.retain(Newcomer::is_waiting);
         let waiting = self.privates.newcomers.len();
         let is_here = self.privates.sessions.contains_key(&open.id);
@@ -158,7 +158,7 @@ impl Task {
         }
         let more = Vec::new();
         self.privates.newcomers.push_back(Newcomer { open, more });
-        // Where one ended at once.
+        // There is room if one ended at once.
         self.admit_newcomers();
     }
 
@@ -212,7 +212,7 @@ impl Task {
         }
     }
 
-    /// Answers whoever waits for the session, if it is up; forgets one that is down.
+    /// Answers callers that wait for the session, if it is up; forgets one that is down.
     pub(super) fn settle_private(&mut self, id: PrivateId) {
         let Some(private) = self.privates.sessions.get_mut(&id) else {
             return;
@@ -231,7 +231,7 @@ impl Task {
             for reply in private.waiting.drain(..) {
                 asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
             }
-            // Everyone who asked has gone meanwhile.
+            // All callers have gone meanwhile.
             if !asked {
                 self.close_private(id);
             }
@@ -247,7 +247,7 @@ impl Task {
         if status.attempting || status.state.is_hopeful() {
             return;
         }
-        // Someone asked for it while it went.
+        // A caller asked for it while it went.
         if was_up && !private.waiting.is_empty() && !self.ending {
             return self.step(Which::Private(id), Event::Start);
         }
@@ -288,7 +288,7 @@ impl Task {
         }
     }
 
-    /// Closes all, and lets nobody wait any longer.
+    /// Closes all sessions, and lets no caller wait any longer.
     pub(super) fn close_privates(&mut self) {
         for Newcomer { open, more } in std::mem::take(&mut self.privates.newcomers) {
             let replies = more.into_iter().chain([open.reply]);

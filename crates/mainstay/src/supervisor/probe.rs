@@ -1,4 +1,4 @@
-//! Asks a connected server whether it is well, on its live session (design section 6).
+//! Probes a connected server on its live session.
 
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
@@ -96,7 +96,7 @@ async fn ask(session: &Session, policy: &Policy, url: Option<&HealthUrl>) -> Opt
     let method = match (policy.method, url) {
         (ProbeMethod::Http, Some(url)) => {
             return match url.get().await {
-                // The server is there, and has no such page: a wrong URL is not a death (H4).
+                // The server is there, and has no such page: a wrong URL is not a death.
                 Ok(200..300 | 404 | 405) => None,
                 Ok(status) => Some(Outcome::Failed(format!(
                     "HTTP {status} from the health URL"

@@ -1,5 +1,5 @@
-//! Requests of servers that no client could be asked, until someone answers them by hand
-//! (`serverRequests: "queue"`, Y8).
+//! Requests of servers that wait for an answer by hand, because no client could be asked
+//! (`serverRequests: "queue"`).
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::transport::Question;
 
-/// How long a request waits (Y8).
+/// How long a request waits.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Requests that wait at once; one more is refused.
@@ -62,8 +62,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request of this server, to this principal where it is to anybody; one too many is refused: it is
-    /// dropped.
+    /// A request of this server, for this principal if it is for a particular one. One too many is
+    /// refused: it is dropped.
     pub fn enter(&self, server: &ServerName, principal: Option<&Principal>, question: Question) {
         self.expire();
         let mut state = self.state();

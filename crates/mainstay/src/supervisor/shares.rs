@@ -1,4 +1,4 @@
-//! What the lists of a server take, and what all servers' lists may take together.
+//! Memory of the lists of one server, and of all servers together.
 
 use mainstay_core::catalog::{ListKind, ServerCatalog};
 

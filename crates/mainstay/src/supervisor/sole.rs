@@ -1,5 +1,5 @@
-//! The one client of a Mainstay that serves no other (`mainstay mcp`). Its servers are told what it
-//! declares, and what they ask outside of calls goes to it.
+//! The one client of `mainstay mcp`. Its servers learn what it declares, and what they ask outside of
+//! calls goes to it.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub struct Sole(watch::Sender<Option<Declared>>);
 /// What the client has said of itself.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// As a legacy server reads them.
+    /// The capabilities as a legacy server reads them.
     pub capabilities: Arc<ClientCapabilities>,
     /// `None` where it can be asked by the answers to its calls only (2026-07-28).
     pub asks: Option<Arc<dyn Asks>>,

@@ -1,4 +1,4 @@
-//! The supervisor's task: events in, effects out.
+//! The supervisor's task: takes events, asks the lifecycle, carries out effects.
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
@@ -89,13 +89,13 @@ pub struct Task {
     observer: Observer,
     /// Calls of the shared session that may have crashed it.
     pub(super) blame: Arc<Blame>,
-    /// Whether somebody has asked for the server since its shared session was lost.
+    /// Whether a caller has asked for the server since its shared session was lost.
     pub(super) asked: Arc<watch::Sender<bool>>,
     /// What the one client declares, where there is only one.
     sole: Option<watch::Receiver<Option<Declared>>>,
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
-    /// Its operator has stopped it, and nobody has started it since.
+    /// Its operator has stopped it, and has not started it since.
     pub(super) stopped: bool,
     pub(super) ending: bool,
 }
@@ -187,7 +187,7 @@ impl Task {
         self.probes.shutdown().await;
     }
 
-    /// When something is due that nobody reports.
+    /// When something is due that is not reported.
     fn deadline(&self) -> Option<Instant> {
         let degraded = self.shared.status().is_degraded();
         let look = degraded.then_some(self.next_look);
@@ -231,7 +231,7 @@ impl Task {
 
     async fn handle(&mut self, happening: Happening) {
         match happening {
-            // Nobody holds the server any more: the same as being told to end.
+            // All handles of the server are gone: the same as a command to end.
             Happening::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
             Happening::Progress(which, epoch, Progress::Begun) => {
                 self.step(which, Event::Io(epoch, LifeReport::Begun));
@@ -279,7 +279,7 @@ impl Task {
     /// Starts the server for the first time, if it is wanted.
     fn begin(&mut self) {
         self.held_until = None;
-        // Nobody needs to wait for a server whose lists are known.
+        // No list needs to wait for a server whose lists are known.
         if self.offered_to.contain(&self.shared.initialize) {
             self.view.send_modify(|view| view.attempted = true);
         }
@@ -420,14 +420,14 @@ impl Task {
         }
     }
 
-    /// Section I of the requirements: says what happened to this server.
+    /// Publishes the events of this server.
     pub(super) fn tell(&self, kind: EventKind) {
         let of_health = matches!(
             kind,
             EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
         );
         if of_health {
-            // H12
+            // Health that turns is a line in the log, whatever follows.
             tracing::warn!(server = %self.config.name, ?kind, "its health turned");
             if self.shared.policy.health.action == Action::Log {
                 return;
@@ -437,7 +437,7 @@ impl Task {
     }
 
     pub(super) async fn report(&self, report: Report) {
-        // The registry lives longer than its supervisors; at the very end nobody listens.
+        // The registry lives longer than its supervisors; at the very end there is no listener.
         self.fleet
             .reports
             .send((self.config.name.clone(), report))

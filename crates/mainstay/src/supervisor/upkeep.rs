@@ -1,5 +1,4 @@
-//! One upstream session and what keeps it: its lifecycle, and the means to carry out what that
-//! decides.
+//! One upstream session, its lifecycle, and the means to carry out what the lifecycle decides.
 
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ impl Upkeep {
         }
     }
 
-    /// The same with epochs that are all later than this one.
+    /// This with epochs that are all later than `past`.
     #[must_use]
     pub fn after(self, past: Epoch) -> Self {
         Self {

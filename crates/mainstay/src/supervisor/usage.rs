@@ -1,4 +1,4 @@
-//! Who uses an isolated session. A session in use is not closed to make room for another.
+//! Counts the users of an isolated session. A session in use is not closed to make room for another.
 
 use std::{
     sync::{
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::transport::Session;
 
-/// Set in the count of users while the session is closed, so that one step can tell that nobody uses
-/// the session and keep everybody from beginning to.
+/// Set in the count of users while the session is closed, so that one step can check that the session
+/// has no user and keep new users away.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The state of an isolated session that its supervisor and its callers share.
@@ -91,8 +91,8 @@ impl Usage {
         self.released.store(is_released, Ordering::SeqCst);
     }
 
-    /// Whether the session is to be closed: its client is done with it, or it was closed while nobody
-    /// used it and nobody has asked for it since.
+    /// Whether the session is to be closed: its client is done with it, or it was closed while idle and
+    /// has not been asked for since.
     pub fn is_over(&self) -> bool {
         self.released.load(Ordering::SeqCst) || self.users.load(Ordering::SeqCst) == CLOSED
     }
@@ -106,7 +106,7 @@ impl Usage {
         self.since + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
     }
 
-    /// Whether nobody has used it for so long.
+    /// Whether it has been idle for so long.
     pub fn is_idle(&self, idle: Duration) -> bool {
         !self.is_used() && self.last_used().elapsed() >= idle
     }
@@ -138,7 +138,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(5)).await;
         assert!(usage.is_idle(Duration::from_secs(5)) && !usage.is_idle(Duration::from_secs(6)));
         assert!(usage.close_if_unused() && usage.is_closed() && !usage.is_used());
-        // Whoever comes now sees that it is closed, and opens it again.
+        // A caller that comes now sees that it is closed, and opens it again.
         let late = usage.begin();
         assert!(usage.is_closed() && usage.is_used() && !usage.close_if_unused());
         usage.reopened();

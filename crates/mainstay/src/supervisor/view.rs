@@ -1,4 +1,4 @@
-//! What a server looks like from outside, and what is said of one that cannot be called.
+//! The published view of a server, and the error of a server that cannot be called.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -18,7 +18,7 @@ use crate::transport::Session;
 #[derive(Clone, Debug)]
 pub struct View {
     pub status: Status,
-    /// Whether its operator wants it up; its tools are listed as long as he does (Y16).
+    /// Whether its operator wants it up; its tools are listed as long as he does.
     pub wanted: bool,
     pub session: Option<Arc<Session>>,
     /// The last good one; it stays while the server is being brought back, and between runs.
@@ -39,7 +39,7 @@ pub struct View {
     pub crashes: Crashes,
 }
 
-/// Crashes of the server's processes since Mainstay started (C7, C9).
+/// Crashes of the server's processes since Mainstay started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crashes {
     pub count: u32,
@@ -87,7 +87,7 @@ impl View {
         trouble.is_some_and(|trouble| trouble.degrades)
     }
 
-    /// What is said of its lists.
+    /// A note about its lists.
     pub fn list_note(&self) -> Option<String> {
         let trouble = self.list_trouble.as_ref();
         trouble.map(|trouble| trouble.reason.clone())
@@ -106,7 +106,7 @@ impl View {
         }
     }
 
-    /// Adds what is known of the server to a failure of one of its calls (K9).
+    /// Adds what is known of the server to a failure of one of its calls.
     pub fn describe(&self, failure: Failure, server: &ServerName) -> Failure {
         let status = &self.status;
         let mut failure = failure
@@ -128,7 +128,7 @@ impl View {
         failure
     }
 
-    /// [004]'s word for the server's health (F12), as far as evidence goes.
+    /// The word for the server's health in `mainstay health`, as far as evidence goes.
     pub fn diagnosis(&self) -> &'static str {
         match self.state() {
             State::Connected if self.is_degraded() => "unhealthy",

@@ -1,5 +1,5 @@
-//! What a client has asked its isolated session to remember: a log level and subscriptions. A session
-//! that is opened again is asked once more.
+//! What a client has set on its isolated session: a log level and subscriptions. A session that is
+//! opened again is told once more.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Wanted {
-    /// By one client, which is told what it may have missed.
+    /// The wishes of one client, which is told what it may have missed.
     pub fn of_client() -> Arc<Self> {
         Arc::new(Self {
             has_client: true,

@@ -1,4 +1,4 @@
-//! Who may come in, at one moment: decided by the token and the time alone.
+//! Decides by token and time who is let in.
 
 use std::{
     fmt,
@@ -14,12 +14,12 @@ use super::TokenError;
 /// Each is compared with what a new connection brings.
 const MAX_CLIENTS: usize = 1000;
 
-/// Ten years: who wants a token for ever says no time at all.
+/// Ten years. A token without an end has no time at all.
 const MAX_LIFETIME_DAYS: u64 = 10 * 365;
 const MAX_LIFETIME: Duration = Duration::from_hours(MAX_LIFETIME_DAYS * 24);
 
-/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, and nobody finds
-/// those by trying, however fast.
+/// A token's SHA-256. A slow hash would protect nothing: a token is 256 random bits, which cannot be
+/// found by trying.
 #[derive(Clone, Copy)]
 pub struct Fingerprint([u8; 32]);
 
@@ -35,7 +35,7 @@ impl PartialEq for Fingerprint {
     }
 }
 
-/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte (Q7).
+/// Takes as long for a near miss as for nonsense, so that nothing can be guessed byte by byte.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let differing = one
         .iter()
@@ -66,7 +66,7 @@ impl ClientToken {
     }
 }
 
-/// Who bears a token, and until when.
+/// The bearer of a token, and its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub principal: Principal,
@@ -80,7 +80,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Who bears this token now.
+    /// The bearer of this token now.
     pub fn bearer(&self, token: &[u8], now: SystemTime) -> Option<Pass> {
         let given = Fingerprint::of(token);
         if given == self.control {
@@ -147,7 +147,7 @@ struct KeptToken {
     name: ClientName,
     sha256: String,
     created_unix_seconds: u64,
-    /// Always written, and always asked for: one that got lost would open the door for ever.
+    /// Always written, and always read: a lost time would keep the door open without end.
     #[serde(deserialize_with = "Option::deserialize")]
     expires_unix_seconds: Option<u64>,
 }
@@ -219,7 +219,6 @@ mod tests {
         }
     }
 
-    /// Q7
     #[test]
     fn a_token_opens_until_it_expires_or_is_removed() {
         let (mut book, now) = (book(), UNIX_EPOCH + Duration::from_secs(1_800_000_000));

@@ -1,6 +1,5 @@
-//! The tokens that open the doors: the control token, which opens all of them, and clients' tokens,
-//! which open the MCP paths (requirements Q2, Q7). They are read for every new connection, and
-//! changed while they are.
+//! The control token, which opens all doors, and clients' tokens, which open the MCP endpoints. They
+//! are read for every new connection, and may change meanwhile.
 
 mod book;
 
@@ -26,8 +25,8 @@ use crate::{
     utc,
 };
 
-/// What clients' tokens begin with, so that one that was left somewhere can be recognised. `mcp_`,
-/// as [003] has it (Q2), would be taken for anybody's.
+/// The beginning of clients' tokens, by which a token that was left somewhere can be recognised. A more
+/// general one, `mcp_`, would be taken for another program's.
 pub const PREFIX: &str = "mst_";
 
 /// All tokens of one daemon; cloning shares them.
@@ -60,7 +59,7 @@ pub enum TokenError {
     TooMany(usize),
     #[error("a token lasts from a second to {0} days, or until it is removed")]
     Lifetime(u64),
-    /// Nobody is let in by a guess, so that this is no list without tokens.
+    /// The file of tokens cannot be read. It does not count as empty, which could open the door.
     #[error("{} cannot be read", path.display())]
     Unreadable {
         path: PathBuf,
@@ -108,7 +107,7 @@ impl Tokens {
         Ok(Self::of(Some(dir), control, clients))
     }
 
-    /// Who bears this token now.
+    /// The bearer of this token now.
     pub fn bearer(&self, token: &[u8]) -> Option<Pass> {
         self.0.book.load().bearer(token, SystemTime::now())
     }
@@ -131,8 +130,8 @@ impl Tokens {
         self.0.changes.subscribe()
     }
 
-    /// Makes a client's token, which is known to nobody afterwards but who gets it here. Blocks for as
-    /// long as a file takes to be written, as the others do that change something.
+    /// Makes a client's token, which only the caller learns. Blocks while a file is written, as the
+    /// other changing methods do.
     pub fn add(
         &self,
         name: &str,
@@ -245,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Q7: what changes holds at once, and for the runs that come.
+    /// What changes holds at once, and for the runs that come.
     #[test]
     fn changes_hold_at_once_and_are_kept() {
         let folder = tempfile::tempdir().expect("a temporary folder");

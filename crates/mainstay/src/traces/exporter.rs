@@ -1,4 +1,4 @@
-//! Sends what has gathered to the collector.
+//! Sends the collected spans to the collector.
 
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
 

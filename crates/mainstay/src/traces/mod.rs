@@ -1,9 +1,8 @@
-//! Traces: a span for each call, and one below it for each time that its server is asked, told to a
-//! collector over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none,
-//! at no cost.
+//! Traces: a span for each call, and a child span for each request to its server, sent to a collector
+//! over OTLP/HTTP (OpenTelemetry). Without `telemetry` in the configuration there are none, at no cost.
 //!
-//! What a call leaves goes into a bounded queue, and is dropped and counted where that is full; one
-//! task sends what has gathered. Nothing of that is in a call's way.
+//! Spans wait in a bounded queue; when it is full they are dropped and counted. One task sends them. No
+//! call waits for it.
 
 mod exporter;
 mod otlp;
@@ -51,8 +50,8 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Whether, and as whose child, a call is recorded that has come with this context. Whoever began
-    /// the trace has decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
+    /// Whether, and as whose child, a call with this context is recorded. The origin of the trace has
+    /// decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
     fn place(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
         if let Some(parent) = parent {
             return parent.sampled.then_some((parent.trace, Some(parent.span)));
@@ -68,8 +67,8 @@ impl Tracer {
         SpanId(self.number())
     }
 
-    /// Random enough to be nobody else's, and no lock and no call of the system; never 0 but once in
-    /// 2⁶⁴. This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
+    /// Random enough to be unique, without a lock and without a system call; never 0 but once in 2⁶⁴.
+    /// This is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators").
     fn number(&self) -> u64 {
         let mut number = self.next.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
         number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! Spans as OTLP has them in JSON (opentelemetry-proto, `trace/v1/trace.proto`, with hexadecimal ids and
-//! numbers as texts), under the names of the semantic conventions for MCP.
+//! Spans in OTLP's JSON (opentelemetry-proto, `trace/v1/trace.proto`: hexadecimal ids, numbers as
+//! texts), with the names of the semantic conventions for MCP.
 
 use std::{
     borrow::Cow,
@@ -21,12 +21,12 @@ const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 /// `STATUS_CODE_ERROR`
 const ERROR: u8 = 2;
-/// The trace is recorded (W3C); it is known of a span whether its parent is somebody else's; it is.
+/// The trace is recorded (W3C); whether the parent of a span is remote is known; it is remote.
 const SAMPLED: u32 = 0x01;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
-/// Who tells.
+/// The program that sends spans.
 #[derive(Debug)]
 pub struct Resource {
     /// Those of the environment first: they count more than what we say of ourselves.

@@ -1,7 +1,7 @@
-//! A call's span, from its coming to its end, and the spans of the requests to its server below it.
+//! The span of a call, and the spans of the requests to its server.
 //!
-//! Clients and servers choose how long names, ids and errors are. What waits for the collector is
-//! bounded in calls, so that each is cut to a length that tells it from others.
+//! Clients and servers choose how long names, ids and errors are. The queue to the collector is bounded
+//! in calls, so each text is cut to a length that still tells it from others.
 
 use std::{
     borrow::Cow,
@@ -20,9 +20,9 @@ use mainstay_core::{
 
 use super::Tracer;
 
-/// Of a URI, a name or a request's id.
+/// Characters of a URI, a name or a request's id.
 const MAX_NAME: usize = 256;
-/// Of what went wrong, in the server's words.
+/// Characters of an error, in the server's words.
 const MAX_MESSAGE: usize = 1024;
 
 /// What a span is about.
@@ -39,7 +39,7 @@ pub struct Subject {
     pub request_id: Box<str>,
     /// Whether the server is a process.
     pub is_piped: bool,
-    /// Of the server.
+    /// Secrets of the server.
     pub secrets: Option<Arc<Secrets>>,
 }
 
@@ -102,7 +102,7 @@ fn start(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// From when to when something lasted.
+/// The beginning and the end of a span.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub started: SystemTime,
@@ -175,7 +175,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Of a call that comes with this context; `None` if it is not to be recorded.
+    /// Begins the span of a call with this context; `None` if it is not to be recorded.
     pub fn begin(
         tracer: &Arc<Tracer>,
         context: Option<(TraceContext, Option<String>)>,
@@ -239,7 +239,7 @@ impl Span {
 
     /// The server has answered, or the request failed.
     pub fn answered(&mut self, failed: Option<&'static str>) {
-        // A clock is read only where there is something to be told of it.
+        // The clock is read only if a span needs it.
         let Some(mut hop) = self.hop.take() else {
             return;
         };

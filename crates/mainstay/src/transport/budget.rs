@@ -1,7 +1,7 @@
-//! How many bytes of answers to requests of our own are read and kept.
+//! Bounds the bytes of answers to Mainstay's own requests.
 //!
-//! A piece of an answer is counted when it comes, before it is kept: an answer that exceeds its budget
-//! is given up in the middle.
+//! A piece of an answer is counted when it comes and before it is kept: an answer that exceeds its
+//! budget is given up in the middle.
 
 use std::sync::{
     Arc,

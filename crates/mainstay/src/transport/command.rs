@@ -1,4 +1,4 @@
-//! Finding a server's program (requirements, section D): PATH is walked here, without a shell.
+//! Finds a server's program in PATH, without a shell.
 
 use std::{
     collections::HashMap,
@@ -16,10 +16,10 @@ const SHOWN_FOLDERS: usize = 4;
 /// How a command was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// An absolute path, used as it is (D1), or one with a folder in it, which the system resolves.
+    /// An absolute path, used as it is, or one with a folder in it, which the system resolves.
     AsGiven(PathBuf),
     Found(PathBuf),
-    /// Used as it is; the start will say what the system makes of it (D4).
+    /// Used as it is; the start will say what the system makes of it.
     NotFound(PathBuf),
 }
 
@@ -31,7 +31,7 @@ impl Resolution {
     }
 }
 
-/// What was looked for before, by command and PATH (D2): where it is, or `None`.
+/// What was looked for before, by command and PATH: where it is, or `None`.
 type Seen = HashMap<(String, OsString), Option<PathBuf>>;
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
@@ -67,7 +67,7 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
             Resolution::Found(found)
         }
         None => {
-            // Each attempt fails with its reason, so that this is said once.
+            // Each attempt fails with its reason, so this is logged once.
             if before != Some(None) {
                 tracing::warn!("could not resolve {command:?} to an absolute path, using as-is");
             }
@@ -76,7 +76,7 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
     }
 }
 
-/// What is said of a command that is not in `path`: where was looked, and what brings it.
+/// The error for a command that is not in `path`: where it was looked for, and what installs it.
 pub fn not_found(command: &str, path: &OsStr) -> String {
     let (remedy, looked) = (remedy(command), looked_in(path, SHOWN_FOLDERS));
     format!("command not found: {command}; {remedy}; {looked}")
@@ -120,7 +120,7 @@ mod tests {
         path
     }
 
-    /// D1, D3, D4
+    /// Absolute paths, commands of PATH, and commands that are nowhere.
     #[test]
     fn a_command_is_absolute_or_found_or_used_as_it_is() {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// D2: a find that has gone is looked for anew.
+    /// A program that has gone is looked for anew.
     #[test]
     fn a_program_that_was_removed_is_not_found_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");

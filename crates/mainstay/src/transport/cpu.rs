@@ -1,4 +1,4 @@
-//! CPU time and I/O of a server's processes: a server that computes is not hung.
+//! CPU time and I/O of a server's processes. A server that computes does not hang.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub async fn cpu_time(_leader: u32) -> Duration {
     Duration::ZERO
 }
 
-/// The same processes with their I/O, while they start. `None` when `leader` has gone.
+/// The CPU time and I/O of a process tree during its start. `None` when `leader` has gone.
 #[cfg(target_os = "linux")]
 pub async fn tree(leader: u32) -> Option<Tree> {
     // Reading /proc may block.

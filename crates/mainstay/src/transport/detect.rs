@@ -1,5 +1,5 @@
 //! Which era a server speaks: what is asked, and what the answer is evidence of (specification
-//! 2026-07-28, "Backward Compatibility" of both transports; protocol brief, section 2).
+//! 2026-07-28, "Backward Compatibility" of both transports).
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use super::Frame;
 /// new one may still be answered, for a process may take long to start.
 pub const PIPE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The same over HTTP, where a server may let a request without a session hang; a network and a cold
-/// start have their share.
+/// The time limit of the question over HTTP, where a server may let a request without a session hang.
+/// It allows for a network and a cold start.
 pub const POST_LIMIT: Duration = Duration::from_secs(5);
 
 /// How a server is first spoken to.
@@ -24,12 +24,11 @@ pub const POST_LIMIT: Duration = Duration::from_secs(5);
 pub enum Approach {
     Legacy,
     Modern,
-    /// As it wants; the era that it is known to speak is tried first, and the other one only where
-    /// that fails.
+    /// Detect the era. The known era is tried first, and the other one only if that fails.
     Detect(Option<Era>),
 }
 
-/// Why a server was not opened, and what was learned about it all the same.
+/// Why a server was not opened, and what was learned about it nevertheless.
 #[derive(Clone, Debug)]
 pub struct Unopened {
     pub loss: Loss,
@@ -141,7 +140,7 @@ pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {
     Unopened { loss, eras }
 }
 
-/// A request of our own, as JSON text; in modern sessions it says who asks.
+/// A request of Mainstay's own, as JSON text. In modern sessions its `_meta` describes Mainstay.
 pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> String {
     let params = params
         .map(|params| format!(r#","params":{params}"#))
@@ -156,7 +155,7 @@ pub fn own_request(era: Era, id: &str, method: Method, params: Option<&str>) -> 
     }
 }
 
-/// Nothing that asks a person is declared: what we ask by ourselves has nobody behind it.
+/// Nothing that asks a person is declared: Mainstay's own requests have no person behind them.
 fn ourselves() -> Caller {
     let info = format!(
         r#"{{"name":"mainstay","version":"{}"}}"#,

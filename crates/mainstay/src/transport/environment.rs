@@ -1,4 +1,4 @@
-//! The environment of child processes (requirements C2 and D6, design section 12).
+//! Builds the environment of child processes.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,7 +23,7 @@ const SHELL_TIME_LIMIT: Duration = Duration::from_secs(5);
 const OURS: &str = "MAINSTAY_";
 
 /// What a child gets: what is inherited, with the standard places in PATH, and the entry's own
-/// variables over it (D12: they win, for PATH too).
+/// variables over it (they win, for PATH too).
 pub fn of_child(launch: &StdioLaunch) -> Environment {
     let mut environment = match launch.inherit_env {
         InheritEnv::Process => env::vars_os().collect(),
@@ -46,7 +46,7 @@ fn is_ours(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(OURS.as_bytes())
 }
 
-/// The PATH given and the usual places, each place once (D6). Those of installers and version managers
+/// The PATH given and the usual places, each place once. Those of installers and version managers
 /// stand behind what is inherited in any order.
 pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
     let given = inherited.map(env::split_paths).into_iter().flatten();
@@ -147,7 +147,7 @@ mod tests {
         );
     }
 
-    /// D6, as [003] has it.
+    /// Preset `desktop` puts the usual places first.
     #[test]
     fn under_desktop_the_standard_places_come_first() {
         let path = search_path(

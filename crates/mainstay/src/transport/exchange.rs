@@ -1,4 +1,4 @@
-//! One request and everything the server says about it, whatever the transport.
+//! One request and everything that the server says about it, over any transport.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub enum InterruptionKind {
     Refused {
         status: u16,
         body: String,
-        /// Whether the body is a message of JSON-RPC all the same, such as an error without an id.
+        /// Whether the body is still a message of JSON-RPC, such as an error without an id.
         is_message: bool,
     },
     #[error("the server's answer is not a JSON-RPC message: {0}")]
@@ -116,7 +116,7 @@ impl Interruption {
 }
 
 impl InterruptionKind {
-    /// In words, but for "cannot connect" where that is said by who quotes it.
+    /// In words. "cannot connect" is left out, because callers that quote it say so themselves.
     pub fn reason(&self) -> String {
         match self {
             Self::Unreachable(reason) => reason.clone(),
@@ -265,7 +265,7 @@ impl Exchange {
         self.answer().await
     }
 
-    /// The same for whoever may not wait for it. Cancel-safe.
+    /// The answer, for callers that may not wait for it. Cancel-safe.
     pub(super) async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // A question is refused: it is dropped.

@@ -1,4 +1,4 @@
-//! One JSON-RPC message as it came off a wire: its text, and where its members lie.
+//! One JSON-RPC message as it came off a wire: its text and its envelope.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -29,7 +29,7 @@ impl Frame {
         Ok(Self { text, envelope })
     }
 
-    /// The same of a server's message. An answer that cannot be passed on becomes an error, so that the call
+    /// Reads a server's message. An answer that cannot be passed on becomes an error, so that the call
     /// does not wait for another.
     pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
         match Self::read(bytes) {
@@ -125,7 +125,7 @@ impl Frame {
         }
     }
 
-    /// Whether it is a response that bears this id.
+    /// Whether it is a response with this id.
     pub fn names(&self, id: u64) -> bool {
         match self.envelope.kind {
             Kind::Response { id: span, .. } => self.get(span).parse() == Ok(id),

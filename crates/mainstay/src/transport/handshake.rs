@@ -1,4 +1,4 @@
-//! How a process is greeted: by `server/discover`, by `initialize`, or by the one after the other.
+//! The handshake with a process: `server/discover`, `initialize`, or one after the other.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A health URL beside a server's endpoint (H1).
+//! A health URL beside a server's endpoint.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::http_client::{Target, Template, same_origin};
 /// How much of a health page is read, so that its connection can be used again.
 const READ_LIMIT: usize = 64 * 1024;
 
-/// Where a server says by HTTP whether it is well. The request has the server's configured headers if the
-/// URL is of the server's own origin, and none of them elsewhere.
+/// A URL that tells by HTTP whether a server is well. The request has the server's configured headers
+/// if the URL has the server's own origin, and none of them elsewhere.
 #[derive(Clone)]
 pub struct HealthUrl {
     target: Target,

@@ -1,4 +1,4 @@
-//! How a backend is spoken to over HTTP: its URL, the configured headers, redirects at the start.
+//! Speaks HTTP to a server: its URL, the configured headers, redirects at the start.
 
 use std::{
     fmt::Write as _,
@@ -53,8 +53,8 @@ impl std::fmt::Debug for Secrets {
 pub struct Template(Arc<[u8]>);
 
 impl Target {
-    /// What is said to an MCP endpoint bears our `chain`, so that a Mainstay that is led back to itself
-    /// knows it (design section 7).
+    /// Requests to an MCP endpoint carry our `chain`, so that a Mainstay that is led back to itself
+    /// notices.
     pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
         let uri: Uri = launch
             .url
@@ -73,7 +73,7 @@ impl Target {
         })
     }
 
-    /// The same origin under another URL.
+    /// This origin under another URL.
     pub fn at(&self, uri: Uri) -> Self {
         Self {
             uri,
@@ -122,7 +122,7 @@ impl Target {
     }
 
     /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
-    /// `/mcp/` (E2). Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
+    /// `/mcp/`. Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
     pub async fn follow(
         mut self,
         method: &str,
@@ -290,8 +290,8 @@ pub fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// What an HTTP error means that answers no request in JSON-RPC. 401 and 429 are given before anything
-/// runs; of the others nobody knows (invariant 6).
+/// The meaning of an HTTP error that answers no request in JSON-RPC. 401 and 429 come before anything
+/// runs. Of the others it is unknown (invariant 6).
 pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
     let text = String::from_utf8_lossy(body);
     let kind = InterruptionKind::Refused {

@@ -1,4 +1,4 @@
-//! One POST of Streamable HTTP and what the server answers: a JSON body, or a stream of events.
+//! One POST of Streamable HTTP and its answer: a JSON body or a stream of events.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ const SESSION_NOT_FOUND: i64 = -32001;
 pub struct HttpExchange {
     link: Arc<HttpLink>,
     id: u64,
-    /// Whether a client makes the request, whom the server may ask.
+    /// Whether a client makes the request, which the server may ask.
     is_call: bool,
     state: State,
     stream: bool,

@@ -1,8 +1,8 @@
-//! JSON objects out of the pieces of a body, each as soon as it is whole.
+//! Splits a body into JSON objects, each as soon as it is complete.
 //!
 //! A server may answer `subscriptions/listen` with `application/json` and write one message after the
-//! other, with or without line ends between them, or as the items of an array. What stands between
-//! objects is skipped; whether an object is a message is asked by who reads it.
+//! other, with or without line ends between them, or as the items of an array. Text between objects is
+//! skipped. The reader decides whether an object is a message.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 

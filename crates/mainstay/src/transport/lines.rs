@@ -43,7 +43,7 @@ pub enum Line {
 pub enum Beside<'a> {
     /// It begins otherwise than a message.
     Noise(&'a [u8]),
-    /// So many bytes more of a line that was too long.
+    /// More bytes of a line that was too long.
     Rest(usize),
 }
 
@@ -111,9 +111,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that begins as a message does. What else comes is handed to `beside` as it comes and is
-    /// never held: whole lines, or what has come of one. `beside` says how long to wait before more is read.
-    /// A line that grows large is held up to what `limit` says to its beginning.
+    /// The next line that begins as a message does. Other text goes to `beside` as it comes and is
+    /// never held: whole lines, or the part of one that has come. `beside` returns how long to wait
+    /// before more is read. A line that grows large is held up to the limit that `limit` gives for its
+    /// beginning.
     pub async fn message(
         &mut self,
         mut beside: impl FnMut(Beside<'_>) -> Duration,
@@ -143,7 +144,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Skips what has come of a line that was too long; returns how much that was.
+    /// Skips the part of a line that was too long; returns its length.
     fn skip(&mut self) -> usize {
         if !matches!(self.line, LineKind::TooLong) {
             return 0;
@@ -257,8 +258,8 @@ const KEPT_ROOM: usize = 1024;
 #[derive(Debug, Default)]
 pub struct LineWriter {
     queue: Mutex<Queue>,
-    /// Of all bytes ever queued, those that have been written or may yet be: never too few, for a
-    /// message is as good as written before we hear of it.
+    /// Of all bytes ever queued, those that have been written or may yet be. Never too few, because a
+    /// message may be written before this is known.
     begun: AtomicU64,
     not_empty: Notify,
     room: Notify,
@@ -294,8 +295,8 @@ impl LineWriter {
         self.send_with(|| message).await
     }
 
-    /// The same with a message that is made when its turn has come: many that wait for a reader that does
-    /// not read shall not each take the memory of a message.
+    /// Sends a message that is made when its turn has come: many callers that wait for a reader that
+    /// does not read must not each take the memory of a message.
     pub async fn send_with<T: AsRef<str>>(
         &self,
         message: impl FnOnce() -> T,
@@ -401,7 +402,7 @@ impl LineWriter {
                     return Ok(());
                 }
                 self.not_empty.notified().await;
-                // Whoever is ready now adds to the batch: one write for many messages.
+                // Tasks that are ready now add to the batch: one write for many messages.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -452,7 +453,7 @@ mod tests {
         );
     }
 
-    /// Y6: an oversized message is skipped, and its head says whose it was.
+    /// An oversized message is skipped, and its head says whose it was.
     #[tokio::test]
     async fn an_oversized_line_is_skipped_and_the_next_one_read() {
         let mut input = br#"{"id":7,"#.to_vec();
@@ -493,7 +494,7 @@ mod tests {
         (messages, noise)
     }
 
-    /// Y6, S8: however noise and messages are mixed and cut, the messages are found, and the rest is
+    /// However noise and messages are mixed and cut, the messages are found, and the rest is
     /// handed over as it came.
     #[test]
     fn messages_are_found_in_noise() {
@@ -518,7 +519,7 @@ mod tests {
         });
     }
 
-    /// U8: what is no message is never held, nor is a message beyond its limit for long.
+    /// What is no message is never held, nor is a message beyond its limit for long.
     #[tokio::test]
     async fn a_flood_is_not_held() {
         for begin in ["x", " ", r#"{"id":7,"#] {
@@ -551,8 +552,8 @@ mod tests {
         }
     }
 
-    /// A line without an end is told of when it exceeds its limit, and is not held beyond it: whoever waits
-    /// for it has no use for it, and where nobody does its limit is lower.
+    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. A
+    /// waiting call has no use for it, and without a waiting call its limit is lower.
     #[tokio::test]
     async fn a_line_that_is_too_long_is_told_of_before_its_end() {
         const MAX: usize = 16 * 1024 * 1024;
@@ -685,7 +686,7 @@ mod tests {
         sent.expect("sent once there was room");
     }
 
-    /// Who waits for a reader that does not read holds no message.
+    /// A caller that waits for a reader that does not read holds no message.
     #[tokio::test]
     async fn a_message_is_made_when_there_is_room_for_it() {
         let writer = LineWriter::default();

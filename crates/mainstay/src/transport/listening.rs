@@ -1,5 +1,5 @@
-//! The kept `subscriptions/listen` of a modern session: what a server announces by itself, and the
-//! resources that someone wants to hear of (specification 2026-07-28, "Subscriptions").
+//! The kept `subscriptions/listen` of a modern session: the server's announcements, and the resources
+//! that clients are subscribed to (specification 2026-07-28, "Subscriptions").
 
 use std::{
     collections::HashSet,
@@ -65,7 +65,7 @@ struct Wanted {
     uris: HashSet<Box<str>>,
 }
 
-/// A resource that somebody would hear of: withdrawn when this is dropped.
+/// A resource with a subscriber: withdrawn when this is dropped.
 struct Wish<'a> {
     listening: &'a Listening,
     uri: &'a str,
@@ -88,7 +88,7 @@ struct Settled {
 enum Left {
     /// Something else is wanted now.
     Changed,
-    /// By the server, in order.
+    /// Ended by the server, in order.
     Ended,
     Broken,
 }
@@ -125,7 +125,7 @@ impl Listening {
             }
             wanted.generation
         };
-        // Who stops waiting does not want it any more.
+        // A caller that stops waiting does not want it any more.
         let wish = Wish {
             listening: self,
             uri,
@@ -277,7 +277,7 @@ impl Listening {
 enum Heard {
     Acknowledged(HashSet<Box<str>>),
     Message,
-    /// By a response, or a notification in its place.
+    /// Ended by a response, or by a notification in its place.
     Ended,
     Broken,
 }

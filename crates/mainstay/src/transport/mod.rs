@@ -1,9 +1,9 @@
-//! Connections to backends: one file per transport, one face for all.
+//! Connections to servers: one file for each transport, one interface for all.
 //!
-//! A transport opens a connection, performs the handshake, and from then on offers a [`Session`]:
-//! requests become [`Exchange`]s that yield what the server says about them, in order. How a
-//! connection ends is reported by its [`Running`] future, which returns only when nothing of the
-//! connection is left (invariant 9).
+//! A transport opens a connection, performs the handshake, and then offers a [`Session`]. Requests
+//! become [`Exchange`]s, which yield what the server says about them, in order. The [`Running`] future
+//! reports how a connection ended. It returns only when nothing of the connection is left (invariant
+//! 9).
 
 mod budget;
 mod command;
@@ -104,7 +104,7 @@ pub type Running = Pin<Box<dyn Future<Output = Loss> + Send>>;
 pub struct Opening {
     pub server: ServerName,
     pub lineage: Lineage,
-    /// Names this opening among all of this Mainstay: a server's processes bear it as a mark.
+    /// Names this opening among all of this Mainstay. A server's processes have it as a mark.
     pub tag: String,
     pub launch: Launch,
     pub approach: Approach,
@@ -113,13 +113,13 @@ pub struct Opening {
     pub max_message_bytes: usize,
     /// Silence that makes a server suspect, whatever is asked of it.
     pub hang_after: Duration,
-    /// Where the server's messages go that belong to no call.
+    /// Takes the server's messages that belong to no call.
     pub listener: Arc<dyn Listener>,
     /// What it says beside the protocol.
     pub log: Arc<ServerLog>,
     /// What is seen of its process before the handshake.
     pub signs: Arc<Signs>,
-    /// When it may knock again by itself.
+    /// When it may try again by itself.
     pub turns: Arc<Turns>,
     pub stop: Stop,
 }
@@ -201,7 +201,7 @@ async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, R
     }
 }
 
-/// With `initialize`.
+/// Opens a session with `initialize`.
 async fn open_legacy(
     opening: &Opening,
     launch: &HttpLaunch,
@@ -209,7 +209,7 @@ async fn open_legacy(
     match launch.transport {
         HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
-        // Y13: Streamable HTTP first; what refuses its first request may be the older transport.
+        // Streamable HTTP first; what refuses its first request may be the older transport.
         HttpTransport::Detect => match streamable_http::open(opening, launch).await {
             Err(streamable_http::Refused::NotSpoken(reason)) => {
                 let opened = sse::open(opening, launch).await;

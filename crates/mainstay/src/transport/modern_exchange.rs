@@ -1,5 +1,5 @@
-//! One POST of 2026-07-28 and what the server answers: a JSON body, or a stream of events that all
-//! belong to this request. Dropping it closes the stream, which cancels the request.
+//! One POST of 2026-07-28 and its answer: a JSON body, or a stream of events that all belong to this
+//! request. Dropping it closes the stream, which cancels the request.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -95,7 +95,7 @@ impl Posted {
 pub struct ModernExchange {
     link: Arc<ModernLink>,
     id: u64,
-    /// Whether nobody but ourselves asks.
+    /// Whether only Mainstay itself asks.
     is_own: bool,
     method: Method,
     /// A call that may be made once more, if its headers prove to be wrong.
@@ -347,7 +347,7 @@ impl ModernExchange {
                 }
                 None
             }
-            // A change has its own stream; on another one it is nobody's.
+            // A change has its own stream. On another one it belongs to no request.
             Kind::Notification {
                 method:
                     method @ (Method::ToolsChanged

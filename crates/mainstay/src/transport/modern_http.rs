@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP of 2026-07-28: a POST per request and nothing else, no session.
-//! There is no connection that could be lost: that nobody is there shows when someone asks.
+//! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. There is no
+//! connection that could be lost: only a request shows that the server is gone.
 
 use std::{
     sync::{
@@ -158,7 +158,7 @@ async fn discover(
         let loss = refusals::unanswered(&uri, &error);
         match error {
             http1::Error::Connect(_) => NotModern::from(loss),
-            // A server may drop whom it does not understand.
+            // A server may drop a client that it does not understand.
             _ => NotModern::Unclear(loss),
         }
     })?;
@@ -168,7 +168,7 @@ async fn discover(
             let asked = Method::Discover.name();
             return Err(http_client::unavailable(&target.uri, &response, asked).into());
         }
-        // As to `initialize`: it does not know it, or it is a Mainstay led back to itself.
+        // As for `initialize`: the server does not know it, or it is a Mainstay led back to itself.
         501 | 508 => {}
         500.. => {
             return Err(

@@ -1,5 +1,5 @@
-//! What a server writes to stdout beside messages: kept in its log, and said in ours without
-//! flooding it.
+//! Text on stdout that is no message. It is kept in the server's log, and reported in Mainstay's log
+//! without flooding it.
 
 use std::{sync::Arc, time::Instant};
 
@@ -31,7 +31,7 @@ impl Noise {
     }
 
     /// A line that begins as a message, and is none. What was meant as one may hold arguments and
-    /// results, which are not for the log (S11).
+    /// results, which are not for the log.
     pub fn broken(&mut self, line: &[u8], why: &str) {
         let head = &line[..line.len().min(HEAD)];
         if memchr::memmem::find(head, b"\"jsonrpc\"").is_some() {
@@ -60,7 +60,7 @@ impl Noise {
         }
     }
 
-    /// E17: noise never stops the messages.
+    /// Noise never stops the messages.
     fn say(&self, verdict: Verdict) {
         if let Verdict::Say(lines) = verdict {
             let server = self.log.server();

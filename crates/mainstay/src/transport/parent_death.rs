@@ -1,5 +1,5 @@
-//! Ties a child's life to ours: the kernel kills it when we end, however we end. And gives it the huge
-//! pages that we do without.
+//! Ties a child's life to Mainstay's: the kernel kills the child when Mainstay ends, however it ends.
+//! Also gives the child the huge pages that Mainstay turns off for itself.
 #![expect(
     unsafe_code,
     reason = "what a child does between fork and exec cannot be said otherwise"

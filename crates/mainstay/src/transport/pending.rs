@@ -1,4 +1,4 @@
-//! The requests that wait for their answers on one shared connection, by the id we gave them.
+//! Requests that wait for their answers on one shared connection, by the id that Mainstay gave them.
 
 mod inbox;
 
@@ -26,8 +26,8 @@ const MAX_ABANDONED: usize = 256;
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
-/// Tells apart who makes calls on a shared connection: a server's question goes to the only one who
-/// can have caused it.
+/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
+/// have caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker(u64);
 
@@ -76,7 +76,7 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
-    /// Given up here and not answered there: they may still cause questions (design section 9).
+    /// Given up here and not answered there: they may still cause questions.
     abandoned: HashMap<u64, Abandoned>,
     /// Up to this id, some were given up that are no longer in `abandoned`.
     forgotten: u64,
@@ -125,7 +125,7 @@ impl Calls {
         }
     }
 
-    /// Whose calls were given up, and may be at work all the same.
+    /// The clients of calls that were given up and may still be at work.
     fn still_at_work(&self) -> impl Iterator<Item = Asker> {
         let abandoned = self.abandoned.values();
         let recent = abandoned.filter(|call| call.is_recent());
@@ -257,10 +257,10 @@ impl Pending {
     pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
         let mut calls = self.calls();
         let id = match id_in_head(head) {
-            // Of the server's own, which is none of ours.
+            // The server's own request, which answers none of ours.
             _ if is_request(head) => return None,
             Some(id) => id,
-            // Of the only call there is.
+            // Part of the only call there is.
             None => {
                 let mut ids = calls.by_id.keys();
                 let only = ids.next().copied();
@@ -273,7 +273,7 @@ impl Pending {
         Some(id)
     }
 
-    /// Whether somebody may wait for the message that begins in this way: it is the answer to a call, may
+    /// Whether a call may wait for the message that begins in this way: it is the answer to a call, may
     /// be one, or may be asked for the sake of one.
     pub fn may_await(&self, head: &[u8]) -> bool {
         let calls = self.calls();
@@ -310,7 +310,7 @@ impl Pending {
     }
 }
 
-/// One registered call; dropping it forgets the call, and a late answer finds nobody.
+/// One registered call. Dropping it forgets the call, and a late answer is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     pub id: u64,
@@ -393,8 +393,8 @@ mod tests {
         assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
     }
 
-    /// Of what was given up, requests of our own included, a late answer is no surprise; what is doubled or
-    /// invented is.
+    /// A late answer to a request that was given up is expected, our own requests included. A duplicate
+    /// or invented one is not.
     #[test]
     fn a_late_answer_is_told_apart_from_an_invented_one() {
         let pending = Arc::new(Pending::default());
@@ -445,7 +445,7 @@ mod tests {
         let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
         assert!(pending.may_await(answer(call.id).as_bytes()));
         assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
-        // Of two calls it could be either's.
+        // With two calls it could belong to either.
         let other = pending.register(Some(Asker::new()), None).expect("open");
         assert_eq!(pending.too_large(unnamed, 10), None);
         drop(other);

@@ -1,4 +1,4 @@
-//! Folders of programs that stand in PATH beside what is inherited (requirement D6).
+//! Folders of programs that are added to PATH.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ const MAX_ALIASES: usize = 5;
 /// The largest file that nvm keeps an alias in, in bytes.
 const MAX_ALIAS: u64 = 1024;
 
-/// Where a user's programs may lie: his environment and his home folder.
+/// Where a user's programs may lie: the environment and the home folder.
 pub struct User<'a> {
     /// A variable of the environment.
     pub var: &'a dyn Fn(&str) -> Option<PathBuf>,
@@ -88,7 +88,7 @@ impl User<'_> {
         there.collect()
     }
 
-    /// The versions of Node that nvm and fnm have installed, newest first (D7).
+    /// The versions of Node that nvm and fnm have installed, newest first.
     pub fn node_versions(&self) -> Vec<PathBuf> {
         let nvm = self.nvm_folders();
         let nvm = nvm.flat_map(|nvm| versions(&nvm.join("versions/node"), "bin"));
@@ -169,9 +169,9 @@ fn alias(path: &Path) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// `folder/*/below` by version, newest first: 22.17 before 20.10, compared as numbers (D7).
+/// `folder/*/below` by version, newest first: 22.17 before 20.10, compared as numbers.
 fn versions(folder: &Path, below: &str) -> Vec<(Vec<u64>, PathBuf)> {
-    // A folder that cannot be read holds nothing for us (D8).
+    // A folder that cannot be read holds nothing for us.
     let mut found: Vec<(Vec<u64>, PathBuf)> = fs::read_dir(folder)
         .into_iter()
         .flatten()
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// D7
+    /// Versions are compared as numbers, newest first.
     #[test]
     fn node_versions_compare_as_numbers() {
         let world = World::with(&[

@@ -1,5 +1,5 @@
-//! What Linux has beyond other Unixes: children that cannot outlive us, and /proc to find whoever left
-//! its group.
+//! What Linux has beyond other Unixes: children that cannot outlive Mainstay, and /proc to find
+//! processes that left their group.
 
 use std::{
     io,
@@ -24,13 +24,13 @@ struct Job {
 }
 
 /// The thread that starts every child. It lasts as long as we do, for a child is killed when the
-/// thread ends that started it (T8). Each opening has at most one job here.
+/// thread ends that started it. Each opening has at most one job here.
 static SPAWNER: LazyLock<mpsc::Sender<Job>> = LazyLock::new(|| {
     let (jobs, queue) = mpsc::channel::<Job>();
     let work = move || {
         for mut job in queue {
             let _context = job.runtime.enter();
-            // Nobody waits for it any more: dropped, it is killed.
+            // The caller stopped waiting: dropped, it is killed.
             job.started.send(job.command.spawn()).ok();
         }
     };
@@ -58,7 +58,8 @@ pub async fn spawn(mut command: Command) -> io::Result<Child> {
     outcome.await.map_err(|_| gone())?
 }
 
-/// Ends who bears these marks wherever he went (`setsid`, daemons), and returns when nobody is left.
+/// Ends all processes with these marks wherever they are (`setsid`, daemons), and returns when none is
+/// left.
 pub async fn end_marked(marks: &Marks) {
     let entries = marks.entries();
     let ending = tokio::task::spawn_blocking(move || {

@@ -1,5 +1,5 @@
-//! Unixes other than Linux, where nothing ties a child to us, and nothing says who has left its group.
-//! Not tested by us: see the platform table of the README.
+//! Unixes other than Linux: nothing ties a child to Mainstay, and nothing shows which processes left
+//! its group. Not tested: see the platform table of the README.
 
 #![expect(clippy::unused_async, reason = "Linux waits here")]
 

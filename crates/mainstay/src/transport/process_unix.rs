@@ -1,5 +1,5 @@
-//! Child processes on Unix: each in a process group of its own, ended as a group, and with whatever
-//! has left the group.
+//! Child processes on Unix. Each has a process group and is ended as a group, together with processes
+//! that left the group.
 
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
@@ -16,7 +16,7 @@ mod system;
 pub use self::system::{end_marked, spawn};
 
 /// Makes the child lead a process group, so that what it starts (npx starts node, uvx starts
-/// python) can be ended with it (C12).
+/// python) can be ended with it.
 fn isolate(command: &mut Command) {
     command.process_group(0);
 }
@@ -31,8 +31,8 @@ pub fn kill(child: &Child) {
     signal(child, Signal::KILL);
 }
 
-/// The group still bears the child's id here: a child that has not been waited for keeps its id,
-/// and one that has been reports none.
+/// The group still has the child's id here: a child that has not been waited for keeps its id, and one
+/// that has been reports none.
 fn signal(child: &Child, signal: Signal) {
     let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
         return;
@@ -55,7 +55,7 @@ impl Group {
     /// Ends the members that outlived the leader.
     pub fn kill_rest(self) {
         if let Some(pid) = self.0 {
-            // An error means that nobody is left.
+            // An error means that no process is left.
             kill_process_group(pid, Signal::KILL).ok();
         }
     }

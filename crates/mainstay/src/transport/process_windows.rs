@@ -1,4 +1,4 @@
-//! Child processes on Windows. Not tested by us: see the platform table of the README.
+//! Child processes on Windows. Not tested: see the platform table of the README.
 
 use std::{io, process::ExitStatus};
 

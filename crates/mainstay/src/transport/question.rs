@@ -16,8 +16,8 @@ use super::{Frame, session::Link};
 
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// A server's question. It is answered once: whoever drops it refuses it, so that no server waits for
-/// an answer that cannot come (E14).
+/// A server's question. It is answered once: dropping it refuses it, so that no server waits for an
+/// answer that cannot come.
 #[derive(Debug)]
 pub struct Question(Box<Asked>);
 

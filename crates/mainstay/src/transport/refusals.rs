@@ -1,4 +1,4 @@
-//! What goes wrong between Mainstay and a server over HTTP, in words: host, reason, and what to set.
+//! Errors between Mainstay and a server over HTTP, in words: the host, the reason, and what to set.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{
     http1::{Error, Head, SPEAKS_TLS},
 };
 
-/// A connection that did not come about. Keeps the kind of the error.
+/// A connection that failed. Keeps the kind of the error.
 pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
     let words = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
@@ -95,7 +95,7 @@ fn speaks_tls(authority: &str) -> String {
     format!("the server at {authority} speaks TLS; write https:// in `url`")
 }
 
-/// The same of a server that says so in an HTTP error, as nginx and Go do.
+/// The hint for a server that asks for TLS in an HTTP error, as nginx and Go do.
 pub fn wants_tls(uri: &Uri, body: &str) -> Option<Loss> {
     let says = [
         "plain HTTP request was sent to HTTPS",
@@ -143,7 +143,7 @@ pub fn advice(status: u16) -> &'static str {
     }
 }
 
-/// Where a redirect leads that is not followed, without the part in which keys may stand.
+/// The target of a redirect that is not followed, without the part that may hold keys.
 pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
     if !(300..400).contains(&head.status) {
         return None;

@@ -1,4 +1,4 @@
-//! One upstream session: the handshake's result, and a way to send.
+//! One upstream session: the result of its handshake, and a way to send.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::logs::Throttle;
 
-/// A live connection that has greeted. Shared by everyone who calls; it outlives its connection,
-/// and then says so ([`Session::is_over`]).
+/// A live connection after its handshake. All callers share it. It outlives its connection, and then
+/// says so ([`Session::is_over`]).
 #[derive(Debug)]
 pub struct Session {
     pub greeting: Greeting,
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// The same of a call that does `work`.
+    /// Sends a call that does `work`.
     async fn call(
         &self,
         asker: Asker,
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody (K7).
+    /// Gives a request up: the server is told, and a late answer is dropped.
     pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
         let id = exchange.id;
         drop(exchange);
@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Sends an answer without waiting: whoever reads what a server says must not be held up.
+    /// Sends an answer without waiting: the reader of a server's messages must not be delayed.
     pub(super) fn reply(&self, text: String) {
         let taken = match self {
             Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
@@ -179,7 +179,7 @@ impl Session {
     }
 
     /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
-    /// work on it until `deadline`, and ask the client who makes it. `work` is what a crash may come of.
+    /// work on it until `deadline`, and may ask its client. `work` is what a crash may come of.
     pub async fn call(
         &self,
         asker: Asker,
@@ -209,7 +209,7 @@ impl Session {
         exchange.response().await
     }
 
-    /// The same, where no more of the answer is read than the budget has.
+    /// Asks, and reads no more of the answer than the budget allows.
     pub async fn ask_within(
         &self,
         method: Method,
@@ -238,8 +238,8 @@ impl Session {
         }
     }
 
-    /// The same over a connection of its own, where the transport has more than one: a server may
-    /// live behind a connection that does not. After an answer, the others are not used again.
+    /// Asks over a connection of its own, if the transport has more than one: a server may live behind
+    /// a connection that does not. After an answer, the others are not used again.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
         let render = |id: &str| own_request(self.era(), id, method, None);
         let exchange = match &self.link {
@@ -320,7 +320,7 @@ impl Session {
         }
     }
 
-    /// Gives a request up: the server is told, and a late answer finds nobody (K7).
+    /// Gives a request up: the server is told, and a late answer is dropped.
     pub async fn cancel(&self, exchange: Exchange, reason: &str) {
         self.link.cancel(&self.server, exchange, reason).await;
     }
@@ -332,8 +332,8 @@ impl Session {
             .await;
     }
 
-    /// The calls that were in flight when the server's process ended, the latest first: those of which a
-    /// byte was written. Told once. Over HTTP a crash cannot be told from a lost connection.
+    /// The calls in flight when the server's process ended, the latest first: those of which a byte was
+    /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
     pub fn take_lost(&self) -> Vec<Work> {
         let Link::Piped { pending, writer } = &self.link else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What is seen of a process before its handshake.
+//! Observes a process before its handshake.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use mainstay_core::start::Sight;
 
 use super::cpu;
 
-/// Signs of work of one start. The transport fills them in; whoever paces starts looks at them.
+/// Signs of work of one start. The transport fills them in, and the pacing of starts reads them.
 #[derive(Debug, Default)]
 pub struct Signs {
     /// The process that was started; 0 while there is none.

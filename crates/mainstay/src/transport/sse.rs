@@ -1,4 +1,4 @@
-//! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for everything
+//! Servers behind HTTP+SSE, the transport of revision 2024-11-05: one event stream for everything that
 //! the server says, and a POST for every message to it.
 
 use std::sync::Arc;

@@ -49,10 +49,10 @@ const DESCRIPTORS: usize = 5;
 /// The longest message that no call can be waiting for.
 const MAX_UNASKED: usize = 4 * 1024 * 1024;
 
-/// After stdin was closed, a server has this long to end by itself (design section 12).
+/// After stdin was closed, a server has this long to end by itself.
 const EOF_GRACE: Duration = Duration::from_secs(1);
 
-/// After SIGTERM, before SIGKILL (C11).
+/// After SIGTERM, before SIGKILL.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the last output of an exited server may take: its children may hold the pipe open.
@@ -66,7 +66,7 @@ pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, R
         Err(Unstarted::Unopened(unopened)) => return Err(unopened),
         Err(Unstarted::EndedAtProbe(loss)) => loss,
     };
-    // Of one that is known to understand it, the end is an end.
+    // If the process is known to understand the question, its end is an end.
     if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
         return Err(loss.into());
     }
@@ -182,7 +182,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         link,
         listening: None,
     };
-    // Nobody else sets it.
+    // It is set here only.
     era.set(session.era()).ok();
     match session.era() {
         Era::Legacy => {
@@ -226,7 +226,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .args(&launch.args)
         .env_clear()
         .envs(environment)
-        // Over the entry's own variables: who bears another's marks would not be found.
+        // Over the entry's own variables: a process with another server's marks would not be found.
         .envs(marks.variables())
         .env(lineage::CHAIN, opening.lineage.chain())
         .stdin(Stdio::piped())
@@ -252,7 +252,7 @@ async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result
         .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
 }
 
-/// Why a process was not started (C6). A program or a folder that is missing may come: programs are
+/// Why a process was not started. A program or a folder that is missing may come: programs are
 /// replaced while servers run. An argument that no process can be given is wrong for good.
 fn cannot_spawn(
     launch: &StdioLaunch,
@@ -298,7 +298,7 @@ struct Pipes {
 }
 
 /// What ended a connection first; exit, end of output and failed writes often come together, and
-/// are one loss (G19).
+/// are one loss.
 enum Cause {
     Asked,
     Exited(io::Result<ExitStatus>),
@@ -323,15 +323,15 @@ async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Lo
             status
         }
         Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
-            // Nothing can be answered any more, so nobody shall wait for the end of the process. What
-            // is not sent by now never will be: it may be sent again elsewhere (invariant 6).
+            // Nothing can be answered any more, so no call waits for the end of the process. What is
+            // not sent by now never will be: it may be sent again elsewhere (invariant 6).
             pipes.writer.abandon();
             pipes.pending.end();
             end(&mut child, &stop).await
         }
     };
     group.kill_rest();
-    // What has left the group, too (C12); a second process never starts before (invariant 9).
+    // What has left the group, too; a second process never starts before (invariant 9).
     process::end_marked(&marks).await;
     pipes.writer.abandon();
     pipes.pending.end();

@@ -1,5 +1,5 @@
-//! Servers behind Streamable HTTP (revisions 2025-03-26 and later): a POST per message, a GET stream
-//! for what the server says unasked, and a session id that holds them together.
+//! Servers behind Streamable HTTP (revisions 2025-03-26 to 2025-11-25): a POST for each message, a GET
+//! stream for what belongs to no call, and a session id that holds them together.
 
 use std::{
     pin::pin,
@@ -182,7 +182,7 @@ async fn greet_server(
             if let Some(loss) = refusals::wants_tls(&uri, &text) {
                 return Err(loss.into());
             }
-            // A JSON-RPC error is said by someone who speaks MCP.
+            // A JSON-RPC error shows a server that speaks MCP.
             if let Ok(frame) = Frame::read(text.into())
                 && let Some(error) = frame.error()
             {
@@ -222,7 +222,7 @@ async fn greet_server(
     };
     session.initialized().await;
     // A server that is asked something may ask back at once, and many drop what they say on a stream
-    // that nobody has opened yet.
+    // that is not open yet.
     let (unanswered, answered) = oneshot::channel();
     let mut running: Running = Box::pin(run(link, answers, opening.stop.close.clone(), unanswered));
     tokio::select! {
@@ -420,8 +420,8 @@ impl HttpLink {
                 }
                 // 405 is normal: no stream is offered. Other refusals will not change either.
                 Ok(response) if response.head.status < 500 => return,
-                // Nobody is there. Who takes a connection and drops it may never have known GET; but
-                // whose stream was cut before as well is gone.
+                // The server is gone. One that takes a connection and drops it may never have known
+                // GET; but one whose stream was cut before as well is gone.
                 Err(error) if offered || matches!(error, http1::Error::Connect(_)) => {
                     self.lose(Loss::Disconnected(error.to_string()));
                     return;

@@ -7,16 +7,16 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// So many attempts as a second may have take this long. An attempt reaches its server a little later
-/// than it begins, now more, now less; at the servers, too, a second shall not have too many.
+/// The attempts of one second take this long. An attempt reaches its server a little later than it
+/// begins, by a varying time. The servers, too, must not see more than the limit in one second.
 const SPAN: Duration = Duration::from_millis(1100);
 
-/// Hands out one attempt after the other (`maxAttemptsPerSecond`, design section 5).
+/// Hands out one attempt after the other (`maxAttemptsPerSecond`).
 #[derive(Debug)]
 pub struct Turns {
     gap: Duration,
-    /// Held by whoever is next, until the turn comes: a turn that comes late delays those after it,
-    /// and does not let them follow in a heap.
+    /// Held by the next attempt until its turn comes: a turn that comes late delays those after it, and
+    /// does not let them follow in a heap.
     next: Mutex<Instant>,
 }
 
@@ -42,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    /// Design section 5: `maxAttemptsPerSecond` holds over any second.
+    /// `maxAttemptsPerSecond` holds over any second.
     #[tokio::test(start_paused = true)]
     async fn attempts_take_turns() {
         let turns = Turns::new(50);

@@ -1,4 +1,4 @@
-//! What servers say without being asked: pings, other requests, and notices about themselves.
+//! Routes what servers say outside of calls: pings, other requests, and notifications about themselves.
 
 use std::{
     fmt::Debug,
@@ -168,11 +168,11 @@ impl Unasked {
                 let id = frame.get(id).to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
-                    // K7
+                    // The call was given up.
                     Addressee::GaveUp => {
                         tracing::debug!(server = %self.server, id, "an answer came too late");
                     }
-                    // E16
+                    // No request asked for this answer.
                     Addressee::Nobody => {
                         if let Some(times) = self.fault() {
                             tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");

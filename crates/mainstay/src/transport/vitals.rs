@@ -1,4 +1,4 @@
-//! Signs of life of one connection: written by whoever reads and calls, read by whoever judges.
+//! Signs of life of one connection. Readers and callers write them, the supervisor reads them.
 //!
 //! They are touched on every message, so they are a few atomics.
 
@@ -38,10 +38,9 @@ pub struct Vitals {
     fault: Mutex<Option<Fault>>,
     /// Calls in a row, since then, that had no answer within their time.
     unanswered: AtomicU32,
-    /// So many that further calls are refused.
+    /// There are so many of them that further calls are refused.
     is_stalled: AtomicBool,
-    /// When the server was looked at because of them, and the CPU time that it had spent by then. Held
-    /// for a copy only.
+    /// When the server was observed because of them, and its CPU time by then. Held for a copy only.
     watched: Mutex<Option<(Instant, Duration)>>,
     /// Since when calls are refused, in milliseconds since `opened`.
     stalled_at: AtomicU64,
@@ -108,7 +107,8 @@ impl Vitals {
         self.is_stalled().then_some(calls)
     }
 
-    /// The same if this is one: an answer, or an error without an id under an HTTP status.
+    /// Counts a message as a sign of life, if `answer` is one: an answer, or an error without an id
+    /// under an HTTP status.
     pub fn weigh(&self, answer: &Result<Frame, Interruption>) {
         let is_message = match answer {
             Ok(_) => true,
@@ -149,8 +149,8 @@ impl Vitals {
     pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let heard = self.heard.load(Ordering::Relaxed);
-        // What is sent into a long silence says nothing for the server: else calls that keep coming
-        // would hide a hang for ever.
+        // A call that is sent into a long silence is no excuse for the server: otherwise calls that
+        // keep coming would hide a hang.
         if self.time(heard).elapsed() < self.hang_after {
             self.busy_until
                 .fetch_max(self.millis(deadline), Ordering::Relaxed);
@@ -272,7 +272,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Design section 6: a call protects its server until its deadline, and no longer.
+    /// A call protects its server until its deadline, and no longer.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_is_excused_until_the_calls_deadline() {
         let vitals = Arc::new(Vitals::new(SECOND * 120));
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// So many calls in a row that run out of time, with the CPU time that a process spends meanwhile.
+    /// Lets calls run out of time, one after the other, while a process spends this CPU time.
     async fn run_out(vitals: &Arc<Vitals>, policy: &Policy, calls: u32, share: Option<f64>) {
         let start = Instant::now();
         for _ in 0..calls {

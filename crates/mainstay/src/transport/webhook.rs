@@ -1,4 +1,4 @@
-//! POSTs to a receiver that is no MCP server: somebody's webhook.
+//! POSTs to a receiver that is no MCP server: a webhook.
 
 use std::time::{Duration, SystemTime};
 

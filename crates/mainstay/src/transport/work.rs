@@ -1,5 +1,5 @@
-//! What a call asks of its server, kept while it is in flight: where the server crashes, its calls are
-//! suspects.
+//! What a call asks of its server, kept while it is in flight. If the server crashes, the calls in
+//! flight are suspects.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -34,7 +34,7 @@ impl Work {
         self.frame.text_param(member).map(Cow::Owned)
     }
 
-    /// The same with everything that makes it the call that it is.
+    /// What the call asks for, with everything that identifies it.
     pub fn asked<'a>(&'a self, name: &'a str) -> Option<Asked<'a>> {
         let arguments = self.frame.envelope().arguments();
         Some(Asked {

@@ -1,5 +1,5 @@
-//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and [002]'s flags of `serve` and
-//! `mcp` (requirements A and B).
+//! `mainstay add`, `get`, `remove`, `enable`, `disable` and `approve`, and servers given on the command
+//! line of `serve` and `mcp` (docs/dev/requirements.md, sections A and B).
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -178,7 +178,7 @@ async fn servers_can_be_given_on_the_command_line() {
     );
 }
 
-/// B1, B6, B7, A5: with a flag of [002] there is something to ask, even without a file.
+/// B1, B6, B7, A5: with a flag of document 002 there is something to ask, even without a file.
 #[tokio::test]
 async fn a_flag_of_002_is_a_configuration() {
     let home = Home::new();
@@ -253,7 +253,7 @@ pub async fn add_from_inside(home: &Home, url: &str, entry: &Value) {
     assert!(answer.contains("pending"), "{answer}");
 }
 
-/// What runs is shown whole, and approved by who has seen it: here nobody can be asked.
+/// What would run is shown whole, and approved by its digest: no person can be asked here.
 #[tokio::test]
 async fn what_is_shown_is_approved() {
     let home = Home::new();
@@ -289,8 +289,8 @@ async fn what_is_shown_is_approved() {
     daemon.stop().await;
 }
 
-/// A name that had another target, in an earlier run and by a file that has it no more: the person who
-/// approves is told which.
+/// A name that had another target, in an earlier run and by a file that has it no more: the approval
+/// shows which.
 #[tokio::test]
 async fn the_former_target_of_a_name_is_shown() {
     let home = Home::new();

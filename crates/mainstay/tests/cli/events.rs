@@ -124,7 +124,7 @@ async fn following_goes_on_with_a_daemon_that_was_started_anew() {
     );
 }
 
-/// The exit code of `--follow` when there is nobody to follow.
+/// The exit code of `--follow` without a daemon.
 #[tokio::test]
 async fn a_daemon_that_never_was_is_not_waited_for() {
     let home = Home::new();

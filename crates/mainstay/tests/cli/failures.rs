@@ -1,4 +1,4 @@
-//! Wrong usage, wrong configuration, nobody there: no daemon is started in these tests.
+//! Wrong usage, wrong configuration, no daemon: none is started in these tests.
 
 use insta::assert_snapshot;
 

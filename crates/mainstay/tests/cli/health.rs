@@ -24,7 +24,7 @@ fn rows(run: &Run) -> Vec<&str> {
     run.stdout.lines().collect()
 }
 
-/// B11: the lines of [004].
+/// B11: the lines of document 004.
 #[tokio::test]
 async fn the_table_says_how_each_server_is() {
     let home = Home::new();
@@ -82,8 +82,8 @@ async fn the_same_as_json() {
     daemon.stop().await;
 }
 
-/// B13, H12: who is asked by nobody is asked where the command line says so, and what turns is a
-/// warning.
+/// B13, H12: a server that is not probed otherwise is probed if the command line says so, and a change
+/// is a warning.
 #[tokio::test]
 async fn an_interval_of_the_command_line_asks_in_the_background() {
     let home = Home::new();

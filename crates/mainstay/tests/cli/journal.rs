@@ -25,8 +25,8 @@ fn config(home: &Home, durability: &str) -> String {
     home.file(&format!("{durability}.json"), &config.to_string())
 }
 
-/// A damaged journal keeps nobody from calling: it is set aside whole, and its name is said. In strict mode
-/// its operator does that.
+/// A damaged journal stops no calls: it is set aside whole, and its name is shown. In strict mode its
+/// operator does that.
 #[tokio::test]
 async fn a_damaged_journal_is_set_aside() {
     let home = Home::new();

@@ -107,7 +107,7 @@ async fn without_a_daemon_its_files_are_read() {
         said.contains("the fake crashes at start with code 7"),
         "{said}"
     );
-    // Nobody writes, so nothing can follow.
+    // There is no writer, so nothing can follow.
     let run = home.run(&["logs", "fake", "--follow", "--tail", "1"]).await;
     assert_eq!(
         (run.code, run.stdout.lines().count()),

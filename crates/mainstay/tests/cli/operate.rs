@@ -76,7 +76,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
     daemon.stop().await;
 }
 
-/// Several servers can be named; one that nobody has is said to be so, with what was probably meant.
+/// Several servers can be named. An unknown one is reported, with the name that was probably meant.
 #[tokio::test]
 async fn several_servers_are_operated_at_once() {
     let home = Home::new();

@@ -208,7 +208,7 @@ async fn a_daemon_always_has_records_and_objects() {
     daemon.stop().await;
 }
 
-/// Strict is no call without a record, whoever makes it (L2).
+/// Strict is no call without a record, for every caller (L2).
 #[tokio::test]
 async fn strict_is_never_silently_no_journal() {
     let home = Home::new();

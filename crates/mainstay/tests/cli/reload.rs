@@ -74,7 +74,7 @@ async fn a_file_that_changes_is_read_again() {
 #[tokio::test]
 async fn a_hangup_reloads() {
     let home = Home::new();
-    // Nobody watches what the link leads to.
+    // The target of the link is not watched.
     let real = home.path().join("elsewhere");
     std::fs::create_dir(&real).expect("made");
     let real = real.join("servers.json");
@@ -205,8 +205,8 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.stop().await;
 }
 
-/// Somebody who reloads wants what is there: nothing, where the file has gone. A change is made to what is
-/// in force, and brings the file back.
+/// A reload by hand wants what is there: nothing, if the file has gone. A change is made to what is in
+/// force, and brings the file back.
 #[tokio::test]
 async fn a_file_that_is_gone_is_done_without_by_reload() {
     let home = Home::new();

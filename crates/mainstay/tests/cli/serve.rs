@@ -170,7 +170,8 @@ async fn a_port_that_is_taken_is_said_to_be() {
     daemon.stop().await;
 }
 
-/// A daemon that was killed leaves its file; commands must not follow it to whoever listens there.
+/// A daemon that was killed leaves its file; commands must not follow it to another program that
+/// listens there.
 #[tokio::test]
 async fn what_a_killed_daemon_leaves_is_not_followed() {
     let home = Home::new();
@@ -208,7 +209,7 @@ async fn a_second_signal_stops_at_once() {
     daemon.says("SIGTERM: stopping").await;
     daemon.signal(Signal::INT);
     assert_eq!(daemon.ended().await, Some(130));
-    // Killed, and reaped by whoever inherits it.
+    // Killed, and reaped by the process that inherits it.
     within(async {
         while test_kill_process(stubborn).is_ok() {
             tokio::task::yield_now().await;

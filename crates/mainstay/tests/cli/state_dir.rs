@@ -1,5 +1,5 @@
-//! The state directory against other users of the machine: who can write to it, or into what leads to
-//! it, could name another daemon to the commands and read their token.
+//! The state directory against other users of the machine: a user who can write to it, or into what
+//! leads to it, could name another daemon to the commands and read their token.
 
 use std::{
     fs::{self, File, Permissions},
@@ -62,7 +62,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
     let state = home.state();
     fs::create_dir(&state).expect("made");
     let path = state.display();
-    // By everybody, even if it is sticky, and by a group in which others are.
+    // By all users, even if it is sticky, and by a group with other users.
     let mut modes = vec![0o777, 0o1777, 0o702];
     if is_root("a group of others") {
         chown(&state, None, Some(12345)).expect("given");
@@ -82,7 +82,7 @@ async fn a_directory_that_others_can_write_to_is_refused() {
         );
     }
     assert_eq!(fs::read_dir(&state).expect("read").count(), 0);
-    // Who can do without does: nothing is read there, and nothing written.
+    // A command that can do without does: nothing is read there, and nothing written.
     let config = home.fakes(&[("fake", &[])]);
     let run = home.run(&["call", "fake/pid", "--config", &config]).await;
     assert_eq!(run.code, Some(0), "{run}");
@@ -211,7 +211,7 @@ async fn planted_links_and_pipes_are_not_followed() {
         let run = home.run(&["token", "add", "phone"]).await;
         assert_eq!(run.code, Some(1), "{name}: {run}");
         fs::remove_file(&file).expect("removed");
-        // Nobody is waited for at a pipe.
+        // A pipe is not waited for.
         rustix::fs::mkfifoat(
             rustix::fs::CWD,
             &file,
@@ -276,7 +276,7 @@ impl Forged {
         fs::write(path, daemon.to_string()).expect("written");
     }
 
-    /// A command is refused, and nobody is asked.
+    /// A command is refused, and no daemon is asked.
     async fn refuses(&self, words: &str) {
         for arguments in [["list"].as_slice(), &["token", "list"], &["call", "a/b"]] {
             let run = self.home.run(arguments).await;
@@ -335,7 +335,7 @@ async fn what_a_forged_file_says_is_not_believed() {
         forged.refuses("belongs to user 12345").await;
     }
 
-    // As it ought to be: somebody is asked.
+    // As it ought to be: the daemon is asked.
     fs::remove_file(&file).expect("removed");
     forged.says(&url, &token);
     assert_eq!(fs::metadata(&file).expect("there").mode() & 0o022, 0);

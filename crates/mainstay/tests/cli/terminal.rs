@@ -34,7 +34,7 @@ struct Terminal {
     /// Where a person types.
     keys: File,
     shown: watch::Receiver<Vec<u8>>,
-    /// Ends when nobody has the terminal open any more.
+    /// Ends when no process has the terminal open any more.
     reader: tokio::task::JoinHandle<()>,
 }
 

@@ -137,8 +137,8 @@ async fn what_cannot_be_a_token_is_said_to_be_so() {
     );
 }
 
-/// A client's token makes an address that others can reach one that may be listened on. Nobody has
-/// this one, so that nothing is opened.
+/// A client's token makes it possible to listen on an address that others can reach. This token is not
+/// given to any client, so that nothing is opened.
 #[tokio::test]
 async fn an_address_that_others_can_reach_takes_tokens() {
     let home = Home::new();

@@ -386,7 +386,7 @@ async fn a_server_of_an_earlier_run_is_not_impersonated() {
     reaches_evil(&gateway.client().await, &evil).await;
 }
 
-/// What nobody of that name ever was is a name like any other, until there is one.
+/// A name without a server, now or earlier, is a name like any other, until there is one.
 #[tokio::test]
 async fn a_name_is_free_until_its_server_comes() {
     let (evil, victim) = (evil(Kind::Http).await, victim(Kind::Http).await);

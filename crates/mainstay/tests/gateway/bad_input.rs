@@ -1,4 +1,4 @@
-//! What clients send that they should not (issue, "Bad input and trouble"): each test says what
+//! What clients send that they should not: each test says what
 //! the client gets, and that others go on.
 
 use ::http::{Method, StatusCode};
@@ -166,7 +166,7 @@ async fn a_line_that_is_too_long_is_refused() {
     pipe.hears("x__echo").await;
 }
 
-/// An id in flight is refused a second time (design section 12), and free when its call is over.
+/// An id in flight is refused a second time, and free when its call is over.
 #[tokio::test]
 async fn an_id_in_flight_is_refused_a_second_time() {
     let (gateway, backends) = gateway().await;
@@ -228,7 +228,7 @@ async fn parameters_of_the_wrong_shape_are_refused() {
     assert_eq!(backends[0].calls_of("echo").len(), 1);
 }
 
-/// An unknown method is nobody's on `/mcp`.
+/// An unknown method belongs to no server on `/mcp`.
 #[tokio::test]
 async fn an_unknown_method_is_not_found() {
     let (gateway, backends) = gateway().await;

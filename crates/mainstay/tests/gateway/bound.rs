@@ -1,5 +1,5 @@
-//! Nobody names what is another's at `/servers/NAME/mcp`: tasks of both kinds, and the states of calls
-//! that wait for answers.
+//! No client can name what belongs to another at `/servers/NAME/mcp`: tasks of both kinds, and the
+//! states of calls that wait for answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -275,7 +275,7 @@ async fn a_task_of_a_session_is_its_principals() {
         assert_eq!(id(named), name, "{method}");
         assert_eq!(sent(method)[0]["params"]["taskId"], "t-1", "{method}");
     }
-    // Everybody's tasks are the server's answer; one's own are shown.
+    // The server answers with all tasks; the client's own are shown.
     let listed = mine.result("tasks/list", json!({})).await;
     let listed: Vec<String> = listed["tasks"]
         .as_array()

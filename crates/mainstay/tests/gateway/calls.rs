@@ -55,7 +55,7 @@ over_every_transport! {
         assert_eq!(failure(&call(1000).await)["kind"], "call_timeout");
     }
 
-    /// K7: a late answer finds nobody, least of all the next call.
+    /// K7: a late answer is dropped, and never taken for the next call's.
     async fn a_late_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &["--ignore-cancel"]).await.option("timeout_s", 0.3);
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -115,7 +115,7 @@ over_every_transport! {
         }
     }
 
-    /// Y6: an answer beyond `maxMessageBytes` fails its own call, and nobody else's.
+    /// Y6: an answer beyond `maxMessageBytes` fails its own call only.
     async fn an_oversize_answer_fails_its_own_call(kind) {
         for (path, prefix) in BOTH {
             let backend = Backend::start(kind, &[]).await.option("maxMessageBytes", 100_000);
@@ -197,7 +197,7 @@ async fn a_call_to_a_server_that_refuses_connections_fails_with_its_reason() {
         );
         assert!(failure["nextRetryMs"].is_u64(), "{failure}");
         client.hears("calm__echo").await;
-        // Its tools stay listed (design section 12).
+        // Its tools stay listed.
         assert!(client.tools().await.contains(&"x__echo".to_owned()));
 
         backend.fake().refuse(false).await.expect("the fake runs");

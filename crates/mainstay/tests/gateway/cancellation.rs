@@ -1,4 +1,4 @@
-//! Who cancels, and who does not (design section 12; specification, "Cancellation").
+//! What cancels a call, and what does not (specification, "Cancellation").
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn cancel_by_client(kind: Kind, path: &str, tool: &str) {
     assert!(again.json()["result"].is_object(), "{}", again.text);
 }
 
-/// On stdio nothing is answered to who has cancelled (specification, "Cancellation").
+/// On stdio a cancelled request has no answer (specification, "Cancellation").
 #[tokio::test]
 async fn a_cancelled_call_on_stdio_is_not_answered() {
     let backend = Backend::http().await;

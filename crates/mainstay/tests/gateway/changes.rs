@@ -13,7 +13,7 @@ const PROMPTS: &str = "notifications/prompts/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
 
 over_every_transport! {
-    /// Whoever lists after the notification sees the change.
+    /// A client that lists after the notification sees the change.
     async fn a_changed_list_is_announced_and_listed_anew(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -79,7 +79,7 @@ async fn a_burst_of_changes_is_gathered() {
     }
 }
 
-/// What was said while nobody listened waits for the stream (specification, transports).
+/// What was said without a stream waits for the stream (specification, transports).
 #[tokio::test]
 async fn what_was_said_before_the_stream_opened_is_not_lost() {
     let backend = Backend::http().await;
@@ -91,7 +91,7 @@ async fn what_was_said_before_the_stream_opened_is_not_lost() {
     assert_eq!(client.listen().await.message().await["method"], TOOLS);
 }
 
-/// A server that comes up late announces itself to those who have listed already.
+/// A server that comes up late is announced to clients that have listed already.
 #[tokio::test]
 async fn a_late_server_is_announced() {
     let quick = Backend::http().await;

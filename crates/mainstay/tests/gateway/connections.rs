@@ -180,7 +180,7 @@ async fn until_reset(stream: &TcpStream) {
     .await;
 }
 
-/// What nobody reads is not kept.
+/// An answer that is not read is not kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_nobody_reads_is_dropped() {
     let backend = Backend::http().await;
@@ -192,7 +192,7 @@ async fn an_answer_that_nobody_reads_is_dropped() {
     client.hears("x__echo").await;
 }
 
-/// Answers that nobody reads hold so much together, long before each of them is given up.
+/// Answers that are not read hold so much together, long before each of them is given up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_nobody_reads_are_bounded_together() {
     let backend = Backend::http().await;

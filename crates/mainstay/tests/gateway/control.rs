@@ -1,5 +1,5 @@
 //! Servers added, replaced, removed, switched and approved while Mainstay runs, and the configuration
-//! read and written (requirements A, B, K and M).
+//! read and written (docs/dev/requirements.md, sections A, B, K and M).
 
 use http::StatusCode;
 use mainstay::{setting::Setting, surroundings::Origin};
@@ -234,7 +234,7 @@ async fn what_cannot_be_connected_is_not_kept() {
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// W13: whoever is first has the name, everybody is answered, and in the end the name is free.
+/// W13: the first has the name, every client is answered, and in the end the name is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_name_may_be_fought_over() {
     const ROUNDS: usize = 6;
@@ -273,7 +273,7 @@ async fn one_name_may_be_fought_over() {
     ok(connect(&rest, with(&backend, json!({"name": "x"}))).await);
     let begun = backend.count("initialize");
     assert_eq!(rest.names().await, ["x"]);
-    // Invariant 9: nobody is left of all of them but the last.
+    // Invariant 9: no process is left of all of them but the last.
     gateway.stop().await;
     assert_eq!(backend.count("initialize"), begun);
 }
@@ -549,7 +549,8 @@ async fn secrets_leave_as_placeholders_and_come_back() {
     assert_eq!(world.value(), expected);
 }
 
-/// A24, A28: a bad configuration is refused in [003]'s words and changes nothing; a good one is in force.
+/// A24, A28: a bad configuration is refused in document 003's words and changes nothing; a good one is in
+/// force.
 #[tokio::test]
 async fn a_configuration_is_put_whole_or_not_at_all() {
     let (one, two) = (Backend::stdio().await, Backend::http().await);
@@ -623,7 +624,7 @@ async fn what_cannot_be_written_is_not_in_force() {
     assert_eq!(rest.names().await, Vec::<String>::new());
 }
 
-/// K8, M11: [003]'s words for what went wrong.
+/// K8, M11: document 003's words for what went wrong.
 #[tokio::test]
 async fn a_tool_is_run_as_the_desktop_does() {
     let backend = Backend::stdio().await;

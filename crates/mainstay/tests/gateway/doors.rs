@@ -1,5 +1,5 @@
-//! What the HTTP doors let in: sessions, methods, headers, sizes (specification, "Transports";
-//! design section 8).
+//! What the HTTP doors let in: sessions, methods, headers, sizes (specification,
+//! "Transports").
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -336,7 +336,7 @@ async fn the_answer_takes_the_form_that_the_client_accepts() {
     }
 }
 
-/// Design section 12: on the transparent path the upstream's form is mirrored.
+/// On the transparent path the upstream's form is mirrored.
 #[tokio::test]
 async fn a_transparent_answer_has_the_servers_form() {
     for (form, streamed) in [("json", false), ("sse", true)] {
@@ -448,7 +448,7 @@ async fn a_silent_pipe_keeps_its_session() {
     assert_eq!(gateway.sessions(), 0);
 }
 
-/// Invariant 10: connections are bounded, so those that nobody uses are given back.
+/// Invariant 10: connections are bounded, so idle ones are closed.
 #[tokio::test(start_paused = true)]
 async fn connections_that_say_nothing_are_closed() {
     let gateway = Gateway::start(&json!({"mcpServers": {}})).await;

@@ -94,7 +94,7 @@ async fn where_trouble_is_only_reported_errors_are_reported() {
         .await;
 }
 
-/// A server that lets nobody in any more says so.
+/// A server that lets no client in any more says so.
 #[tokio::test]
 async fn a_server_that_refuses_everybody_is_unauthorized() {
     for (kind, status) in [(Kind::Http, 401), (Kind::Http, 403), (Kind::Sse, 401)] {
@@ -130,7 +130,7 @@ async fn a_server_that_resets_every_connection_is_reconnected() {
     }
 }
 
-/// Calls that fail are evidence where nobody asks.
+/// Calls that fail are evidence without probes.
 #[tokio::test]
 async fn calls_that_fail_are_evidence() {
     let backend = unasked(&[], "verify").await;

@@ -1,4 +1,4 @@
-//! Servers that say much more than anybody asked: what is beyond a rate is counted, and answers come.
+//! Servers that say much more than was asked for: what is beyond a rate is counted, and answers come.
 
 use std::pin::pin;
 

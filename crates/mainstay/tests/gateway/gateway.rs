@@ -25,7 +25,7 @@ use crate::{
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How often a condition is looked at that nobody announces.
+/// How often a condition is checked that is not announced.
 pub const GLANCE: Duration = Duration::from_millis(10);
 
 /// The future's value; fails the test if it takes too long.
@@ -34,10 +34,10 @@ pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     timely.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// Waits for a condition that nobody announces.
+/// Waits for a condition that is not announced.
 pub async fn until(what: &str, condition: impl Fn() -> bool) {
     let mut glance = tokio::time::interval(GLANCE);
-    // Whoever shares the task gets its turn, however long a look takes.
+    // Other tasks get their turn, however long a look takes.
     glance.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     soon(what, async {
         while !condition() {

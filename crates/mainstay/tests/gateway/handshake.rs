@@ -1,4 +1,4 @@
-//! The handshake at every legacy revision, on both sides (E6, E8; protocol brief, section 1).
+//! The handshake at every legacy revision, on both sides (E6, E8).
 
 use fake_server::REVISIONS;
 use http::StatusCode;
@@ -96,7 +96,7 @@ async fn the_aggregate_negotiates_with_its_clients() {
     }
 }
 
-/// Design section 12: capabilities are what can be relayed, instructions stand under their names.
+/// Capabilities are what can be relayed, instructions stand under their names.
 #[tokio::test]
 async fn the_aggregate_says_what_it_relays_and_joins_instructions() {
     let one = Backend::start(Kind::Http, &["--instructions", "first words"]).await;

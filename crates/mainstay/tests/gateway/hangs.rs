@@ -1,5 +1,4 @@
-//! Servers that live and say nothing, and connections that do (design section 6). Who is at work is
-//! left alone.
+//! Servers that live and say nothing, and connections that do. A server at work is left alone.
 
 use std::time::{Duration, Instant};
 
@@ -185,7 +184,7 @@ async fn a_failed_call_says_how_its_server_is() {
     let client = gateway.client().await;
     let degraded = |server: &Value| server["healthStatus"] == "degraded";
     gateway.rest().until("x", "degraded", degraded).await;
-    // Whoever is at work is not asked, so it is as it was when the call began.
+    // A server at work is not probed, so it is as it was when the call began.
     let result = client.call("x__hang", json!({})).await;
     assert!(
         text(&result).contains("(server x is unhealthy)"),

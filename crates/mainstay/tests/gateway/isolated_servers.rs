@@ -129,7 +129,7 @@ over_every_transport! {
         assert_eq!(logged, "1 lines logged");
         one.result("resources/unsubscribe", subscribe).await;
         assert_eq!(one.call("x__subscriptions", json!({})).await["structuredContent"]["fake://text"], Value::Null);
-        // Nothing of that has reached the other, who hears what is said to it.
+        // Nothing of that has reached the other client, which hears its own messages.
         two.call("x__change_prompts", json!({})).await;
         let heard = second.message().await;
         assert_eq!(heard["method"], "notifications/prompts/list_changed", "{heard}");
@@ -259,7 +259,7 @@ async fn a_server_takes_back_its_own_question_only() {
     .await;
 }
 
-/// Clients without a session share one with those who are like them, and with nobody else.
+/// Clients without a session share one with clients like them, and with no others.
 #[tokio::test]
 async fn clients_without_a_session_are_pooled() {
     let backend = isolated(Kind::Stdio).await;

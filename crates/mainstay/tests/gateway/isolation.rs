@@ -1,5 +1,5 @@
-//! `/servers/<name>/mcp`: one upstream session per client session, nothing renamed (design sections
-//! 8 and 9).
+//! `/servers/<name>/mcp`: one upstream session per client session, nothing renamed
+//! (docs/dev/design.md, "Client sessions").
 
 use http::StatusCode;
 use rustix::process::{Pid, test_kill_process};

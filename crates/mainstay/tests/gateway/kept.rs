@@ -1,4 +1,4 @@
-//! What servers offer, kept while they are away and between runs (design section 12; G13, G17).
+//! What servers offer, kept while they are away and between runs (G13, G17).
 
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ over_every_transport! {
     }
 }
 
-/// A server that hangs in its handshake holds up nobody who knows it from the last run.
+/// A server that hangs in its handshake delays no client that knows it from the last run.
 #[tokio::test]
 async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -96,7 +96,7 @@ async fn a_server_that_hangs_at_start_is_listed_as_it_was() {
     }
 }
 
-/// What another server offered under this name is nobody's any more.
+/// What another server offered under this name has no owner any more.
 #[tokio::test]
 async fn another_server_of_the_same_name_begins_without() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -153,7 +153,7 @@ async fn the_template_is_listed_where_results_are_cut() {
     }
 }
 
-/// Programs get all of it, and so does everybody where the whole could not be read later.
+/// Programs get all of it, and so do clients if the whole could not be read later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_cut_that_is_lost_then() {
     let backend = backend().await;

@@ -1,5 +1,5 @@
-//! What clients may take that nobody knows: sessions, what is kept of each, and the bodies of requests.
-//! And sessions that have ended.
+//! What unknown clients may take: sessions, what is kept of each, and the bodies of requests. And
+//! sessions that have ended.
 
 use http::{Method, StatusCode};
 use mainstay::{setting::Setting, tokens::Tokens};
@@ -72,7 +72,8 @@ async fn ping(client: &Http) -> StatusCode {
     client.post(PING).await.status
 }
 
-/// Who opens many sessions takes places from itself: the longest idle first, and none that is in use.
+/// A client that opens many sessions takes places from itself: the longest idle first, and none that is
+/// in use.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_sessions_drowns_itself() {
     let house = House::with(json!({"maxSessions": 6, "maxSessionsPerClient": 4})).await;
@@ -93,7 +94,7 @@ async fn a_flood_of_sessions_drowns_itself() {
         assert_eq!(ping(&second).await, StatusCode::NOT_FOUND, "{path}");
         assert_eq!(ping(&first).await, StatusCode::OK, "{path}");
         assert_eq!(ping(&me).await, StatusCode::OK, "{path}");
-        // All places are taken: whoever has most makes room.
+        // All places are taken: the client with the most makes room.
         let before = gateway.sessions();
         session(&gateway, path, &third).await;
         session(&gateway, path, &third).await;

@@ -1,4 +1,4 @@
-//! Paged lists: the servers' are followed, ours are cut as configured (J17; design section 12).
+//! Paged lists: the servers' are followed, ours are cut as configured (J17).
 
 use serde_json::{Value, json};
 

@@ -87,7 +87,7 @@ over_every_transport! {
         gateway.client_at(PATH).await.hears("echo").await;
 
         client.hears("echo").await;
-        // What happened meanwhile nobody knows: the client is told that it may have missed something.
+        // What happened meanwhile is unknown: the client is told that it may have missed something.
         let mut told = Vec::new();
         while told.len() < 2 {
             let message = stream.message().await;
@@ -179,7 +179,7 @@ async fn pooled_sessions_make_room_too() {
     }
 }
 
-/// A person who stops a server stops its clients' own sessions, too, until it is started again.
+/// An operator who stops a server stops its isolated sessions, too, until it is started again.
 #[tokio::test]
 async fn a_stopped_server_opens_no_sessions() {
     let backend = Backend::stdio().await;

@@ -346,7 +346,7 @@ async fn the_journal_is_watched() {
     gateway.stop().await;
 }
 
-/// Whoever does not ask for `OpenMetrics` is told the same in the format that came before.
+/// A scraper that does not ask for `OpenMetrics` gets the same in the format that came before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_formats_tell_the_same() {
     let backend = Backend::http().await;

@@ -1,4 +1,4 @@
-//! What servers send that they should not (issue, "Bad input and trouble"): their clients get the
+//! What servers send that they should not: their clients get the
 //! truth, and other servers' calls go on.
 
 use std::{
@@ -67,7 +67,7 @@ async fn lines_that_come_in_pieces_are_whole() {
 }
 
 over_every_transport! {
-    /// E16: the first answer counts, the second finds nobody.
+    /// E16: the first answer counts, the second is dropped.
     async fn a_second_answer_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = beside(&backend).await;
@@ -83,7 +83,7 @@ over_every_transport! {
         }
     }
 
-    /// E16: an answer to no request reaches nobody, and does not end the call.
+    /// E16: an answer to no request is dropped, and does not end the call.
     async fn an_answer_to_no_request_is_dropped(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, _calm, client) = beside(&backend).await;
@@ -124,7 +124,7 @@ async fn a_server_that_closes_its_stdin_is_replaced() {
     assert_ne!(first, second);
 }
 
-/// E19: what a server asks or tells outside of calls reaches whom it should, or nobody.
+/// E19: what a server asks or tells outside of calls reaches its addressee, or no client.
 #[tokio::test]
 async fn stray_messages_of_a_server_are_harmless() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -169,7 +169,7 @@ async fn stray_messages_of_a_server_are_harmless() {
     }
 }
 
-/// A client that does not read its stream costs itself, not the others (design section 12).
+/// A client that does not read its stream costs itself, not the others.
 #[tokio::test]
 async fn a_client_that_does_not_read_delays_nobody() {
     let backend = Backend::stdio().await;
@@ -185,7 +185,7 @@ async fn a_client_that_does_not_read_delays_nobody() {
     assert!(said.json()["result"].is_object());
 }
 
-/// The process behind a server that floods stdout with answers nobody asked for is read all the same.
+/// The pipe of a server that floods stdout with answers to no request is read all the same.
 #[tokio::test]
 async fn log_floods_are_bounded_and_the_result_arrives() {
     for kind in Kind::ALL {

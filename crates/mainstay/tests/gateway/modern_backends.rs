@@ -218,7 +218,8 @@ over_both_transports! {
         }
     }
 
-    /// Section 6.8: a request of a modern server is a violation; its call fails, nobody is asked.
+    /// docs/dev/wire.md: a request of a modern server is a violation; its call fails, and no client is
+    /// asked.
     async fn a_request_of_a_modern_server_fails_its_call(kind) {
         let backend = Backend::start(kind, MODERN).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -318,13 +319,13 @@ async fn what_any_server_may_answer_is_no_evidence() {
         };
         soon("a modern session", tried).await;
         backend.until_count("subscriptions/listen", 1).await;
-        // It is none of a server that wants to know who asks.
+        // It is no server that requires the client's description.
         let most = usize::from(status == "503");
         assert!(backend.count("initialize") <= most, "{status}");
     }
 }
 
-/// There is no connection to lose: that nobody is there shows to whoever asks, and to the kept listen.
+/// There is no connection to lose: calls, probes and the kept listen show that the server is gone.
 #[tokio::test]
 async fn a_server_that_has_gone_is_noticed_and_comes_back() {
     let backend = Backend::start(Kind::Http, MODERN)

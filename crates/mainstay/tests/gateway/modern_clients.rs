@@ -372,7 +372,7 @@ async fn the_doors_guards_are_those_of_all() {
     assert_eq!(backend.count("tools/call"), 0);
 }
 
-/// A server that fails says so as it does to everyone, and which it was.
+/// A server that fails says so as for every client, and the error names the server.
 #[tokio::test]
 async fn a_failed_call_is_a_result_of_its_tool() {
     let backend = Backend::stdio().await;

@@ -123,8 +123,8 @@ over_every_transport! {
         assert!(declared.clone().all(|it| it.get("sampling").is_none()));
     }
 
-    /// A state that was changed, was given for another call or by nobody is refused, and the call it
-    /// meant goes on waiting.
+    /// A state that was changed, was given for another call or was never given is refused, and the call
+    /// that it names goes on waiting.
     async fn a_state_that_is_not_this_calls_is_refused(kind) {
         let backend = legacy(kind).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -165,7 +165,7 @@ over_every_transport! {
         assert_eq!(backend.runs("ask_sampling"), 0);
     }
 
-    /// What an attempt leaves out is asked again, and what nobody asked is ignored.
+    /// What an attempt leaves out is asked again, and an answer without a question is ignored.
     async fn a_question_stays_until_it_is_answered(kind) {
         let backend = legacy(kind).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -198,7 +198,7 @@ over_every_transport! {
         }
     }
 
-    /// T1: nobody waits for a person when we stop.
+    /// T1: a stop waits for no person.
     async fn stopping_ends_calls_that_wait(kind) {
         let backend = legacy(kind).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;

@@ -117,7 +117,7 @@ over_every_transport! {
     }
 
     /// The acknowledgement names what is honoured, then what was asked for comes, tagged, and nothing
-    /// else; a server that nobody listens to is unsubscribed from.
+    /// else; a server without listeners is unsubscribed from.
     async fn changes_are_told_to_who_listens(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -187,7 +187,7 @@ async fn subscriptions_are_shared() {
     }
 }
 
-/// Who comes while another leaves is not silenced by the other's leaving.
+/// A new listener is not silenced by another that leaves.
 #[tokio::test]
 async fn who_comes_as_another_leaves_hears() {
     let backend = Backend::http().await;
@@ -249,8 +249,7 @@ async fn a_stream_needs_a_filter_and_a_client_that_reads_it() {
     }
 }
 
-/// A pooled session that is lost comes back for those who listen to it, who hear that all may have
-/// changed.
+/// A pooled session that is lost comes back for its listeners, which hear that all may have changed.
 #[tokio::test]
 async fn a_lost_server_is_listened_to_again() {
     let backend = Backend::stdio().await;
@@ -297,7 +296,7 @@ async fn one_pipe_serves_both_eras() {
     let found = pipe.message().await;
     assert_eq!(found["id"], discover["id"]);
     assert_eq!(found["result"]["resultType"], "complete", "{found}");
-    // Whoever asks for it without saying who is neither of both.
+    // A request for it without a description of its client is neither of both.
     pipe.send(r#"{"jsonrpc":"2.0","id":"bare","method":"server/discover"}"#)
         .await;
     let refused = pipe.message().await;

@@ -1,4 +1,4 @@
-//! How tools, prompts and resources of several servers are told apart (design section 7; J4, Y4).
+//! How tools, prompts and resources of several servers are told apart (J4, Y4).
 
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ async fn other_spellings_lead_to_the_same_tool() {
     );
 }
 
-/// Each `naming` has its form; a contested bare name is exposed by neither (design section 7).
+/// Each `naming` has its form; a contested bare name is exposed by neither.
 #[tokio::test]
 async fn naming_is_a_choice() {
     for (naming, echo, extra) in [
@@ -92,7 +92,7 @@ async fn naming_is_a_choice() {
     }
 }
 
-/// Design section 7: the first server by configuration order answers for a URI, and
+/// The first server by configuration order answers for a URI, and
 /// `mainstay+<server>:<uri>` addresses each.
 #[tokio::test]
 async fn the_same_uri_of_two_servers_is_two_resources() {
@@ -141,7 +141,7 @@ async fn the_same_uri_of_two_servers_is_two_resources() {
     }
 }
 
-/// Design section 12: the listing says whose a URI is, else the templates, else the servers are asked.
+/// The listing says whose a URI is, else the templates, else the servers are asked.
 #[tokio::test]
 async fn an_unlisted_resource_is_looked_for() {
     let bare = Backend::start(Kind::Http, &["--no-resources"]).await;
@@ -165,7 +165,7 @@ async fn an_unlisted_resource_is_looked_for() {
     assert_eq!(other.count("resources/read"), 2);
 }
 
-/// K2 and design section 12: an unknown tool is −32602, and the state of its server is named.
+/// K2: an unknown tool is −32602, and the state of its server is named.
 #[tokio::test]
 async fn an_unknown_tool_names_the_state_of_its_server() {
     let (gateway, _backends) = two(json!({})).await;

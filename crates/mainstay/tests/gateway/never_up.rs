@@ -35,7 +35,7 @@ impl Absent {
         Self { backend, program }
     }
 
-    /// It is there from now on, and nobody says so.
+    /// It is there from now on, unannounced.
     async fn arrive(&self) {
         match &self.program {
             Some((_, path)) => {
@@ -97,7 +97,7 @@ over_every_transport! {
     }
 }
 
-/// A server that lets nobody in is asked once a minute at most, and says why.
+/// A server that lets no client in is asked once a minute at most, and says why.
 #[tokio::test]
 async fn a_server_that_lets_nobody_in_is_not_asked_by_every_call() {
     let backend = Backend::start(Kind::Http, &["--status", "401"]).await;

@@ -73,7 +73,7 @@ over_every_transport! {
         }
     }
 
-    /// M7, M8, Y19: [002]'s routes, under its preset.
+    /// M7, M8, Y19: document 002's routes, under its preset.
     async fn the_routes_of_002_do_what_they_say(kind) {
         let backend = Backend::start(kind, &[]).await.option("preset", "bounded");
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -130,7 +130,7 @@ over_every_transport! {
         client.hears("x__echo").await;
     }
 
-    /// W13: many who want different things at once. Each is answered, and one session is left.
+    /// W13: many different commands at once. Each is answered, and one session is left.
     async fn operations_at_once_end_well(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -139,7 +139,7 @@ over_every_transport! {
         let operations = ["reconnect", "stop", "start", "restart", "reconnect", "stop"];
         let all = operations.iter().cycle().take(18).map(|operation| rest.operate("x", operation));
         for (status, answer) in futures_util::future::join_all(all).await {
-            // Who was overtaken by a stop is told that it did not come about.
+            // A command that was overtaken by a stop reports that it failed.
             assert!(status == StatusCode::OK || answer["error"] == "connect_failed", "{status} {answer}");
         }
         is_connected(&rest.done("x", "start").await);

@@ -128,7 +128,7 @@ impl Behind {
         }
     }
 
-    /// What is on record: whom it was asked of, and how that ended.
+    /// What is on record: the server that was asked, and how that ended.
     async fn records(&self) -> Vec<(Option<String>, Status)> {
         self.journal.flush().await.expect("it writes");
         let page = self.journal.records(Filter::default(), 100).await;
@@ -191,7 +191,7 @@ async fn an_owner_is_found_beside_servers_that_hang() {
     }
 }
 
-/// The first in configuration order has it, whoever is quicker; it is remembered.
+/// The first in configuration order has it, even if another is quicker; it is remembered.
 #[tokio::test]
 async fn the_first_of_several_owners_counts() {
     let behind = Behind::of(&[Reads::Nothing, Reads::Slowly("first"), Reads::All("second")]).await;
@@ -208,7 +208,7 @@ async fn the_first_of_several_owners_counts() {
     assert_eq!(asked, [1, 3, 1]);
 }
 
-/// A resource that nobody has is one refused call, and no server's error.
+/// A resource that no server has is one refused call, and no server's error.
 #[tokio::test]
 async fn a_resource_that_nobody_has_is_refused_once() {
     for door in ["sessions", "REST"] {

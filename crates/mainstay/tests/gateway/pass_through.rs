@@ -15,7 +15,7 @@ use crate::{
     gateway::Gateway,
 };
 
-/// JSON texts of every kind, written as people and programs write them, and as nobody should.
+/// JSON texts of every kind, written as people and programs write them, and as they should not.
 fn json_text() -> impl Strategy<Value = String> {
     let number = select(vec![
         "0",

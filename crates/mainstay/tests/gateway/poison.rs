@@ -1,5 +1,5 @@
 //! Calls that crash their server: after the third crash in a row they are refused, and the server stays
-//! there for everybody else.
+//! there for all other calls.
 
 use futures_util::future::join_all;
 use mainstay_core::record::{State, Status};

@@ -1,5 +1,5 @@
-//! Health checks that do no harm (requirements, section H; Y2): when a server is asked, how, and what
-//! follows.
+//! Health checks that do no harm (docs/dev/requirements.md, section H; Y2): when a server is asked,
+//! how, and what follows.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// H14: whoever answers calls is not asked beside them.
+    /// H14: a server that answers calls is not probed.
     async fn a_server_with_traffic_is_not_asked(kind) {
         let interval = Duration::from_millis(1500);
         let backend = Backend::start(kind, &[]).await.option("health", asked(interval, "verify"));

@@ -1,5 +1,4 @@
-//! Profiles: what each endpoint shows, and that nothing else can be reached there (issue 5, "Profiles";
-//! design sections 7 and 8).
+//! Profiles: what each endpoint shows, and that nothing else can be reached there.
 
 use http::StatusCode;
 use mainstay::setting::Setting;
@@ -31,7 +30,7 @@ async fn items(client: &Http) -> Vec<String> {
 }
 
 over_every_transport! {
-    /// Design section 7: no spelling reaches what the profile does not list.
+    /// No spelling reaches what the profile does not list.
     async fn what_is_denied_is_reached_by_no_spelling(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({"safe": {"servers": ["y"], "tools": {"deny": ["*/echo"]}}});
@@ -60,7 +59,7 @@ over_every_transport! {
             assert!(answer.contains("-32602"), "{spelling}: {answer}");
         }
         assert_eq!((x.runs("echo"), y.runs("echo")), (x_ran, y_ran));
-        // What becomes of a server is no business of those who do not have it.
+        // The fate of a server is not told to clients whose profile lacks it.
         let error = safe.error("tools/call", json!({"name": "x__echo"})).await;
         assert!(!error.to_string().contains("connected"), "{error}");
         assert_eq!(safe.call("y__count", json!({})).await["isError"], Value::Null);
@@ -74,7 +73,7 @@ over_every_transport! {
         let prompts = names(&one.result("prompts/list", json!({})).await["prompts"]);
         assert!(prompts.iter().all(|it| it.starts_with("y__")), "{prompts:?}");
         let resources = one.result("resources/list", json!({})).await;
-        // Nobody else has it here.
+        // No other server has it here.
         assert_eq!(resources["resources"][0]["uri"], "fake://text");
         one.result("resources/read", json!({"uri": "fake://text"})).await;
         one.result("resources/read", json!({"uri": "fake://item/3"})).await;
@@ -101,7 +100,7 @@ over_every_transport! {
         }
     }
 
-    /// Whoever listed what has not changed is told nothing.
+    /// A client whose list has not changed is told nothing.
     async fn a_change_is_told_where_it_is_one(kind) {
         let (x, y) = (Backend::start(kind, &[]).await, Backend::start(kind, &[]).await);
         let profiles = json!({

@@ -1,4 +1,4 @@
-//! Progress (K16; design section 12: tokens, and order).
+//! Progress: tokens, and order (K16).
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ over_every_transport! {
         }
     }
 
-    /// Who does not ask gets none, and the server is not asked for any.
+    /// A client that does not ask gets none, and the server is not asked for any.
     async fn progress_is_not_forced_on_anyone(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;

@@ -1,5 +1,5 @@
 //! Requests that servers make of clients, where both speak a revision that opens with `initialize`
-//! (design section 9; E14, Y8).
+//! (E14, Y8).
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ over_every_transport! {
         }
     }
 
-    /// A shared session asks nobody unless its operator wants that.
+    /// A shared session asks no client unless its operator wants that.
     async fn a_shared_session_asks_where_it_is_told_to(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "forward");
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -118,7 +118,7 @@ over_every_transport! {
         assert!(text(&answer).contains("-32601"), "{answer}");
     }
 
-    /// E14: `serverRequests: "reject"`, as [002] has it.
+    /// E14: `serverRequests: "reject"`, as document 002 has it.
     async fn a_server_that_is_not_to_ask_is_refused(kind) {
         let backend = Backend::start(kind, &[]).await.option("serverRequests", "reject");
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -174,7 +174,7 @@ over_every_transport! {
     }
 }
 
-/// On one pipe for many clients a question is asked only where there is no doubt whom it is for.
+/// On one pipe for many clients a question is asked only if its client is certain.
 #[tokio::test]
 async fn a_question_that_two_clients_may_have_caused_is_refused() {
     let backend = Backend::stdio().await.option("serverRequests", "forward");
@@ -204,7 +204,7 @@ async fn a_question_that_two_clients_may_have_caused_is_refused() {
     assert!(answer.contains("/servers/x/mcp each client"), "{answer}");
 }
 
-/// Y8: what no client can be asked waits for someone who answers by hand.
+/// Y8: what no client can be asked waits for an answer by hand.
 #[tokio::test]
 async fn what_nobody_can_be_asked_is_answered_by_hand() {
     let backend = Backend::http().await.option("serverRequests", "queue");

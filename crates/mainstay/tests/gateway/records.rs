@@ -223,7 +223,7 @@ async fn rest_tells_of_calls() {
     );
 }
 
-/// L1: what leads to no server is a call, too. Each kind of name that nobody knows, by each door.
+/// L1: a call that leads to no server is on record, too. Each kind of unknown name, by each door.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_what_nobody_knows() {
     let arguments = r#"{"text":"hé"}"#;

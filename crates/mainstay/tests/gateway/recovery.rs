@@ -86,7 +86,7 @@ over_every_transport! {
         assert!(says(&health["servers"][0]["message"], "reconnecting: "), "{health}");
     }
 
-    /// envoy ai-gateway#1924: one flapping backend makes everyone's tool list flicker.
+    /// envoy ai-gateway#1924: one flapping backend makes every client's tool list flicker.
     async fn a_flapping_backend_does_not_flicker(kind) {
         let backend = Backend::start(kind, &[]).await.option("reconnect", promptly());
         let calm = Backend::http().await;
@@ -146,7 +146,7 @@ async fn a_call_does_not_wait_for_the_schedule() {
     );
 }
 
-/// K9: who waits for a handshake that hangs waits as long as his call may take, and no longer.
+/// K9: a call that waits for a handshake that hangs waits as long as it may take, and no longer.
 #[tokio::test]
 async fn a_call_waits_within_its_own_deadline() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -176,7 +176,7 @@ async fn a_call_waits_within_its_own_deadline() {
     }
 }
 
-/// mcphub#970, #1111: a network blip is an outage for ever, and nobody can see whether and when it is
+/// mcphub#970, #1111: a network blip is an outage for ever, and it is not shown whether and when it is
 /// tried again.
 #[tokio::test]
 async fn a_network_blip_is_shown_and_heals() {
@@ -201,7 +201,7 @@ async fn a_network_blip_is_shown_and_heals() {
     }
 }
 
-/// Connections that were reset while nobody used them cost no call.
+/// Idle connections that were reset cost no call.
 #[tokio::test]
 async fn connections_that_were_reset_cost_no_call() {
     let (backend, gate) = Backend::gated(Kind::Http, &["--no-get"]).await;
@@ -299,7 +299,7 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
     }
 }
 
-/// W26: the lid was closed for five seconds, and nobody told our connections that they are gone.
+/// W26: the lid was closed for five seconds, and the connections were not told that they are gone.
 #[tokio::test]
 async fn after_a_sleep_dead_connections_are_replaced() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -361,8 +361,8 @@ async fn an_error_is_not_for_ever() {
     gateway.rest().until_status("x", "connected").await;
 }
 
-/// mcpproxy#310: a refresh loop, 23 million retries. After a refusal nobody but a person tries again at
-/// once: calls do once a minute, however many there are.
+/// mcpproxy#310: a refresh loop, 23 million retries. After a refusal only a person tries again at once:
+/// calls do once a minute, however many there are.
 #[tokio::test]
 async fn a_refusal_is_not_tried_again_at_once() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -455,7 +455,7 @@ async fn a_handshake_that_fails_is_tried_again() {
     gateway.client().await.hears("x__echo").await;
 }
 
-/// Who is not let in is tried again, rarely, and shown as an error until then.
+/// A server that refuses Mainstay is tried again, rarely, and shown as an error until then.
 #[tokio::test]
 async fn a_server_that_lets_us_in_again_is_connected() {
     for kind in [Kind::Http, Kind::Sse] {
@@ -487,7 +487,7 @@ async fn a_backend_that_recovers_is_announced() {
 }
 
 /// mcphub#405: a restart of the gateway invalidates all clients. Here a session goes on, on both paths:
-/// its calls, its stream, its end; nobody else's id will do, nor one of another path.
+/// its calls, its stream, its end; no other id will do, nor one of another path.
 #[tokio::test]
 async fn a_restart_of_ours_costs_no_client_its_session() {
     let backend = Backend::http().await;

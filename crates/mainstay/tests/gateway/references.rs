@@ -117,8 +117,8 @@ async fn an_entry_expands_to_a_mebibyte_at_most() {
     assert!(other.received().is_empty());
 }
 
-/// Until a server is approved nothing that its entry names is looked at; then it is, and what cannot be
-/// read is said to the person who approves.
+/// Until a server is approved nothing that its entry names is read. Then it is, and what cannot be read
+/// is reported to the person who approves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_what_waits_for_approval_is_read() {
     let backend = Backend::http().await;

@@ -37,7 +37,7 @@ enum Door {
     ModernNotification,
     /// The same, from a client that is one of Mainstay's own servers.
     Loop,
-    /// A session that nobody knows, or none.
+    /// A session that does not exist, or none.
     UnknownSession,
     NoSession,
     /// HTTP+SSE.

@@ -119,8 +119,8 @@ over_every_transport! {
         assert_eq!((count(&client).await, count(&other).await), (0, 2));
     }
 
-    /// Invariant 7 of the design and the protocol brief, section 4: pings are answered where they
-    /// arrive, in both directions.
+    /// Pings are answered where they arrive, in both directions: no server waits for another (invariant
+    /// 7).
     async fn pings_are_answered_locally(kind) {
         let backend = Backend::start(kind, &[]).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -223,7 +223,7 @@ async fn log_messages_outside_of_calls_reach_those_who_want_them() {
         backend.fake().publish(&message.to_string());
     }
     assert_eq!(heard.message().await["params"]["data"], "loud");
-    // Who never set a level gets what the server sends.
+    // A client that never set a level gets what the server sends.
     assert_eq!(also.message().await["params"]["data"], "quiet");
     assert_eq!(also.message().await["params"]["data"], "loud");
 }

@@ -181,7 +181,7 @@ async fn a_connection_that_resumes_takes_the_place_of_the_one_before() {
     );
 }
 
-/// What is not there is not replayed, and the client is told: not of another session, not of nobody.
+/// What is not there is not replayed, and the client is told: neither for another session nor for none.
 #[tokio::test]
 async fn what_is_kept_no_longer_is_said_to_be_gone() {
     let backend = Backend::http().await;
@@ -203,7 +203,7 @@ async fn what_is_kept_no_longer_is_said_to_be_gone() {
             "{reason}"
         );
     }
-    // Where nobody waits for anything, a stream is a stream.
+    // If nothing is waited for, a stream is a stream.
     for id in ["", "x", "1", "-", "00000000-s1-0", "00000000-x1-0"] {
         let mut fresh = resumed(&client, id).await;
         assert_ne!(event(&mut fresh).await.id(), id);

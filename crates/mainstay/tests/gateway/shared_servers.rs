@@ -34,7 +34,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 1);
     }
 
-    /// Subscriptions and log levels are kept here, and news reach those whom they concern.
+    /// Subscriptions and log levels are kept by Mainstay, and news reach the clients that they concern.
     async fn what_a_session_keeps_is_kept_for_each_client(kind) {
         let backend = shared(kind).await;
         let gateway = Gateway::of(&[("x", &backend)]).await;
@@ -99,7 +99,7 @@ async fn clients_without_a_session_share_it() {
     assert_eq!(backend.count("initialize"), 1);
 }
 
-/// Requests that nobody here knows are forwarded, and a list's pages are the server's own.
+/// Requests that Mainstay does not know are forwarded, and a list's pages are the server's own.
 #[tokio::test]
 async fn requests_are_forwarded_as_they_are() {
     let backend = Backend::start(Kind::Http, &["--tools", "20", "--page-size", "7"]).await;

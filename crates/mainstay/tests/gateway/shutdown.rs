@@ -1,5 +1,5 @@
 //! The end of Mainstay: calls at work are answered, new ones are turned away, and the record says what
-//! nobody knows.
+//! is unknown.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ over_every_transport! {
         );
     }
 
-    /// Nobody knows what becomes of a call that does not end in time, whatever door it came by.
+    /// The outcome of a call that does not end in time is unknown, at every door.
     async fn calls_that_do_not_end_are_unknown(kind) {
         let backend = Backend::start(kind, &[]).await;
         let (gateway, folder) = recorded(&[("x", &backend)], 300).await;

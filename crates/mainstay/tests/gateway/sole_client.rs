@@ -1,4 +1,5 @@
-//! `mainstay mcp`: one client, for whom every server is there. What the servers ask goes to it by default.
+//! `mainstay mcp`: one client, which every server is there for. What the servers ask goes to it by
+//! default.
 
 use serde_json::{Value, json};
 
@@ -118,7 +119,7 @@ async fn a_question_outside_a_call_reaches_the_one_client() {
     .await;
 }
 
-/// That its roots have changed reaches the servers, for whom there is no other client.
+/// A change of its roots reaches the servers, which have no other client.
 #[tokio::test]
 async fn changed_roots_are_passed_on() {
     let backend = Backend::stdio().await;

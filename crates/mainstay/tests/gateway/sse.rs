@@ -178,7 +178,7 @@ over_every_transport! {
         let upstream = backend.until_called("hang").await;
         client.accepted(cancelled(&id)).await;
         backend.until_cancelled(&upstream).await;
-        // Who has cancelled hears no answer (specification, "Cancellation").
+        // A cancelled request has no answer (specification, "Cancellation").
         client.hears("x__echo").await;
     }
 
@@ -417,8 +417,7 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
     }
 }
 
-/// A client that does not read delays nobody, and whatever it loses, it is no result and no order
-/// (design section 12).
+/// A client that does not read delays no other, and whatever it loses, it is no result and no order.
 #[tokio::test]
 async fn a_client_that_does_not_read_loses_no_result() {
     let backend = Backend::http().await;

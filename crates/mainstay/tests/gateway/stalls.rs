@@ -11,7 +11,7 @@ use crate::{
     records::Recorded,
 };
 
-/// A server with short calls, of which nobody asks how it is unless a call was not answered.
+/// A server with short calls, which is not probed unless a call was not answered.
 async fn unasked(kind: Kind, flags: &[&str]) -> Backend {
     let backend = Backend::start(kind, flags).await;
     let health = json!({"intervalMs": 0});

@@ -1,4 +1,4 @@
-//! Servers that start badly, or not at all, delay nobody (invariant 7; C6, C14, Y12).
+//! Servers that start badly, or not at all, delay no other (invariant 7; C6, C14, Y12).
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ async fn until_refused_with(client: &Http, words: &[&str]) -> Value {
 }
 
 over_every_transport! {
-    /// cline#13639, docker#336: one hung server blocks everyone's start.
+    /// cline#13639, docker#336: one hung server blocks the start of all.
     async fn a_server_that_hangs_at_start_delays_nobody(kind) {
         // Only a call of the server itself waits for it, as long as that call may take.
         let hanging = Backend::start(kind, &["--hang-at-start"]).await.option("timeout_s", 1);
@@ -85,7 +85,7 @@ over_every_transport! {
 }
 
 /// supergateway#139: a crash during `initialize` hangs the client for 60 s, and no cause is shown. Here
-/// the reason, and the last lines of its stderr, are told to who calls it.
+/// the reason, and the last lines of its stderr, are in the error of a call.
 #[tokio::test]
 async fn a_server_that_crashes_at_start_says_why() {
     let crashing = Backend::start(
@@ -166,7 +166,7 @@ async fn a_server_that_exits_after_the_handshake_is_lost() {
     client.hears("calm__echo").await;
 }
 
-/// Design section 12: a list waits for a slow starter, up to `startup.waitMs` after its start.
+/// A list waits for a slow starter, up to `startup.waitMs` after its start.
 #[tokio::test]
 async fn the_first_list_waits_for_a_slow_starter() {
     let slow = Backend::start(Kind::Stdio, &["--slow-start", "700"]).await;
@@ -192,7 +192,7 @@ async fn later_lists_wait_for_nobody() {
     assert!(since.elapsed() < AT_ONCE, "{:?}", since.elapsed());
 }
 
-/// E17 and stderr: what a server pours out at start holds nobody up.
+/// E17 and stderr: a server's output at start delays nothing.
 #[tokio::test]
 async fn floods_at_start_hold_nobody_up() {
     let flags = ["--flood-stdout", "3000000", "--flood-stderr", "3000000"];

@@ -1,5 +1,5 @@
-//! Many processes that start at once, and starts that take long: who works is let
-//! work, and who hangs delays nobody.
+//! Many processes that start at once, and starts that take long: a start at work goes on, and a start
+//! that hangs delays no other.
 
 use mainstay::setting::Setting;
 use mainstay_core::{ids::ServerName, lifecycle::State};
@@ -143,7 +143,7 @@ async fn what_a_client_asks_for_starts_first() {
     assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
 }
 
-/// A server whose tools clients know from the last run starts before those that nobody knows.
+/// A server whose tools clients know from the last run starts before unknown ones.
 #[tokio::test]
 async fn what_was_listed_before_starts_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");

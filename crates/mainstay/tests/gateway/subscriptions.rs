@@ -1,5 +1,5 @@
-//! Resource subscriptions: routed, counted, and told to exactly those who asked (issue, "Front
-//! doors"; specification, resources, "Subscriptions").
+//! Resource subscriptions: routed, counted, and told to exactly the subscribers (specification,
+//! resources, "Subscriptions").
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn hears_of(stream: &mut Stream, uri: &str) {
     );
 }
 
-/// Changes a list, so that everyone hears something: nothing else must have come before.
+/// Changes a list, so that every client hears something: nothing else must have come before.
 async fn hears_nothing_else(client: &Http, streams: &mut [&mut Stream]) {
     client.call("x__change_prompts", json!({})).await;
     for stream in streams {
@@ -159,7 +159,7 @@ over_every_transport! {
     }
 }
 
-/// A refusal subscribes nobody.
+/// A refusal subscribes no client.
 #[tokio::test]
 async fn a_refused_subscription_is_none() {
     let backend = Backend::http().await;

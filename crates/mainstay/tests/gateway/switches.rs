@@ -79,7 +79,7 @@ async fn a_switch_is_one_clients() {
         (ran, read)
     );
     one.call("y__count", json!({})).await;
-    // A person's own calls are nobody's client's.
+    // A person's own calls belong to no client.
     let (status, _) = gateway
         .rest()
         .post(
@@ -99,7 +99,7 @@ async fn a_switch_is_one_clients() {
         gateway.rest().get("/api/switches").await,
         json!({"clients": {}})
     );
-    // Nobody else was told of any of it.
+    // No other client was told of any of it.
     other.call("x__change_resources", json!({})).await;
     let first = untold.message().await;
     assert_eq!(

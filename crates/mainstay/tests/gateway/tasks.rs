@@ -1,4 +1,4 @@
-//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663; protocol brief, section 2, "Tasks").
+//! The tasks extension of 2026-07-28 on the aggregate (SEP-2663).
 
 use fake_server::gate::Mode;
 use serde_json::{Value, json};
@@ -150,8 +150,8 @@ async fn the_extension_is_offered_where_a_server_has_it() {
     }
 }
 
-/// A stream hears of the tasks that it names, whoever has them, under our names; what is no task is not
-/// promised. With the client's stream the servers' end.
+/// A stream hears of the tasks that it names, on whichever server, under our names; what is no task is
+/// not promised. With the client's stream the servers' end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_hears_of_tasks() {
     let (x, y) = (

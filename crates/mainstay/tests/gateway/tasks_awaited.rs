@@ -1,5 +1,5 @@
 //! Servers that make tasks of calls (SEP-2663), and clients that know none: Mainstay sees each task to
-//! its end (protocol brief, section 2, "Tasks").
+//! its end.
 
 use fake_server::gate::Mode;
 use http::StatusCode;
@@ -110,7 +110,7 @@ async fn a_task_asks_its_client() {
     }
 }
 
-/// Who gives limits to silence hears that there is none (K16).
+/// A client that limits silence hears progress (K16).
 #[tokio::test]
 async fn a_task_at_work_is_progress() {
     let backend = Backend::start(Kind::Http, TASKS).await;
@@ -166,8 +166,8 @@ async fn a_call_that_ends_early_ends_its_task() {
     }
 }
 
-/// A server that dies takes its task along: the call is not made again, and its client hears that
-/// nobody knows (invariant 6).
+/// A server that dies takes its task along: the call is not made again, and its client hears that its
+/// outcome is unknown (invariant 6).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_is_lost_is_an_unknown_outcome() {
     let backend = Backend::start(Kind::Stdio, TASKS).await;

@@ -1,5 +1,5 @@
-//! Who may come in: clients' tokens on the MCP paths, the control token on REST, and what becomes of
-//! open doors when tokens change (Q2, Q7).
+//! Access: clients' tokens on the MCP paths, the control token on REST, and what becomes of open doors
+//! when tokens change (Q2, Q7).
 
 use http::{Method, StatusCode, header};
 use mainstay::{setting::Setting, tokens::Tokens};
@@ -20,7 +20,7 @@ use crate::{
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// Every MCP path, one that names no server among them: nobody learns which there are.
+/// Every MCP path, one that names no server among them: a stranger does not learn which there are.
 const PATHS: [&str; 9] = [
     "/mcp",
     "/mcp/meta",
@@ -77,7 +77,7 @@ async fn ends(mut stream: Stream) {
     stream.rest().await;
 }
 
-/// From the first client's token on, nobody without one gets further than the door.
+/// From the first client's token on, a client without one gets no further than the door.
 #[tokio::test]
 async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let world = World::new().await;
@@ -117,7 +117,7 @@ async fn with_a_clients_token_every_mcp_path_asks_for_one() {
     let mut client = world.client("/mcp", &token);
     client.initialize("2025-11-25").await;
     client.hears("x__echo").await;
-    // The pipe is the door of whoever started us.
+    // The pipe is the door of the process that started Mainstay.
     world.gateway.pipe().await.hears("x__echo").await;
 }
 
@@ -330,7 +330,7 @@ async fn a_removed_token_opens_nothing_any_more() {
     );
 }
 
-/// The first token closes the door behind those who came in without.
+/// The first token closes the door behind clients that came in without one.
 #[tokio::test]
 async fn the_first_token_ends_what_was_opened_without() {
     let world = World::new().await;

@@ -52,8 +52,8 @@ impl Collector {
         Self::answering(&[status]).await
     }
 
-    /// The last answer is that of all further requests, too. Who is refused for now is to come back in
-    /// an hour.
+    /// The last answer is that of all further requests, too. A refused client is to come back in an
+    /// hour.
     async fn answering(statuses: &[StatusCode]) -> Self {
         let (statuses, answered) = (statuses.to_vec(), Arc::new(AtomicUsize::new(0)));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
@@ -294,7 +294,7 @@ async fn failures_are_the_status() {
     gateway.stop().await;
 }
 
-/// Whoever began a trace says whether it is recorded, and else `sampleRatio` does.
+/// The origin of a trace decides whether it is recorded, and else `sampleRatio` does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_sampled_is_not_told() {
     let mut collector = Collector::start(StatusCode::OK).await;
@@ -325,7 +325,7 @@ async fn what_is_not_sampled_is_not_told() {
 async fn a_bad_collector_costs_no_call() {
     let refusing = Collector::start(StatusCode::BAD_REQUEST).await;
     let refusing_settings = refusing.settings(&json!({}));
-    // Nobody listens there.
+    // No program listens there.
     let nobody = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let dead = format!("http://{}", nobody.local_addr().expect("an address"));
     drop(nobody);

@@ -1,4 +1,4 @@
-//! Mainstays behind Mainstays (X2, design section 7): two work, itself is refused, and so are five.
+//! Mainstays behind Mainstays (X2): two work, itself is refused, and so are five.
 
 use std::{fs, net::TcpListener};
 
@@ -51,8 +51,8 @@ async fn two_with_different_configurations_work() {
     world.assert_deserted();
 }
 
-/// X2: whoever asks at the front sees a slow call, and no more, however often the server dies behind
-/// both; under [001]'s preset.
+/// X2: a client at the front sees a slow call, and no more, however often the server dies behind both;
+/// under document 001's preset.
 #[tokio::test]
 async fn a_server_that_dies_behind_two_costs_one_slow_call() {
     let world = World::new();
@@ -79,7 +79,7 @@ async fn a_server_that_dies_behind_two_costs_one_slow_call() {
 #[tokio::test]
 async fn two_work_over_http_and_itself_is_refused() {
     let world = World::new();
-    // Free a moment ago; nobody else is given it that soon.
+    // Free a moment ago; no other program is given it that soon.
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = free.local_addr().expect("a bound socket").to_string();
     drop(free);

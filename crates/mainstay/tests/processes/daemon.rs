@@ -46,7 +46,7 @@ async fn guardian_and_daemon_have_the_programs_name() {
 #[tokio::test]
 async fn only_servers_have_huge_pages() {
     assert_eq!(huge_pages_of_all().await, [false, false, true]);
-    // Ours to keep: whoever starts Mainstay without them means the servers, too.
+    // Not to be undone: a user who starts Mainstay without them means the servers, too.
     disable_transparent_huge_pages(true).expect("Linux can");
     let inherited = huge_pages_of_all().await;
     disable_transparent_huge_pages(false).expect("Linux can");
@@ -92,7 +92,7 @@ async fn a_killed_guardian_ends_the_daemon_in_order() {
     assert!(!world.path().join("state/daemon.json").exists());
 }
 
-/// With both gone nobody is left to look for descendants; but the servers themselves go with us.
+/// With both gone no process is left to look for descendants; but the servers themselves end.
 #[tokio::test]
 async fn when_both_are_killed_the_servers_die() {
     let world = World::new();
@@ -109,7 +109,7 @@ async fn when_both_are_killed_the_servers_die() {
     world.until_deserted().await;
 }
 
-/// Whoever presses Ctrl-C again does not wait for servers that hear nothing but SIGKILL.
+/// A second Ctrl-C does not wait for servers that hear nothing but SIGKILL.
 #[tokio::test]
 async fn a_second_signal_leaves_nobody_at_once() {
     let world = World::new();

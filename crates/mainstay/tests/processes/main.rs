@@ -1,5 +1,5 @@
-//! Nothing of ours outlives us, whoever dies first and however (design section 12; C12, T8, W1), and a
-//! Mainstay that would launch itself is refused (design section 7).
+//! Nothing of ours outlives us, whichever process dies first and however (C12, T8, W1), and a Mainstay
+//! that would launch itself is refused.
 //!
 //! The pains that end here (field.md): children and grandchildren survive (supergateway#108,
 //! metamcp#162: from 50 to 2,018 processes, docker#318, MCPJungle#271).

@@ -18,8 +18,8 @@ use serde_json::json;
 
 use crate::world::{Someone, World, families, family, leader, within, zombies_of};
 
-/// A server that crashed is started anew, and what it had started does not pile up
-/// (metamcp#162: from 50 to 2,018 processes). Nobody of the first is left when the second lives.
+/// A server that crashed is started anew, and what it had started does not pile up (metamcp#162: from
+/// 50 to 2,018 processes). No process of the first is left when the second lives.
 #[tokio::test]
 async fn a_crash_takes_the_grandchildren_along() {
     let world = World::new();
@@ -50,8 +50,8 @@ impl Listener for Nobody {
     fn ask(&self, _: Question) {}
 }
 
-/// W1, invariant 9: the end of an opening is told when nobody of it is left, so that two processes of
-/// one server never live at a time.
+/// W1, invariant 9: the end of an opening is reported when no process of it is left, so that two
+/// processes of one server never live at a time.
 #[tokio::test]
 async fn twenty_rapid_restarts_never_overlap() {
     let world = World::new();

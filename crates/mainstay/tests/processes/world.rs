@@ -1,5 +1,5 @@
-//! A home of its own for every test, and everyone who lives in it: a process is of the test if its
-//! environment says so, wherever it went and whoever its parent is.
+//! A home of its own for every test, and its processes: a process belongs to the test if its
+//! environment says so, wherever it went and whatever its parent is.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use tokio::{
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// How often a condition is looked at that nobody announces.
+/// How often a condition is checked that is not announced.
 const GLANCE: Duration = Duration::from_millis(10);
 
 pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
@@ -97,7 +97,7 @@ impl World {
         path.to_str().expect("UTF-8").to_owned()
     }
 
-    /// Everyone who lives here, in the order of their ids.
+    /// All processes of this home, in the order of their ids.
     pub fn everyone(&self) -> Vec<Someone> {
         let home = self.path().to_str().expect("UTF-8");
         let ids = fs::read_dir("/proc").expect("Linux").flatten();

@@ -1,4 +1,4 @@
-//! How a text becomes a header's value and comes back.
+//! Encodes text as a header's value, and decodes it.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Blocks of content that an older revision does not know, as ones that it does.
+//! Replaces content blocks that an older revision does not know by blocks that it knows.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A large result cut to its beginning, with a link to the whole.
+//! Cuts a large result to its beginning, and adds a link to the whole.
 
 use std::borrow::Cow;
 
@@ -89,7 +89,7 @@ fn link(whole: Whole<'_>) -> String {
              ?path= (a JSON path) after the URI, or with the tool read_object."
         ),
     );
-    // As reading says: parts of what is kept. What that weighs after redaction nobody knows yet.
+    // As reading says: parts of what is kept. The size after redaction is not known yet.
     link.set_text("mimeType", "text/plain");
     link.to_string()
 }

@@ -1,5 +1,5 @@
-//! The places where messages name tasks, so that a gateway can put names of its own there: those of the
-//! extension (SEP-2663) and those of 2025-11-25 ("Tasks").
+//! Finds the ids of tasks in messages, so that a gateway can replace them: those of the extension
+//! (SEP-2663) and those of 2025-11-25 ("Tasks").
 
 use super::{ID, is_task};
 use crate::{

@@ -107,7 +107,7 @@ fn the_last_loss_shows_while_a_call_opens_a_session() {
     assert_eq!(status.reason, Some(gone().to_string()));
 }
 
-/// A person who wants a new session is told of no loss.
+/// A reconnect by hand is told of no loss.
 #[test]
 fn a_start_forgets_the_last_loss() {
     let mut course = Course::losing(steady(Preset::Default), crash());

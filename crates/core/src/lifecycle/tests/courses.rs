@@ -60,7 +60,7 @@ fn as_reconnect_counts_a_crash_among_the_losses() {
     assert_eq!(course.state(), State::Failed);
 }
 
-/// Design section 5: a server that dies after each handshake backs off; one that has been up for a
+/// A server that dies after each handshake backs off; one that has been up for a
 /// minute begins anew.
 #[test]
 fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
@@ -77,7 +77,7 @@ fn losses_are_forgiven_after_stable_uptime_not_on_connect() {
     assert_eq!(waits, [1000, 2000, 4000, 1000, 2000].map(Some));
 }
 
-/// G2, G10: [000] and [001] forgive on connect.
+/// G2, G10: documents 000 and 001 forgive on connect.
 #[test]
 fn forgiveness_on_connect_where_the_preset_has_it() {
     for preset in [Preset::Router, Preset::Persistent] {
@@ -231,7 +231,7 @@ fn a_hanging_handshake_is_closed_then_killed_then_retried() {
     assert_eq!(course.due(), Some(SECOND));
 }
 
-/// Design section 12: the limit of a start counts silence, not work; work has an end, too.
+/// The limit of a start counts silence, not work; work has an end, too.
 #[test]
 fn a_start_at_work_has_ten_minutes() {
     let mut course = Course::new(steady(Preset::Default));
@@ -283,7 +283,7 @@ fn a_start_that_falls_silent_is_ended() {
     assert_eq!(course.status().start_words(course.now), None);
 }
 
-/// Whoever gives a start an hour of silence gives it an hour.
+/// A start that is given an hour of silence has it.
 #[test]
 fn a_longer_connect_timeout_holds() {
     let mut policy = steady(Preset::Default);
@@ -337,7 +337,7 @@ fn g8_a_call_brings_the_attempt_forward() {
     assert_eq!(course.tick(), open(3));
 }
 
-/// Design section 5: attempts for calls are not counted against the budget, of losses or of crashes.
+/// Attempts for calls are not counted against the budget, of losses or of crashes.
 #[test]
 fn calls_spend_no_budget() {
     for loss in [refused(), crash()] {
@@ -394,8 +394,8 @@ fn a_call_may_reconnect_what_is_reconnected_by_hand() {
     assert_eq!(course.step(Event::CallWaiting), None);
 }
 
-/// HTTP `Retry-After`: longer than the backoff it wins, no call gets before it, and nobody is left
-/// alone for more than five minutes.
+/// HTTP `Retry-After`: it wins if it is longer than the backoff, no call comes before it, and no server
+/// is left alone for more than five minutes.
 #[test]
 fn retry_after_is_honoured_within_reason() {
     let check = |seconds: u64, expected: u64, by_call: u64| {
@@ -409,7 +409,7 @@ fn retry_after_is_honoured_within_reason() {
     check(86_400, 300 * SECOND, 300 * SECOND);
 }
 
-/// H14: a server that talks is not asked; design section 6: nor is one that a probe is out to.
+/// H14: a server that talks is not asked; nor is one that a probe is out to.
 #[test]
 fn h14_only_silence_is_probed() {
     let mut course = Course::up(steady(Preset::Default));
@@ -443,7 +443,7 @@ fn a_new_interval_holds_at_once() {
     assert_eq!(course.due(), None);
 }
 
-/// Design section 6: half-open connections heal. The hang counts as a loss from its own end on.
+/// Half-open connections heal. The hang counts as a loss from its own end on.
 #[test]
 fn a_hang_is_closed_and_reconnected() {
     let mut course = Course::up(steady(Preset::Default));

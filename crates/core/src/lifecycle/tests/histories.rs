@@ -104,7 +104,7 @@ struct Live {
     opened: bool,
     /// A probe is out.
     asked: bool,
-    /// It is to be asked although nobody asks otherwise.
+    /// A probe is due although none is sent otherwise.
     doubted_at: Option<Instant>,
     closing: bool,
     killed: bool,
@@ -300,9 +300,9 @@ impl World {
         Ok(())
     }
 
-    /// No hot retry: what nobody asked for comes at least a second after the last attempt, give or
-    /// take the jitter; a call's attempt exactly so, and an expired session is reopened at once
-    /// only if the one before was not.
+    /// No hot retry: an attempt that was not asked for comes at least a second after the last one, give
+    /// or take the jitter; a call's attempt exactly so, and an expired session is reopened at once only
+    /// if the one before was not.
     fn check_pause(&mut self, event: &Event) -> Result<(), TestCaseError> {
         let now = self.course.now;
         if self.asked_for {
@@ -342,8 +342,8 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is timed exactly while it is down, while the attempt waits for its turn, while a
-    /// probe is out or nobody asks, and once it was killed.
+    /// No exact deadline exists while it is down, while the attempt waits for its turn, while a probe
+    /// is out or none is sent, and once it was killed.
     fn check_deadline(&self) -> Result<(), TestCaseError> {
         let life = &self.course.life;
         let fact = |ask: fn(&Live) -> bool| self.live.as_ref().is_some_and(ask);

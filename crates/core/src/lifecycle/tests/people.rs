@@ -72,8 +72,8 @@ fn o2_a_forced_reconnect_from_every_phase() {
     }
 }
 
-/// A person who tries a reconnect of what is down for a while does not end its own attempts, even
-/// where a first failure is an error.
+/// A reconnect by hand of a server that is down for a while does not end its own attempts, even if a
+/// first failure is an error.
 #[test]
 fn o2_a_reconnect_that_fails_is_no_first_attempt() {
     for event in [Event::Reconnect, Event::Start] {
@@ -140,7 +140,7 @@ fn g11_resumed_from_every_phase() {
     }
 }
 
-/// What nobody asks otherwise is asked after a sleep, once.
+/// A server that is not probed otherwise is probed after a sleep, once.
 #[test]
 fn g11_without_health_checks_it_is_asked_once() {
     let mut course = Course::up(steady(Preset::Manual));

@@ -4,7 +4,7 @@
 use super::*;
 use crate::health::Outcome;
 
-/// [000]'s monitor: three attempts from 100 ms on, at most a second apart.
+/// Document 000's monitor: three attempts from 100 ms on, at most a second apart.
 fn monitor() -> Policy {
     let mut policy = Preset::Router.policy();
     policy.reconnect.max_attempts = Some(3);
@@ -27,7 +27,7 @@ fn router_begins_disconnected() {
     assert_eq!((course.state(), course.due()), (State::Disconnected, None));
 }
 
-/// F4: the words of [000]'s page change with the state, and only then.
+/// F4: the words of document 000's page change with the state, and only then.
 #[test]
 fn router_says_running_once_connected() {
     let mut course = Course::new(monitor());
@@ -92,7 +92,7 @@ fn router_stopped_while_it_waits_tries_no_more() {
     assert_eq!(course.step(Event::Tick), None);
 }
 
-/// [000]'s health checker: every second, unhealthy after three.
+/// Document 000's health checker: every second, unhealthy after three.
 fn checker() -> Policy {
     let mut policy = monitor();
     policy.health.interval = Some(Duration::from_secs(1));
@@ -171,7 +171,7 @@ fn router_stopped_asks_no_more() {
     assert_eq!((course.due(), course.step(Event::Tick)), (None, None));
 }
 
-/// [000]'s second scenario, W27: a server over HTTP that has stopped is noticed after 90 s.
+/// Document 000's second scenario, W27: a server over HTTP that has stopped is noticed after 90 s.
 #[test]
 fn router_notices_within_90_s_that_a_server_has_stopped() {
     let mut course = Course::up(Preset::Router.policy());
@@ -185,7 +185,7 @@ fn router_notices_within_90_s_that_a_server_has_stopped() {
     assert_eq!(course.now - since, Duration::from_secs(90));
 }
 
-/// F6: every way between two states that [001] draws.
+/// F6: every way between two states that document 001 draws.
 #[test]
 fn persistent_goes_every_way_that_its_document_draws() {
     let mut course = Course::new(steady(Preset::Persistent));
@@ -231,7 +231,8 @@ fn persistent_goes_every_way_that_its_document_draws() {
     assert_eq!(course.state().words().tools, "disconnected");
 }
 
-/// H5, G9, G10: while it reconnects nobody is asked and one attempt is under way; a success begins anew.
+/// H5, G9, G10: while it reconnects no probe is sent and one attempt is under way; a success begins
+/// anew.
 #[test]
 fn persistent_asks_again_once_it_is_back() {
     let mut course = Course::losing(steady(Preset::Persistent), gone());
@@ -273,7 +274,7 @@ fn persistent_is_degraded_and_never_reconnects_for_a_probe() {
     assert!(!course.status().is_degraded());
 }
 
-/// G14, F10: five attempts, and five more for whoever reconnects by hand.
+/// G14, F10: five attempts, and five more after a reconnect by hand.
 #[test]
 fn bounded_has_five_attempts_and_five_more_by_hand() {
     let mut course = Course::losing(steady(Preset::Bounded), gone());
@@ -318,7 +319,7 @@ fn desktop_starts_nothing_again() {
     assert_eq!(course.state().words().desktop, "running");
 }
 
-/// [004]: whoever asks reconnects, and nobody else.
+/// Document 004: only a person reconnects.
 #[test]
 fn manual_waits_for_a_person() {
     let mut course = Course::losing(steady(Preset::Manual), gone());
@@ -329,7 +330,7 @@ fn manual_waits_for_a_person() {
     assert_eq!(course.step(Event::Reconnect), open(2));
     course.opens();
     assert_eq!(course.due(), None, "nobody is asked in the background");
-    // Nor is anybody promised that it comes back.
+    // Nor does the status promise that it comes back.
     assert_eq!(course.status().if_lost, State::Disconnected);
 }
 

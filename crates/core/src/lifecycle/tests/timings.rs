@@ -176,7 +176,7 @@ fn the_waits_after_a_refusal() {
     }
 }
 
-/// G1, G14: 1, 2, 4, 8, 16 s, then failed; never the 30 s of [000]'s summary.
+/// G1, G14: 1, 2, 4, 8, 16 s, then failed; never the 30 s of document 000's summary.
 #[test]
 fn g1_five_attempts_then_failed() {
     for preset in [Preset::Router, Preset::Bounded] {

@@ -1,5 +1,5 @@
-//! The servers of a profile as one: names resolved by the catalog, lists answered from it. A client needs no session
-//! for that, but to subscribe and to set a log level.
+//! Serves several servers as one: names are resolved by the profile's catalog, lists are answered from
+//! it. A client needs a session only to subscribe and to set a log level.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -37,8 +37,8 @@ use crate::{
 const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 
-/// What a modern list says of itself. It changes whenever any server does, and a server may be missing:
-/// who wants to keep it listens for changes.
+/// The cache hints of a modern list. It changes whenever any server does, and a server may be missing:
+/// a client that wants to keep it listens for changes.
 const NOT_TO_BE_KEPT: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
 
 /// One request on its way through the aggregate.
@@ -70,7 +70,7 @@ pub async fn answer_session(session: &ClientSession, asked: Asked<'_>) -> Reply 
     }
 }
 
-/// Answers whoever asks.
+/// Answers a request, with or without a session.
 pub async fn answer(asked: Asked<'_>) -> Reply {
     let (id, frame) = (asked.id(), asked.frame);
     let Some(method) = frame.method() else {
@@ -256,7 +256,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Where a name leads. While servers still start, an unknown one may become known.
+    /// Resolves a name. While servers still start, an unknown one may become known.
     async fn named(
         &self,
         name: &Text<'_>,
@@ -304,14 +304,14 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Whom this client may know of.
+    /// The servers that this client may know of.
     fn servers(&self) -> Vec<Arc<Server>> {
         let mut servers = self.hub.registry.servers_of(&self.view.profile);
         servers.retain(|server| self.view.has_server(&server.name));
         servers
     }
 
-    /// An unknown name that names a server: what has become of that server says more.
+    /// The error for an unknown name that names a server: the status of that server says more.
     fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
         let failure = unknown(kind, name, self.instead(kind));
         match self.view.named_by(name) {
@@ -395,7 +395,8 @@ impl<'a> Asked<'a> {
         let cancelled = async {
             match (&mut self.cancelled).await {
                 Ok(reason) => reason,
-                // Nobody can cancel it any more. The call asks again, and a receiver answers once only.
+                // It cannot be cancelled any more. The call asks again, and a receiver answers once
+                // only.
                 Err(_) => {
                     self.cancelled = oneshot::channel().1;
                     std::future::pending().await
@@ -426,7 +427,7 @@ impl<'a> Asked<'a> {
             return self.subscribe_own(target, &private).await;
         }
         let resource = owner.map(Resource::from);
-        // Where nobody knows yet whose it is, nobody leaves it either.
+        // If the owner is not known yet, no session leaves it either.
         let _turn = match &resource {
             Some(resource) => Some(hub.subscriptions.turn(resource).await),
             None => None,
@@ -436,7 +437,7 @@ impl<'a> Asked<'a> {
             return Ok(Reply::result(id, "{}"));
         }
         let (target, answer) = self.resource().await?;
-        // A refusal subscribes nobody.
+        // A refusal subscribes no session.
         if answer.frame.result().is_some() {
             let server = hub.registry.named(&target.server);
             let own = server.and_then(|server| hub.own_session(session, &server));
@@ -452,7 +453,7 @@ impl<'a> Asked<'a> {
         Ok(Reply::answer(id, &answer))
     }
 
-    /// In the client's own session. What changes while the server answers is told already.
+    /// Subscribes in the client's own session. Changes while the server answers are announced already.
     async fn subscribe_own(self, target: &Target, private: &Private) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
         let (id, wanted) = (self.id(), &private.wanted);

@@ -1,5 +1,5 @@
-//! Request bodies: read whole, in a time that a client which means it keeps, and within bounds that one
-//! client cannot use up for all.
+//! Reads request bodies whole, within time limits and within bounds that one client cannot use up for
+//! all.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! A client that says and hears everything in order, on one stream: over stdio, and over HTTP+SSE.
+//! A client on one ordered stream: stdio or HTTP+SSE.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ impl Output {
         }
     }
 
-    /// Says a message once there is room for it. To a client that has gone nothing is said, and that
-    /// it has gone is learned elsewhere.
+    /// Sends a message once there is room for it. A client that has gone gets nothing; that it has gone
+    /// is noticed elsewhere.
     pub async fn say(&self, message: String) {
         match self {
             Self::Lines(writer) => drop(writer.send(&message).await),
@@ -53,7 +53,7 @@ impl Output {
     }
 }
 
-/// One client, its session, and what it is still to be told.
+/// One client, its session, and the messages that wait for it.
 #[derive(Debug)]
 pub struct Conversation {
     hub: Arc<Hub>,
@@ -64,7 +64,8 @@ pub struct Conversation {
     /// Those that belong to no session.
     requests: Requests,
     unanswered: Arc<Semaphore>,
-    /// Requests that will have an answer: not those that open a stream until someone ends it.
+    /// Requests that will have an answer. Those that open a stream until one side ends it are not among
+    /// them.
     at_work: TaskTracker,
     tasks: TaskTracker,
 }
@@ -101,7 +102,7 @@ impl Refused {
 }
 
 impl Conversation {
-    /// `tasks` has the tasks that answer; who joins them waits for the last answer.
+    /// `tasks` has the tasks that answer; joining them waits for the last answer.
     pub fn new(
         hub: Arc<Hub>,
         scope: Scope,
@@ -139,7 +140,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the last answer. Nobody answers questions any more.
+    /// Waits for the last answer. Questions are not answered any more.
     pub async fn answered(&self) {
         self.greeted().await;
         if let Some(session) = self.session() {
@@ -156,7 +157,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what the client sent: a message or a batch. Answers are said by tasks.
+    /// Takes a message or a batch of the client. Tasks send the answers.
     pub async fn take(self: &Arc<Self>, text: Bytes) -> Result<(), Refused> {
         self.greeted().await;
         if text.trim_ascii_start().first() == Some(&b'[') {
@@ -288,7 +289,7 @@ impl Conversation {
         Err(Refused::TooMany(refused.into_text()))
     }
 
-    /// Has a task answer: what is said before the answer is heard before it.
+    /// Answers in a task: messages before the answer are sent before it.
     fn answer(
         self: &Arc<Self>,
         permit: impl Send + 'static,
@@ -321,7 +322,7 @@ impl Conversation {
         })
     }
 
-    /// Answers `initialize`, then says what is said outside of calls, until the session ends.
+    /// Answers `initialize`, then sends the messages outside of calls, until the session ends.
     async fn greet(&self, id: &str, frame: &Frame) {
         let params = frame.params().unwrap_or("{}");
         let (scope, visitor) = (self.scope.clone(), self.visitor.clone());
@@ -373,7 +374,7 @@ impl Conversation {
     }
 }
 
-/// Who cancelled expects no answer (specification, "Cancellation").
+/// A client that cancelled expects no answer (specification, "Cancellation").
 fn expected(reply: Closed<Reply>) -> Option<String> {
     (!reply.cancelled).then(|| reply.into_text())
 }

@@ -1,4 +1,4 @@
-//! One message of a client in, what it is answered with out; the same for every door.
+//! Answers one message of a client, for every door.
 
 use std::sync::Arc;
 

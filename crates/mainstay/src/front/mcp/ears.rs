@@ -1,4 +1,4 @@
-//! What a client's own upstream session says outside of calls, on its way to that client.
+//! Carries what an isolated session says outside of calls to its client.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     transport::{Frame, Listener, Notice, Question},
 };
 
-/// Where a client hears what belongs to no call; cloning shares it.
+/// Sends a client what belongs to no call; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Ears {
     pub outbox: Arc<Outbox>,
@@ -36,7 +36,7 @@ impl Ears {
         self.outbox.push(message);
     }
 
-    /// For the shared sessions of all servers, where this client is the only one.
+    /// A listener for the shared sessions of all servers, if this client is the only one.
     pub fn alone(&self, caller: &Caller) -> Arc<dyn Asks> {
         Arc::new(Alone {
             ears: self.clone(),
@@ -60,7 +60,7 @@ impl Ears {
         Ok(())
     }
 
-    /// For an isolated session of this server, whose words the client hears as they are.
+    /// A listener for an isolated session of this server, whose messages the client hears unchanged.
     pub fn of(
         &self,
         server: &Arc<Server>,
@@ -70,7 +70,7 @@ impl Ears {
         self.isolated(server, caller, principal, None)
     }
 
-    /// For an isolated session beside others: resources have the URIs that the client used.
+    /// A listener for an isolated session of a profile: resources have the URIs that the client used.
     pub fn of_profile(
         &self,
         server: &Arc<Server>,
@@ -164,7 +164,7 @@ impl Listener for Isolated {
         }
     }
 
-    /// There is only one client whom the server can mean.
+    /// The server can mean only one client.
     fn ask(&self, question: Question) {
         let config = self.server.config();
         if config.server_requests == Some(ServerRequests::Reject) {

@@ -1,5 +1,5 @@
-//! Sessions that their clients have ended, by DELETE: a sealed id would revive them in a later run. They
-//! are kept in the state directory, a line each, until their seals have had their time.
+//! Sessions that clients ended by DELETE. A later run would revive them from their sealed ids, so they
+//! are kept in the state directory, one in a line, until their seals expire.
 
 use std::{
     collections::BTreeSet,
@@ -76,7 +76,7 @@ impl Known {
         self.births = self.births.split_off(&oldest);
     }
 
-    /// Those of a file that is ours; none where there is no file.
+    /// The ended sessions in a file of ours; none if there is no file.
     fn load(path: &Path) -> io::Result<Self> {
         let mut options = state::private_options();
         let file = match state::open_private(path, options.create(false).read(true)) {
@@ -127,7 +127,7 @@ fn line(Birth { opened, seal }: Birth) -> String {
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
-    /// `None` until it has been written anew: after a failure nobody knows what it holds.
+    /// `None` until it has been written anew: after a failure its content is unknown.
     file: Option<File>,
     count: usize,
 }

@@ -1,5 +1,5 @@
 //! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
-//! messages, GET for what the server says unasked, DELETE to end a session.
+//! messages, GET for a stream of what belongs to no call, DELETE to end a session.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static(headers::VERSION);
 
 /// How long the response head is held back for the result: then the answer becomes a stream, with
-/// keep-alive comments, so that no intermediary's time limit ends a silent call (design section 12).
+/// keep-alive comments, so that no intermediary's time limit ends a silent call.
 pub(super) const HEAD_HOLD: Duration = Duration::from_secs(1);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -97,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// Of work that is begun while Mainstay stops.
+    /// The refusal of work that begins while Mainstay stops.
     fn closing(frame: &Frame) -> Self {
         let failure = Closing::refusal();
         let id = match frame.envelope().kind {
@@ -111,7 +111,7 @@ impl Refusal {
         }
     }
 
-    /// Of a method other than these.
+    /// The refusal of any other method.
     pub fn method(allow: &'static str) -> Self {
         let message = format!("{allow} is expected");
         Self {
@@ -290,7 +290,7 @@ async fn post(
             dispatch::take(hub, &session, frame).await;
             status(StatusCode::ACCEPTED)
         }
-        // There is none that concerns us: who wants to cancel closes the stream.
+        // No notification of a modern client matters here: a client cancels by closing the stream.
         (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
     }
 }
@@ -422,7 +422,7 @@ fn unknown_session() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
 }
 
-/// The loop guard (design section 7): a client that has come through us is one of our own servers.
+/// The loop guard: a client that has come through us is one of our own servers.
 /// `id` is what the refusal answers.
 pub(super) fn admit(hub: &Hub, headers: &HeaderMap, id: Option<&str>) -> Result<(), Refusal> {
     let chain = headers.get(CHAIN).and_then(|chain| chain.to_str().ok());
@@ -504,7 +504,7 @@ async fn answer_batch(
         ));
     }
     let (outlet, messages) = session.outlet();
-    // A batch is answered in one piece; what is said before goes nowhere.
+    // A batch is answered in one piece; messages before it are dropped.
     drop(messages);
     let call = hub
         .calls

@@ -1,4 +1,4 @@
-//! All client sessions: opening them and ending them.
+//! Opens and ends client sessions, and holds all of them.
 
 mod announcing;
 mod crowd;
@@ -70,7 +70,7 @@ pub struct Limits {
     pub bodies: BodyLimits,
 }
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub principal: Principal,
@@ -79,7 +79,7 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// With whom it shares its limits.
+    /// The peers that share its limits.
     pub fn peer(&self) -> Peer {
         match self.address {
             Some(address) => Peer::of(&self.principal, address),
@@ -103,8 +103,8 @@ pub struct Hub {
     pub pool: Pool,
     /// Calls that wait for what such clients answer.
     pub parking: Arc<Parking>,
-    /// The most verbose level that a client without a session has asked for. It stays: nobody says when
-    /// the last of them has gone, and each is sent what it asked for only.
+    /// The most verbose level that a client without a session has asked for. It stays, because the last
+    /// such client does not say that it has gone. Each is sent only what it asked for.
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Under which clients know the tasks of servers, and the states of their calls.
     pub names: Arc<Names>,
@@ -119,7 +119,7 @@ pub struct Hub {
     seal: Seal,
     /// Sessions that are not revived.
     ended: Ended,
-    /// Owners of resources that nobody lists, as far as they have been found.
+    /// Owners of resources that no list names, as far as they have been found.
     found: Mutex<HashMap<errands::FoundKey, Target>>,
     sessions: Crowd,
     /// How many sessions have made room for others.

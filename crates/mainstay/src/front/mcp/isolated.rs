@@ -1,5 +1,4 @@
-//! The upstream sessions that a client of a profile has for itself, where a server's entry says
-//! `isolation: "session"`.
+//! Isolated upstream sessions of a profile's clients (`isolation: "session"`).
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -88,7 +87,7 @@ impl OwnSessions {
         timeout(PATIENCE, join_all(told)).await.ok();
     }
 
-    /// Closes sessions that nobody has used for so long. One that is to tell of resources stays open
+    /// Closes sessions that have been idle for so long. One that is subscribed to resources stays open
     /// while its client listens.
     pub fn sweep(&self, idle: Duration, is_listened_to: bool) {
         self.map().retain(|_, private| {
@@ -139,10 +138,10 @@ fn declared(capabilities: &str, config: &ServerConfig) -> String {
     declared.to_string()
 }
 
-/// In which sessions of servers a client's requests are made, where they are not shared.
+/// Which upstream sessions carry a client's requests, if they are not shared.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// In its own.
+    /// Sessions of the client's own.
     Session(&'a ClientSession),
     /// It has no session, and shares with those like it.
     Pool(&'a Seat),
@@ -178,7 +177,7 @@ impl Hub {
 }
 
 impl Asked<'_> {
-    /// The session of this isolated server that answers the client, and what must be held until it has.
+    /// The session of this isolated server that answers the client, and a guard to hold until it has.
     pub(super) async fn isolated(&self, server: Arc<Server>) -> (Upstream, Option<Lease>) {
         if server.eras().legacy.is_none() {
             self.hub.registry.attempted(&server).await;

@@ -1,4 +1,4 @@
-//! Clients without a session that listen: each stream, what it wants, and what waits for it.
+//! Listen streams of clients without a session: what each asked for, and what waits for it.
 
 use std::{
     collections::HashMap,
@@ -41,7 +41,7 @@ pub struct Listen {
     pub outbox: Outbox,
 }
 
-/// Whom a stream is for.
+/// Which clients a stream is for.
 #[derive(Debug)]
 pub enum Audience {
     /// A client of a profile.
@@ -114,7 +114,7 @@ impl Listens {
         self.open().values().cloned().collect()
     }
 
-    /// A list changed at that time, for those whom it concerns.
+    /// A list changed at that time, for the streams that it concerns.
     pub fn tell_change(&self, changed: Method, at: Instant, concerns: impl Fn(&Audience) -> bool) {
         for listen in self.all() {
             if listen.opened < at && listen.audience.as_ref().is_none_or(&concerns) {

@@ -1,5 +1,5 @@
-//! The MCP doors: the servers of a profile as one, or one server as it is; over Streamable HTTP and
-//! over stdio.
+//! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio: the servers of a profile as one, or one
+//! server unchanged.
 
 mod aggregate;
 mod batch;

@@ -1,4 +1,4 @@
-//! What waits to be said to a client outside of its calls.
+//! Messages that wait for a client outside of its calls.
 
 use std::{
     collections::VecDeque,

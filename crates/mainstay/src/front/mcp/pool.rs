@@ -1,6 +1,6 @@
-//! Sessions of legacy servers that clients without a session share: one for each principal and set of
-//! capabilities that its clients declare, since a session's are fixed when it opens (protocol brief,
-//! section 2; design section 9).
+//! Pooled sessions of legacy servers for clients without a session: one for each principal and set of
+//! declared capabilities, because a session's capabilities are fixed when it opens (docs/dev/wire.md,
+//! "Between the eras").
 
 use std::{
     sync::{
@@ -51,7 +51,7 @@ pub struct Pooled {
     audience: Arc<Audience>,
 }
 
-/// Who listens to a session.
+/// The listeners of a session.
 #[derive(Debug, Default)]
 pub struct Audience {
     pub listens: Listens,
@@ -64,11 +64,11 @@ impl Pool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session of this server for this client. One with a call that waits for a person is left to that
-    /// call: on a pipe nobody could tell whom another question is for.
+    /// A session of this server for this client. One with a call that waits for a person is left to
+    /// that call: on a pipe it would be unknown whose the next question is.
     pub fn lease(&self, server: &Arc<Server>, client: &Client) -> Lease {
         let capabilities = match server.config().server_requests {
-            // It must not wait for an answer that cannot come (E14).
+            // It must not wait for an answer that cannot come.
             Some(ServerRequests::Reject) => "{}".into(),
             _ => client.caller.capabilities.for_era(Era::Legacy),
         };
@@ -99,13 +99,13 @@ impl Pool {
         }
     }
 
-    /// Closes sessions that nobody has used for so long.
+    /// Closes sessions that have been idle for so long.
     pub fn sweep(&self, idle: Duration) {
         self.sessions()
             .retain(|session| !session.private.is_idle(idle));
     }
 
-    /// Ends the streams of who listens, and closes what nobody uses.
+    /// Ends the streams of listeners, and closes sessions without users.
     pub fn close(&self) {
         for session in self.sessions().iter() {
             session.audience.listens.close();
@@ -179,7 +179,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Ends what a stream listened to; returns the resources that nobody is subscribed to any more.
+    /// Ends what a stream listened to; returns the resources without a subscriber.
     pub fn leave(&self, stream: &str) -> Vec<Resource> {
         self.session.audience.listens.remove(stream);
         self.session.audience.subscriptions.remove_session(stream)
@@ -223,7 +223,7 @@ struct Unattributed {
 }
 
 impl Listener for Unattributed {
-    /// Changes reach who listens. A log message that belongs to no request reaches none
+    /// Changes reach the listeners. A log message that belongs to no request reaches none
     /// (specification 2026-07-28, "Logging").
     fn hear(&self, notice: Notice) {
         let Audience {
@@ -241,7 +241,7 @@ impl Listener for Unattributed {
         }
     }
 
-    /// Nobody knows whom it is for: it is refused, but for what the configuration answers.
+    /// It is unknown whose question this is: it is refused, unless the configuration answers it.
     fn ask(&self, question: Question) {
         let config = self.server.config();
         if question.method() == Method::RootsList && !config.roots.is_empty() {

@@ -1,4 +1,4 @@
-//! What a session's event streams said lately, for clients whose connection breaks or is closed
+//! Keeps the latest events of a session's streams, for clients whose connection breaks or is closed
 //! (specification 2025-11-25, transports, "Resumability and Redelivery").
 
 use std::{
@@ -19,11 +19,11 @@ const MAX_EVENTS: usize = 256;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// A client comes back within seconds, or once its machine is awake. After this an idle session keeps
-/// nothing, so that it costs what idle sessions may (20 kB, design section 12).
+/// nothing, so that it costs what idle sessions may (20 kB).
 const KEPT_FOR: Duration = Duration::from_mins(5);
 
-/// Events that wait for one connection; what is said after waits where it arises, and there progress
-/// and logs are dropped first.
+/// Events that wait for one connection. Later ones wait at their source, where progress and logs are
+/// dropped first.
 const MAX_UNHEARD: usize = 16;
 
 /// When a client is to come back whose connection broke.
@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub enum Kind {
     /// One request and its response, with which it ends.
     Call,
-    /// What is said outside of calls (GET).
+    /// Messages outside of calls (GET).
     Session,
 }
 
@@ -87,7 +87,7 @@ struct Stream {
     writer: Option<Waker>,
     /// A client has come back for what it missed.
     has_returned: bool,
-    /// Who says something on the stream, and hears of a return.
+    /// The writer of the stream, which is woken when a client returns.
     returned: Option<Waker>,
 }
 
@@ -175,7 +175,7 @@ impl Replay {
             .get_mut(&stream)
             .filter(|found| found.kind == kind && event < found.next);
         let found = found.ok_or(gone)?;
-        // Of a call that is over its response must be there; progress and logs may be missed.
+        // If a call is over its response must be there; progress and logs may be missing.
         if found.is_over && found.kept.is_empty() && event + 1 < found.next {
             return Err(gone);
         }
@@ -242,7 +242,7 @@ impl Replay {
         }
     }
 
-    /// Ready when one more event may be said: who reads slowly is waited for, nobody is not.
+    /// Ready when one more event may be said: a slow reader is waited for, a missing one is not.
     pub fn poll_room(&self, stream: StreamId, context: &Context<'_>) -> Poll<()> {
         let mut state = self.state();
         match state.streams.get_mut(&stream) {
@@ -299,7 +299,7 @@ impl Replay {
         Poll::Pending
     }
 
-    /// The connection has gone, whoever closed it.
+    /// The connection has gone, whichever side closed it.
     pub fn leave(&self, place: &Place) {
         let mut state = self.state();
         if let Some(found) = state.streams.get_mut(&place.stream)
@@ -355,7 +355,7 @@ impl State {
         self.drop_if_done(id);
     }
 
-    /// A stream without events is remembered as long as someone may still say or hear something.
+    /// A stream without events is remembered as long as one side may still say or hear something.
     fn drop_if_done(&mut self, id: StreamId) {
         let stream = self.streams.get(&id);
         if stream.is_some_and(|it| it.kept.is_empty() && it.is_done()) {

@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The reply to a request.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ impl Closed<Reply> {
         self.into_inner().text
     }
 
-    /// The same answer to a request with this id (JSON text).
+    /// This answer for a request with this id (JSON text).
     #[must_use]
     pub fn with_id(self, id: &str) -> Self {
         let mut reply = self.into_inner();
@@ -68,13 +68,13 @@ impl Reply {
         }
     }
 
-    /// The same answer, which refuses what the request asked for.
+    /// This answer, marked as a refusal of what the request asked for.
     #[must_use]
     fn refusing(self, failure: Failure) -> Self {
         self.refused_as(Some(failure.into()))
     }
 
-    /// The same answer, which refuses this call, or none.
+    /// This answer, marked as a refusal of this call, or of none.
     #[must_use]
     pub fn refused_as(self, refused: Option<Refused>) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl Reply {
         reply.refusing(failure.clone())
     }
 
-    /// What a cancelled request comes to, which nobody reads.
+    /// The reply of a cancelled request, which is not read.
     pub fn cancelled(id: &str, reason: &str) -> Self {
         Self::failure(
             id,
@@ -163,8 +163,8 @@ impl Reply {
         )
     }
 
-    /// The failure of a known tool's server: a result with `isError`, which models read (design
-    /// section 12).
+    /// The failure of a known tool's server: a result with `isError`, which models read
+    /// as text.
     pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
         if failure.kind == FailureKind::Cancelled {
             return Self::failure(id, failure);
@@ -172,13 +172,13 @@ impl Reply {
         Self::tool_result(id, &failure.tool_result(), client).refusing(failure.clone())
     }
 
-    /// The same with another text of the server's answer.
+    /// This answer with another text of the server's answer.
     #[must_use]
     pub fn edited(self, text: String) -> Self {
         Self { text, ..self }
     }
 
-    /// The same with the code that modern revisions have for the error.
+    /// This answer with the code that modern revisions have for the error.
     #[must_use]
     pub fn with_modern_code(self, id: &str, method: Method) -> Self {
         if self.error != Some(code::RESOURCE_NOT_FOUND) {

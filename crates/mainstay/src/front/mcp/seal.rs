@@ -1,8 +1,10 @@
 //! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
 //! sessions.
 //!
-//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`,
-//! hexadecimal but for the endpoint; NAME and VERSION are what the client called itself, for records (L7): visible ASCII, as the specification wants it (transports, "Session Management"). Random number and seal
+//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
+//!
+//! All of it is hexadecimal but for the endpoint, so visible ASCII (specification, transports, "Session
+//! Management"). NAME and VERSION are what the client called itself, for records. Random number and seal
 //! together are 128 bits that nobody can guess.
 
 use std::{
@@ -127,8 +129,8 @@ impl Seal {
         .into())
     }
 
-    /// What an id of an earlier run says that is not too old; `None` for one of this run, of somebody else,
-    /// or of nobody.
+    /// What a recent id of an earlier run says; `None` for an id of this run, of another principal, or
+    /// of no session.
     pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
         let unsealed = self.read(id, principal)?;
         let opened = unsealed.birth.opened;
@@ -278,7 +280,7 @@ mod tests {
         }
     }
 
-    /// L7: records of a session that goes on say whose it is, within bounds.
+    /// Records of a session that goes on say whose it is, within bounds.
     #[test]
     fn a_later_run_knows_what_a_client_called_itself() {
         let long = "é".repeat(MAX_WORD);

@@ -1,4 +1,4 @@
-//! One client's session: what it negotiated, what it has in flight, what waits to be said to it.
+//! One client session: what it negotiated, its requests in flight, and its messages that wait.
 
 use std::{
     borrow::Cow,
@@ -56,7 +56,7 @@ impl Scope {
         }
     }
 
-    /// What records say of who calls here.
+    /// What records say of this session's client.
     pub fn origin(&self, door: Door, caller: &Caller, principal: &Principal) -> Origin {
         let profile = match self {
             Self::Profile(profile) if !profile.name.is_default() => Some(profile.name.to_string()),
@@ -86,7 +86,7 @@ impl Scope {
     }
 }
 
-/// How a client is known to the switches (A36): by the name of its token, else by what it calls itself.
+/// How a client is known to the switches: by the name of its token, else by what it calls itself.
 pub fn client_key(principal: &Principal, caller: &Caller) -> ClientKey {
     if let Principal::Client(name) = principal {
         return ClientKey::of(name.as_str());
@@ -130,14 +130,14 @@ struct InFlight {
 #[derive(Debug)]
 pub struct ClientSession {
     pub id: Box<str>,
-    /// By which its switches are found.
+    /// The key of its switches.
     pub key: ClientKey,
     pub revision: Revision,
     pub scope: Scope,
     pub backend: Backend,
     pub outbox: Arc<Outbox>,
     pub replay: Replay,
-    /// Who it is to the servers.
+    /// How the servers see this client.
     pub client: Arc<Client>,
     /// What servers have asked it.
     pub questions: Arc<Questions>,
@@ -156,11 +156,11 @@ pub struct ClientSession {
 #[derive(Debug)]
 pub struct Named {
     pub id: Box<str>,
-    /// By which its client's switches are found.
+    /// The key of its client's switches.
     pub key: ClientKey,
 }
 
-/// What records call a session: its id would let whoever reads them use it.
+/// The session's name in records. Its id would let readers of records use the session.
 fn name_of(id: &str) -> String {
     let digest = Sha256::digest(id.as_bytes());
     let number = digest[..6]
@@ -210,7 +210,7 @@ impl ClientSession {
         self.scope.is_same(scope) && self.client.principal == *principal
     }
 
-    /// Where a client of a profile hears what belongs to no call.
+    /// Sends a profile's client what belongs to no call.
     pub fn ears(&self) -> Ears {
         Ears {
             outbox: Arc::clone(&self.outbox),
@@ -233,7 +233,7 @@ impl ClientSession {
             .unwrap_or_else(PoisonError::into_inner) = Some(level);
     }
 
-    /// Where what is said of one of its calls goes.
+    /// Takes the messages of one of its calls.
     pub fn outlet(&self) -> (Outlet, Messages) {
         Outlet::new(Arc::clone(&self.client), self.log_level())
     }
@@ -268,7 +268,7 @@ impl ClientSession {
         })
     }
 
-    /// Cancels a call in flight; one that is over, or was never there, is nobody's error.
+    /// Cancels a call in flight. It is no error if the call is over or never existed.
     pub fn cancel(&self, id: &str, reason: &str) {
         let cancel = self.in_flight().cancels.get_mut(id).and_then(Option::take);
         if let Some(cancel) = cancel {

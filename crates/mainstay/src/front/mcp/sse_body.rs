@@ -98,14 +98,14 @@ enum Source {
         reply: Option<PendingReply>,
         last: Option<String>,
     },
-    /// What is said to a client outside of its calls.
+    /// Messages to a client outside of its calls.
     Session {
         session: Arc<ClientSession>,
         _busy: Busy,
     },
     /// Either, for a client that can resume it.
     Resumable(Connection),
-    /// Everything that is said to a client of HTTP+SSE.
+    /// All messages to a client of HTTP+SSE.
     Client {
         endpoint: Option<Bytes>,
         messages: mpsc::Receiver<String>,
@@ -153,8 +153,8 @@ impl Events {
         })
     }
 
-    /// The same in a session. Where its client can resume the stream, a task of its own says all that,
-    /// and goes on whatever becomes of the connection.
+    /// The events of a call in a session. If its client can resume the stream, a task writes them, and
+    /// goes on whatever becomes of the connection.
     pub fn of_call_in(
         calls: &Calls,
         session: Arc<ClientSession>,
@@ -166,14 +166,14 @@ impl Events {
         }
         let place = session.replay.open(Kind::Call);
         let mut telling = Box::pin(tell(Arc::clone(&session), place.stream, messages, reply));
-        // Of a call that is over all is said at once.
+        // If a call is over, all of it is written at once.
         if telling.as_mut().now_or_never().is_none() {
             calls.in_background(telling);
         }
         Self::at(session, place)
     }
 
-    /// What is said to a client outside of its calls.
+    /// Messages to a client outside of its calls.
     pub fn of_session(session: Arc<ClientSession>) -> Self {
         if session.revision.resumes_streams() {
             let place = session.replay.open(Kind::Session);
@@ -258,7 +258,7 @@ impl Source {
     }
 }
 
-/// Says on a stream of the session what is said of a call, the reply last.
+/// Writes the messages of a call to a stream of the session, the reply last.
 async fn tell(
     session: Arc<ClientSession>,
     stream: StreamId,
@@ -285,7 +285,7 @@ async fn tell(
             if let Some(retry) = messages.take_parting() {
                 replay.part(stream, retry);
             }
-            // A result never overtakes its progress: all of that is said by now.
+            // A result never overtakes its progress: all of that has been written by now.
             let Some(last) = last.take() else {
                 return Poll::Pending;
             };

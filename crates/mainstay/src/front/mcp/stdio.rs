@@ -35,7 +35,8 @@ pub async fn serve(
     let client = Arc::new(Conversation::new(
         hub,
         Scope::Profile(profile),
-        // Whoever started us: he may use everything, and steers it by other means.
+        // The client that started this process: it may use everything, and controls Mainstay by other
+        // means.
         Visitor {
             principal: Principal::Anonymous,
             address: None,
@@ -64,8 +65,8 @@ pub async fn serve(
                 let reason = format!("a message may have {max_message} bytes");
                 message::error_response(None, -32600, &reason, None)
             }
-            // The client has gone: stdin is how it says so (specification, "Shutdown"). What it asked for
-            // before is answered as long as somebody reads it.
+            // The client has gone, as the end of stdin says (specification, "Shutdown"). What it asked
+            // for before is answered as long as stdout has a reader.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = client.answered() => {}

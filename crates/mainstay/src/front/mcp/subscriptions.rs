@@ -1,4 +1,4 @@
-//! Who wants to hear of which resource, across all sessions that share a server.
+//! Which sessions are subscribed to which resource of a server that they share.
 
 use std::{
     collections::HashMap,
@@ -70,13 +70,13 @@ impl Book {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     book: Mutex<Book>,
-    /// Of those resources that a server is being asked about: one that does not answer holds up nobody
-    /// who wants something else.
+    /// For the resources that a server is being asked about. A server that does not answer delays only
+    /// requests for the same resource.
     turns: Mutex<HashMap<Resource, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to ask a server about a resource. Two who ask at once might be heard in either order, and
-/// the one who comes would hear nothing because of the one who leaves.
+/// The right to ask a server about a resource. Two requests at once might arrive in either order, and a
+/// new subscriber would hear nothing because of one that leaves.
 pub type Turn = OwnedMutexGuard<()>;
 
 impl Subscriptions {
@@ -97,19 +97,19 @@ impl Subscriptions {
         }
     }
 
-    /// Waits until nobody else asks a server about this resource.
+    /// Waits until no other task asks a server about this resource.
     pub async fn turn(&self, resource: &Resource) -> Turn {
         let turn = {
             // Held for map operations, never across an await.
             let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            // Who has a turn or waits for it holds on to it, too.
+            // A holder of a turn, and a task that waits for it, keep it alive.
             turns.retain(|_, turn| Arc::strong_count(turn) > 1);
             Arc::clone(turns.entry(resource.clone()).or_default())
         };
         turn.lock_owned().await
     }
 
-    /// Adds who wants to hear; the first one has the server asked, which may refuse.
+    /// Adds a subscriber. The first one makes Mainstay ask the server, which may refuse.
     pub async fn join(
         &self,
         resource: Resource,
@@ -128,7 +128,7 @@ impl Subscriptions {
         joined
     }
 
-    /// Tells a new session of its server, if somebody still wants to hear of a resource.
+    /// Tells a new session of its server, if a resource still has subscribers.
     pub async fn renew(&self, resource: &Resource, upstream: &Session) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -139,7 +139,7 @@ impl Subscriptions {
         }
     }
 
-    /// Tells a server that the last one has left, unless somebody else has come meanwhile.
+    /// Tells a server that the last subscriber has left, unless another has come meanwhile.
     pub async fn release(&self, resource: &Resource, upstream: &Session) {
         let _turn = self.turn(resource).await;
         if self.has_any(resource) {
@@ -181,7 +181,7 @@ impl Subscriptions {
         last
     }
 
-    /// Forgets a session; returns the resources that nobody is subscribed to any more.
+    /// Forgets a session; returns the resources without a subscriber.
     pub fn remove_session(&self, session: &str) -> Vec<Resource> {
         let mut orphans = Vec::new();
         let mut book = self.book();
@@ -199,7 +199,7 @@ impl Subscriptions {
         orphans
     }
 
-    /// The resources of one server that someone is subscribed to.
+    /// The resources of one server that have subscribers.
     pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
         self.book()
             .resources
@@ -209,9 +209,9 @@ impl Subscriptions {
             .collect()
     }
 
-    /// Who is to hear that `uri` changed: session and the URI it used. A server may name a part of what
-    /// was subscribed to (specification, resources, "Subscriptions"); then everyone hears who is
-    /// subscribed to what it begins with.
+    /// The subscribers of `uri`: session, and the URI that it used. A server may name a part of what
+    /// was subscribed to (specification, resources, "Subscriptions"); then the subscribers of its
+    /// beginning hear of it.
     pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
         let book = self.book();
         let map = &book.resources;
@@ -289,7 +289,7 @@ mod tests {
         assert!(subscriptions.book().counts.is_empty());
     }
 
-    /// Invariant 7: whoever is held up is held up by the same resource of the same server.
+    /// Invariant 7: a turn delays only requests for the same resource of the same server.
     #[tokio::test]
     async fn turns_are_of_one_resource_and_leave_nothing() {
         let subscriptions = Subscriptions::default();

@@ -1,5 +1,5 @@
-//! Tasks of servers on the aggregate (SEP-2663): a sealed name says which server has a task, and whose
-//! it is.
+//! Tasks of servers on aggregate endpoints (SEP-2663). A sealed id says which server has the task and
+//! which principal began it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{calls::NameKind, supervisor::Server, transport::Frame};
 
-/// What is said of a task that a principal has not begun, whether somebody else has or nobody.
+/// The error for a task that a principal has not begun, whether it exists or not.
 pub const UNKNOWN: &str = "unknown task";
 
 /// Whether a method is about one task.
@@ -42,7 +42,7 @@ pub fn named(frame: &Frame) -> Result<Text<'static>, &'static str> {
     })
 }
 
-/// Whether a call's answer is a task. Only who declares the extension is ever answered with one.
+/// Whether a call's answer is a task. Only a client that declares the extension gets one.
 pub fn is_task(frame: &Frame) -> bool {
     frame.result().is_some_and(tasks::is_task)
 }

@@ -1,4 +1,4 @@
-//! The trace that a request belongs to, where its HTTP headers say so and it does not.
+//! Takes the trace context from HTTP headers, where the request itself has none.
 
 use http::{HeaderMap, HeaderName};
 use mainstay_core::{

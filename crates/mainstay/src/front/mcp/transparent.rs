@@ -1,4 +1,4 @@
-//! One server as it is: everything forwarded, nothing renamed (design section 8).
+//! Serves one server unchanged: everything is forwarded, nothing is renamed.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -30,7 +30,7 @@ use crate::{
 /// Client capabilities that invite requests from the server.
 const ASKING: [&str; 4] = ["sampling", "elicitation", "roots", "tasks"];
 
-/// The client's own `initialize` params for a server that is not to ask (E14): it must not wait for an
+/// The client's own `initialize` params for a server that is not to ask: it must not wait for an
 /// answer that cannot come.
 pub fn unasked(params: &str) -> String {
     let declared = message::locate(params, message::Span::whole(params), &["capabilities"]);
@@ -93,7 +93,7 @@ pub async fn answer(upstream: Upstream, asked: Asked<'_>) -> Reply {
         return Reply::error(id, -32600, "a request is expected");
     };
     if let Some(method) = frame.method().filter(|method| tasks::is_about_one(*method)) {
-        // A name that is nobody's must not hide what is wrong with the request itself.
+        // A name without an owner must not hide what is wrong with the request itself.
         if client.caller.era() == Era::Modern {
             if modern::is_removed(method) {
                 return Reply::unknown_method(id, &frame.method_name());

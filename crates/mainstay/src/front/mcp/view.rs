@@ -1,6 +1,6 @@
-//! What one client sees of a profile, and may therefore name: what the profile has, less what is switched
-//! off for that client (design section 7; A36). Whatever a client names on the aggregate is looked up
-//! here, so that no spelling reaches anything else.
+//! What one client sees of a profile, and may therefore name: what the profile has, less what is
+//! switched off for that client (docs/dev/design.md, "Names, profiles, access"). Whatever a client
+//! names on the aggregate is looked up here, so that no spelling reaches anything else.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl View {
         named.filter(|server| self.has_server(server)).cloned()
     }
 
-    /// Whose resource this URI is, as far as the lists tell. What is hidden from the client is nobody's.
+    /// The owner of this URI, as far as the lists tell. What is hidden from the client has no owner.
     pub fn resource(&self, uri: &str) -> Owner {
         match self.shown().catalog.resource(uri) {
             Owner::Server(Target { server, .. }) | Owner::Absent(Some(server))

@@ -1,4 +1,4 @@
-//! Requests of ours to a server, and what its answers say.
+//! Mainstay's own requests to servers, and their answers.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn failed(server: &Server, message: &str) -> Failure {
     Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
 }
 
-/// K2: an error of the server, with its words and its code.
+/// An error of the server, with its words and its code.
 pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
     let code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
     if let (Some(RESOURCE_NOT_FOUND), Some(uri)) = (code, message::text_member(params, "uri")) {
@@ -89,7 +89,7 @@ pub fn resource_not_found(uri: &str) -> Failure {
     .with("uri", uri)
 }
 
-/// M5, N5: the first of a resource's contents.
+/// The first of a resource's contents.
 pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> {
     #[derive(Deserialize)]
     struct Contents {

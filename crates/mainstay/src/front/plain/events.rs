@@ -1,4 +1,4 @@
-//! What happened, as it is told outside.
+//! Events as JSON.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{api, utc};
 
-/// I13
+/// An event as JSON.
 pub fn wire(event: &Event) -> api::Event {
     let kind = serde_json::to_value(&event.kind).unwrap_or_default();
     let server = event.server.as_ref().map(ToString::to_string);

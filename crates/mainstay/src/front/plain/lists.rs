@@ -1,4 +1,4 @@
-//! What a server offers, item by item.
+//! The tools, prompts, resources and templates of servers, item by item.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 
 use crate::{api::Raw, registry::Registry, supervisor::Server};
 
-/// `server/tool` (J1)
+/// `server/tool`
 pub fn full_name(part: &Part, item: &Item) -> String {
     format!("{}/{}", part.server, item.key)
 }
 
-/// J3: a description that is absent is empty.
+/// An absent description is an empty text.
 pub fn text(item: &Item, member: &str) -> String {
     item.text(member).unwrap_or_default()
 }
@@ -62,7 +62,7 @@ pub fn of_absent(registry: &Registry, failure: Failure, server: &ServerName) -> 
 /// Why there is no tool or prompt of this name.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
-    /// K2: neither `server/tool` nor another spelling that means one tool.
+    /// Neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     Unclear { name: String, reason: String },
     #[error(transparent)]
@@ -75,8 +75,8 @@ pub fn named_server<'a>(name: &'a str, named: Option<&'a str>) -> Option<&'a str
     before_slash.or(named)
 }
 
-/// K2: the server is unknown, or down, or does not have it, or the name cannot be understood. `named` is the
-/// server that the name names in another spelling than `server/tool`.
+/// The server is unknown, or down, or does not have it, or the name cannot be understood. `named` is
+/// the server that the name names in another spelling than `server/tool`.
 pub fn not_found(
     server: impl FnOnce(&str) -> Result<Arc<Server>, Failure>,
     kind: ListKind,

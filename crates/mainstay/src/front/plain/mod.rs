@@ -1,5 +1,5 @@
-//! Servers in plain JSON: how they are, what they offer, what they are asked and what happened to
-//! them. For REST and for Mainstay's own tools, which say the same.
+//! Servers as plain JSON: their status, lists, events and requests. REST and own tools share it, so
+//! that both say the same.
 
 pub mod calls;
 pub mod events;

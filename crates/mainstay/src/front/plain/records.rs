@@ -1,4 +1,4 @@
-//! The journal, where there is one, and what can go wrong with reading it.
+//! Access to the journal, and its errors.
 
 use std::sync::Arc;
 

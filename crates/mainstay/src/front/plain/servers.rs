@@ -1,4 +1,4 @@
-//! How a server is.
+//! The status of a server as JSON.
 
 use std::{
     sync::Arc,
@@ -21,18 +21,18 @@ use crate::{
     utc,
 };
 
-/// The status of a server that nobody has approved yet.
+/// The status of a server that is not approved yet.
 pub const PENDING: &str = "pending";
 
-/// Who is told. What somebody wants started may hold secrets in the clear.
+/// Which client is told. A server that waits for approval may hold secrets in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The bearer of the control token, who may approve it.
+    /// The bearer of the control token, which may approve it.
     Operator,
     Client,
 }
 
-/// How a server is (O5, O6). What is pending is shown as it will be.
+/// How a server is. What is pending is shown as it will be.
 pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Server {
     let view = server.view();
     let standing = registry.standing(&server.name);
@@ -45,7 +45,7 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         .as_ref()
         .map_or(&**stored, |runtime| &runtime.config);
     let (command, url) = match (&pending, &config.launch) {
-        // Nobody has agreed yet to what its references bring to light.
+        // It is not approved yet, so its references stay unexpanded.
         (Some(runtime), _) => (
             text(&runtime.entry, "command"),
             text(&runtime.entry, "url").as_deref().map(shown_url),
@@ -140,7 +140,7 @@ fn last_error(view: &View) -> Option<String> {
     }
 }
 
-/// What a person approves, to the letter: what references stand for is shown to nobody.
+/// What a person approves, to the letter: values of references are not shown.
 fn wanted(runtime: &Runtime, sight: Sight) -> api::Pending {
     let entry = &*runtime.entry;
     let command = text(entry, "command").into_iter();

@@ -1,5 +1,4 @@
-//! What a URL says: its path's parameters and its query, read as axum reads them, and refused in our
-//! own shape (M13).
+//! Parameters in a URL's path and query, parsed as axum does, with errors in REST's own form.
 
 use axum::extract::{self, FromRequestParts};
 use http::request::Parts;

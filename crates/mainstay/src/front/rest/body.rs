@@ -1,5 +1,5 @@
-//! Request bodies: JSON, read whole, within a limit. That what is not JSON is refused is seen to at the
-//! door, for routes without a body, too.
+//! Request bodies: JSON, read whole, within a limit. The door refuses other types, also on routes
+//! without a body.
 
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use bytes::{Bytes, BytesMut};
@@ -26,7 +26,7 @@ impl<T: DeserializeOwned> FromRequest<Door> for Body<T> {
     }
 }
 
-/// A route may do without a body, and whoever says that it is JSON may send none all the same.
+/// A route may do without a body, and a client that declares JSON may still send none.
 impl<T: DeserializeOwned> OptionalFromRequest<Door> for Body<T> {
     type Rejection = Refusal;
 

@@ -108,7 +108,7 @@ impl Call {
         Ok(body)
     }
 
-    /// The same where there need be none.
+    /// The body, which may be missing.
     pub async fn optional_body<T: DeserializeOwned>(
         &self,
         request: Request,
@@ -117,7 +117,7 @@ impl Call {
         Ok(body.map(|Body(body)| body))
     }
 
-    /// B7, M9: without a configuration and without a server there is nothing that could answer.
+    /// Without a configuration and without a server there is nothing that could answer.
     pub fn is_configured(&self) -> Result<(), Refusal> {
         if self.hub().registry.is_configured() {
             Ok(())
@@ -136,7 +136,7 @@ impl Call {
 }
 
 impl Refusal {
-    /// The same as the failure of a call.
+    /// This refusal as the failure of a call.
     fn failure(&self) -> Failure {
         let kind = match self {
             Self::Failed(failure) => return failure.clone(),

@@ -1,4 +1,4 @@
-//! Tools called, resources read, prompts got: one request upstream each, on the shared session.
+//! Calls a tool, reads a resource, gets a prompt: one upstream request each, on the shared session.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ async fn run_tool(call: &mut Call, request: Request) -> Result<api::Answer, Refu
     call.is_configured()?;
     let body: api::Call = call.body(request).await?;
     call.wanted.name = body.tool.clone().unwrap_or_default();
-    // K1: a tool without arguments is called with none.
+    // A tool without arguments is called with none.
     let arguments = object(body.arguments)?.unwrap_or_else(|| "{}".to_owned());
     call.wanted.arguments = Some(arguments.as_str().into());
     let name = body.tool.ok_or(Refusal::MissingParameter("tool"))?;
@@ -77,7 +77,7 @@ async fn run_prompt(call: &mut Call, request: Request) -> Result<api::Answer, Re
     Ok(api::Answer { result })
 }
 
-/// M5. A resource of several contents is read whole with [`read_whole`].
+/// `POST /api/mcp-resources/read`. A resource of several contents is read whole with [`read_whole`].
 pub async fn read(State(door): State<Door>, via: Via, request: Request) -> Answered<api::Content> {
     let run = |mut call| async {
         let answer = run_read(&mut call, request).await;
@@ -144,7 +144,7 @@ async fn read_from(call: &Call, server: &str, uri: &str) -> Result<api::WholeRea
     })
 }
 
-/// From its owner, where that is known; else the servers are asked which of them has it.
+/// Reads from the owner, if it is known; else the servers are asked which of them has it.
 async fn read_anywhere(call: &Call, uri: &str) -> Result<api::WholeRead, Refusal> {
     let hub = call.hub();
     hub.registry.settled().await;
@@ -177,9 +177,9 @@ pub fn object(arguments: Option<Raw>) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). One that is
-/// known waits for nobody; before one is said not to be there, servers that are starting have their time,
-/// and the server that the name names is tried if it was never listed.
+/// Finds the server of the tool or prompt of this name, and its own name for it (JSON text). A known
+/// one is found without waiting. Before one is reported missing, servers that are starting have their
+/// time, and the server that the name names is tried if it was never listed.
 async fn named(call: &Call, kind: ListKind, name: &str) -> Result<(Arc<Server>, String), Refusal> {
     let registry = &call.hub().registry;
     let mut found = lookup(&registry.catalog(), kind, name);

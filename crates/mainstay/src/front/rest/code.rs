@@ -1,5 +1,4 @@
-//! The words that an error of this door can be, each with its status (M13): one table, by which requests
-//! are refused, and to which OpenAPI and docs/rest.md are held.
+//! The table of REST error codes and their statuses. Tests compare OpenAPI and docs/rest.md with it.
 
 use http::StatusCode;
 use mainstay_core::failure::FailureKind;
@@ -71,23 +70,23 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
-/// Of every operation: who may not, and what the end of Mainstay cuts short.
+/// Errors of every operation: missing permission, and the end of Mainstay.
 pub const EVERYWHERE: [Code; 3] = [
     Code::Unauthorized,
     Code::Forbidden,
     Failed(FailureKind::ShuttingDown),
 ];
 
-/// Of what has a body.
+/// Errors of operations with a body.
 pub const OF_BODIES: [Code; 3] = [INVALID_REQUEST, Code::TooLarge, Code::WrongContentType];
 
-/// Of no operation: there is none of that path, or method.
+/// Errors of no operation: an unknown path, or another method.
 pub const BESIDE: [Code; 2] = [Code::UnknownRoute, Code::WrongMethod];
 
-/// Of [002]'s routes (B7).
+/// Errors of the routes under `/api/mcp-clients`, `/api/mcp-tools` and `/api/mcp-resources`.
 pub const OF_CLIENTS: [Code; 1] = [Failed(FailureKind::NotConfigured)];
 
-/// Of the calls of a server.
+/// Errors of calls of a server.
 pub const OF_CALLS: [Code; 10] = [
     SERVER_NOT_FOUND,
     Failed(FailureKind::ServerNotConnected),
@@ -101,10 +100,10 @@ pub const OF_CALLS: [Code; 10] = [
     Failed(FailureKind::NotRecorded),
 ];
 
-/// Of what is changed in the configuration's file.
+/// Errors of changes to the configuration's file.
 pub const OF_THE_FILE: [Code; 2] = [INVALID_CONFIG, Failed(FailureKind::NotSaved)];
 
-/// Of what is read from the journal.
+/// Errors of reading the journal.
 pub const OF_RECORDS: [Code; 2] = [
     Failed(FailureKind::NoJournal),
     Failed(FailureKind::JournalUnreadable),

@@ -1,4 +1,4 @@
-//! `GET|PUT /api/config`: the configuration as its file has it, secrets as placeholders (M11, M12).
+//! `GET|PUT /api/config`: the configuration file's content, with placeholders for secrets.
 
 use axum::{Json, extract::State};
 use mainstay_core::config::masking;
@@ -12,7 +12,7 @@ pub async fn get(State(door): State<Door>) -> Result<Json<Value>, Refusal> {
     Ok(Json(masking::masked(&document, "")))
 }
 
-/// A28. What cannot be used is refused as a whole (A24).
+/// `PUT /api/config`. A configuration that cannot be used is refused as a whole.
 pub async fn put(
     State(door): State<Door>,
     Body(config): Body<Value>,

@@ -1,6 +1,6 @@
-//! Servers added, replaced, removed, switched and approved while Mainstay runs (M6, M10, M12).
+//! Adds, replaces, removes, switches and approves servers at run time.
 //!
-//! What is not said to persist is gone after a restart (A33, Y10).
+//! A change without `persist` is gone after a restart.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub async fn put(
     ))
 }
 
-/// `POST /api/mcp-clients/connect` (M6): it is kept if it can be connected.
+/// `POST /api/mcp-clients/connect`: it is kept if it can be connected.
 pub async fn connect_client(
     State(door): State<Door>,
     Body(body): Body<Map<String, Value>>,
@@ -126,7 +126,7 @@ pub async fn delete(
     }))
 }
 
-/// `DELETE /api/mcp-clients/{name}` (M10)
+/// `DELETE /api/mcp-clients/{name}`
 pub async fn delete_client(
     State(door): State<Door>,
     Path(name): Path<String>,

@@ -1,4 +1,4 @@
-//! What happens: as a stream of server-sent events, or asked for now and then (requirement I8).
+//! Events: as a stream of server-sent events, or on request.
 
 use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
@@ -155,7 +155,7 @@ impl Telling {
         }
     }
 
-    /// How things are, now or later than the place that it bears.
+    /// Sends a snapshot that is not older than the position that it has.
     fn show(&mut self) {
         let place = self.subscription.place().to_string();
         let servers = servers::all(&self.door);

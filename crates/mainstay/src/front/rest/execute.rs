@@ -1,4 +1,4 @@
-//! [003]'s way to run a tool: what went wrong is said in the answer, not by its status (K8, M11).
+//! Runs a tool for a desktop application: an error is in the answer, not in its status.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ async fn execute_at(
     })
 }
 
-/// Why there is no result, in [003]'s words where it has some.
+/// Why there is no result, in the words that desktop applications know.
 #[derive(Debug, thiserror::Error)]
 enum NoResult {
     #[error("Server {name} is not running (status: {status})")]
@@ -104,7 +104,7 @@ enum NoResult {
 }
 
 impl NoResult {
-    /// The same as the failure of a call.
+    /// This refusal as the failure of a call.
     fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -131,7 +131,7 @@ async fn run(
         status,
     };
     let state = server.view().state();
-    // One on its way up is waited for, as by every call (K9).
+    // One on its way up is waited for, as by every call.
     if state != Lifecycle::Connected && !state.is_hopeful() {
         return Err(not_running(state.words().desktop));
     }

@@ -1,4 +1,4 @@
-//! `GET /api/health`: every server asked at once, now (H11).
+//! `GET /api/health`: asks every server now, all at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     supervisor::Server,
 };
 
-/// What a ping's answer may take here (H11).
+/// What a ping's answer may take here.
 const PING_LIMIT: Duration = Duration::from_secs(5);
 
 /// `?server=NAME` asks one.

@@ -1,4 +1,4 @@
-//! What the servers offer: tools, resources, prompts.
+//! Lists of tools, resources, templates and prompts.
 
 use axum::{Json, extract::State};
 use mainstay_core::catalog::{Item, ListKind, Part};
@@ -8,7 +8,7 @@ use super::{Door, address::Query, refusal::Refusal};
 use crate::api;
 pub use crate::front::plain::lists::{full_name, raw, text};
 
-/// `?server=NAME` (J15)
+/// `?server=NAME`
 #[derive(Debug, Deserialize)]
 pub struct Filter {
     server: Option<String>,

@@ -1,4 +1,4 @@
-//! A server's log: its last lines, and the lines to come as server-sent events (M12).
+//! A server's log: its last lines, and the lines to come as server-sent events.
 
 use std::{
     convert::Infallible,
@@ -31,7 +31,7 @@ use crate::{
     logs::{Batch, Followed, MAX_TAIL},
 };
 
-/// Lines that are shown unless somebody says how many.
+/// Lines that are shown by default.
 const DEFAULT_TAIL: usize = 50;
 
 /// Comments are sent this often, so that no intermediary takes a silent stream for a dead one.

@@ -1,5 +1,5 @@
-//! `GET /metrics`: what was counted, and how things are, as of now, in the format that the scraper asks
-//! for. Servers that are gone have gone from it, too. docs/metrics.md has a line for each family.
+//! `GET /metrics`: counts and current figures, in the format that the scraper asks for. Servers that
+//! are gone have no figures. docs/metrics.md has a line for each family.
 
 mod exposition;
 mod families;
@@ -39,7 +39,7 @@ fn write(hub: Arc<Hub>, format: Format) -> Result<String, fmt::Error> {
 /// What processes hold, as far as the system tells.
 #[derive(Debug, Default)]
 struct Held {
-    /// Of servers' processes, by server: how many there are, and their resident memory in bytes.
+    /// Number and resident memory in bytes of servers' processes, by server.
     servers: HashMap<String, (u64, u64)>,
     own: Option<Own>,
 }

@@ -1,5 +1,5 @@
-//! The REST door (requirements, section M). Everything under `/api` needs the control token, and a body
-//! needs to say that it is JSON: no page of a browser can send that to a stranger unasked.
+//! The REST door. Everything under `/api` takes the control token, and a body must be declared as JSON.
+//! No web page can send either to a server of another origin unasked.
 
 mod address;
 mod body;
@@ -68,7 +68,7 @@ pub struct Door {
 }
 
 pub fn router(door: Door) -> Router {
-    // [002]'s routes; a server can be connected where there is none yet.
+    // Routes that need a server or a configuration; a server can be connected where there is none yet.
     let clients = Router::new()
         .route(api::CLIENTS, get(servers::clients))
         .route(api::CLIENT, delete(entries::delete_client))
@@ -174,12 +174,12 @@ async fn authorize(
     tokio::select! {
         biased;
         response = next.run(request) => Ok(response),
-        // What takes longer than the door stays open is answered all the same.
+        // Requests that take longer than the door stays open are still answered.
         () = door.stop.cancelled() => Err(Closing::refusal().into()),
     }
 }
 
-/// B7, M9: without a configuration and without a server there is nothing that could answer.
+/// Without a configuration and without a server there is nothing that could answer.
 async fn configured(
     State(door): State<Door>,
     request: Request,

@@ -1,6 +1,6 @@
-//! What the REST door says of itself: OpenAPI 3.1, made of one table of operations and of the wire
-//! types. `docs/openapi.json` is the same document, for those who have no daemon at hand; tests pin
-//! that it is, and that the router serves what stands here and nothing else.
+//! The OpenAPI 3.1 document, made of one table of operations and of the wire types. `docs/openapi.json`
+//! is the same document, for readers without a daemon. Tests compare both, and compare the table with
+//! the router.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -43,7 +43,7 @@ fn operations() -> Vec<Operation> {
     let delete = |path, what| Operation::new("delete", path, what);
     vec![
         get(api::OPENAPI, "This document").answers_with(&json!({"type": "object"})),
-        // [002]'s
+        // Routes that other programs know.
         get(api::CLIENTS, "How the servers are, by name")
             .answers::<api::Clients>()
             .fails(&OF_CLIENTS),
@@ -91,7 +91,7 @@ fn operations() -> Vec<Operation> {
             .fails(&OF_CLIENTS)
             .fails(&OF_CALLS)
             .fails(&[MissingParameter, Failed(FailureKind::ResourceNotFound)]),
-        // What [002] has not.
+        // Beside the routes that other programs know.
         get(
             api::TEMPLATES,
             "The resource templates of all servers, or of one",
@@ -351,7 +351,7 @@ fn describe(operations: Vec<Operation>) -> Value {
         "Error".to_owned(),
         json!({
             "type": "object",
-            "description": "Why something was not done (M13); what else it says depends on the error.",
+            "description": "Why something was not done. Further members depend on the error.",
             "required": ["error", "message"],
             "properties": {
                 "error": {"type": "string", "description": "A word that programs compare", "enum": words},

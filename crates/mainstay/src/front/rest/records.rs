@@ -1,4 +1,4 @@
-//! Records of calls, and the objects that they name (L7).
+//! Records of calls, and the objects that they name.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,14 +27,14 @@ use crate::{
     utc,
 };
 
-/// Records in an answer unless somebody says how many, and at most.
+/// Records in an answer: the default, and the most.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 
 /// Payloads up to here are part of a record's answer.
 const MAX_INLINE: u64 = 1024 * 1024;
 
-/// What statistics are of unless somebody says otherwise.
+/// The time span of statistics by default.
 const LAST_DAY: Duration = Duration::from_hours(24);
 
 /// A bucket that holds whatever is kept.

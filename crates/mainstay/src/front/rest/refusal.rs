@@ -1,4 +1,4 @@
-//! Why a request was not answered: always `{"error": CODE, …}` (M13).
+//! Errors of REST: always `{"error": CODE, …}`.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub enum Refusal {
     /// Whatever token it bears.
     #[error(transparent)]
     KeptOut(#[from] Forbidden),
-    /// Q2, in [003]'s words.
+    /// A client's token at a path that takes the control token.
     #[error("MCP tokens not permitted: the control token is needed here")]
     NotForClients,
     #[error("no such route: {0}")]
@@ -38,7 +38,7 @@ pub enum Refusal {
     Malformed(String),
     #[error("\"{0}\" is missing")]
     MissingParameter(&'static str),
-    /// K2: neither `server/tool` nor another spelling that means one tool.
+    /// Neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     InvalidToolName { name: String, reason: String },
     #[error("{0} streams of events are open already; poll /api/events/recent")]

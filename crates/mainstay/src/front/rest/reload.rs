@@ -1,4 +1,4 @@
-//! `POST /api/reload`: the configuration is read again, or only compared.
+//! `POST /api/reload`: reads the configuration again, or only compares it.
 
 use axum::{Json, extract::State};
 

@@ -1,4 +1,4 @@
-//! Requests of servers that wait to be answered by hand (Y8).
+//! Requests of servers that wait to be answered by hand.
 
 use axum::{Json, extract::State};
 use mainstay_core::failure::{Failure, FailureKind};

@@ -1,4 +1,4 @@
-//! The servers: how they are, and what their operator wants of them.
+//! The servers' status, and the operator's commands for them.
 
 use std::{
     sync::Arc,
@@ -81,7 +81,7 @@ pub fn details(door: &Door, server: &Server) -> api::Server {
     plain::servers::details(&door.hub.registry, server, Sight::Operator)
 }
 
-/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect` (M12): answers when it is done.
+/// `POST /api/servers/{name}/start`, `stop`, `restart`, `reconnect`: answers when it is done.
 pub async fn operate(
     State(door): State<Door>,
     Path((name, operation)): Path<(String, String)>,
@@ -89,7 +89,7 @@ pub async fn operate(
     let operations: &[Operation] = match operation.as_str() {
         "start" => &[Operation::Start],
         "stop" => &[Operation::Stop],
-        // C13
+        // A restart is a stop and a start.
         "restart" => &[Operation::Stop, Operation::Start],
         "reconnect" => &[Operation::Reconnect],
         _ => {
@@ -105,7 +105,8 @@ pub async fn operate(
     Ok(Json(operated(&door, &server)))
 }
 
-/// M8. A server that is connected is left alone unless asked otherwise (Y19).
+/// `POST /api/mcp-clients/NAME/reconnect`. A server that is connected is left alone unless asked
+/// otherwise.
 pub async fn reconnect_client(
     State(door): State<Door>,
     Path(name): Path<String>,
@@ -124,7 +125,7 @@ pub async fn reconnect_client(
     Ok(Json(client_operated(&door, &server)))
 }
 
-/// M7
+/// `POST /api/mcp-clients/NAME/disconnect`
 pub async fn disconnect_client(
     State(door): State<Door>,
     Path(name): Path<String>,
@@ -134,7 +135,7 @@ pub async fn disconnect_client(
     Ok(Json(client_left(&server)))
 }
 
-/// [002] calls the server `name` in what it refuses (M7, M8).
+/// The routes under `/api/mcp-clients` call the server `name` in their errors.
 pub fn known_client(door: &Door, name: &str) -> Result<Arc<Server>, Failure> {
     let found = door.hub.registry.server(name);
     found.map_err(|failure| failure.with("name", name))

@@ -1,4 +1,4 @@
-//! Servers and tools that are switched off for one client (A36).
+//! Servers and tools that are switched off for one client.
 
 use axum::{Json, extract::State};
 use mainstay_core::{
@@ -67,7 +67,7 @@ pub async fn clear_all(State(door): State<Door>) -> Result<Json<api::Cleared>, R
     Ok(Json(change(&door, Switches::clear_all).await?))
 }
 
-/// Changes the switches, and tells the clients whom it concerns.
+/// Changes the switches, and tells the clients that it concerns.
 async fn change(door: &Door, change: impl FnOnce(&mut Switches)) -> Result<api::Cleared, Refusal> {
     let concerned = door.hub.switches.change(change).await;
     let concerned = concerned.map_err(Refusal::Unwritable)?;

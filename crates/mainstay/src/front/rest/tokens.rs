@@ -1,5 +1,5 @@
-//! Clients' tokens, made and removed, and the control token, replaced. What a token is, is said once, to
-//! whoever has it made.
+//! Makes and removes clients' tokens, and replaces the control token. A token is shown once, to its
+//! maker.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether a person called by the command line, or a program: records say so.
+//! Whether a request comes from the command line or from a program, for records.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -12,7 +12,7 @@ use mainstay_core::{
 
 use crate::{api, calls::Client};
 
-/// Who calls over REST. It bears the control token.
+/// Which program calls over REST. It bears the control token.
 #[derive(Clone, Copy, Debug)]
 pub struct Via(Door);
 

@@ -1,4 +1,4 @@
-//! What a call leaves, and who waits for it.
+//! What a call leaves, and the callers that wait for it.
 
 use super::*;
 
@@ -138,7 +138,7 @@ async fn every_end_has_its_words() {
     journal.close().await;
 }
 
-/// Design section 10: a call that takes its time is seen while it does, and is one record.
+/// A call that takes its time is seen while it does, and is one record.
 #[tokio::test]
 async fn a_long_call_is_open_and_then_ends() {
     let room = Room::new();
@@ -233,7 +233,7 @@ async fn strict_answers_when_it_is_on_the_disk() {
     journal.close().await;
 }
 
-/// Whoever waits for the disk hears of it, at whatever moment the thread looks.
+/// A caller that waits for the disk is told, at whatever moment the thread looks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_strict_call_is_acknowledged() {
     const CALLERS: u64 = 32;
@@ -259,8 +259,7 @@ async fn every_strict_call_is_acknowledged() {
     journal.close().await;
 }
 
-/// Whoever waits is never left waiting: not by a journal that has closed, and not by one that cannot
-/// write.
+/// No caller is left waiting: not by a journal that has closed, and not by one that cannot write.
 #[tokio::test]
 async fn nobody_waits_in_vain() {
     let room = Room::strict();

@@ -242,7 +242,7 @@ fn of(principal: &str, arguments: &str) -> Begun {
     }
 }
 
-/// Who holds the object with this content, of these.
+/// Which of these hold the object with this content.
 async fn holders<'p>(journal: &Journal, content: &str, of: &[&'p str]) -> Vec<&'p str> {
     let mut found = Vec::new();
     for principal in of {
@@ -262,8 +262,8 @@ async fn holders<'p>(journal: &Journal, content: &str, of: &[&'p str]) -> Vec<&'
     found
 }
 
-/// The same content is held by each whose call brought or took it: in the run that is not complete, in
-/// those that are, and after a restart; and by nobody else.
+/// The same content is held by each client whose call brought or took it: in the run that is not
+/// complete, in complete runs, and after a restart; and by no other.
 #[tokio::test]
 async fn objects_have_holders() {
     const ALL: [&str; 3] = ["ada", "alan", "grace"];
@@ -318,8 +318,8 @@ async fn objects_have_holders() {
     journal.close().await;
 }
 
-/// Objects from before there were holders are the operator's, and nobody else's; such a journal can be
-/// read as it is.
+/// Objects from before there were holders belong to the operator alone; such a journal can be read as
+/// it is.
 #[tokio::test]
 async fn objects_of_an_older_journal_have_no_holder() {
     let room = Room::new();
@@ -361,7 +361,7 @@ async fn objects_of_an_older_journal_have_no_holder() {
     journal.close().await;
 }
 
-/// Files that nobody names are swept at the start; others' stay.
+/// Files without a name in the journal are swept at the start; others stay.
 #[tokio::test]
 async fn files_that_nobody_names_are_swept() {
     let room = Room::new();

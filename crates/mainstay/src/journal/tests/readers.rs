@@ -1,4 +1,4 @@
-//! Reading a journal that somebody else writes.
+//! Reading a journal while another process writes it.
 
 use super::*;
 

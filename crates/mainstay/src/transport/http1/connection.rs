@@ -70,7 +70,7 @@ impl Endpoint {
         let port = authority
             .port_u16()
             .unwrap_or(if encrypted { 443 } else { 80 });
-        // Credentials in a URL are not sent; `Host` never bears them.
+        // Credentials in a URL are not sent; `Host` never holds them.
         let shown = authority
             .as_str()
             .rsplit_once('@')

@@ -14,7 +14,7 @@ pub const SPEAKS_TLS: &str = "it is TLS";
 /// How records of TLS begin: an alert or a handshake, and the version.
 const TLS_RECORDS: [[u8; 2]; 2] = [[0x15, 3], [0x16, 3]];
 
-/// A response's head: what its framing needs, and the fields for whoever asks.
+/// A response's head: what its framing needs, and the fields.
 #[derive(Debug)]
 pub struct Head {
     pub status: u16,

@@ -97,7 +97,7 @@ impl Client {
         }
     }
 
-    /// The same over a new connection.
+    /// Sends a request over a new connection.
     pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
         let client = Arc::clone(self);
         Responding {
@@ -153,7 +153,7 @@ impl Client {
         );
         let mut context = Context::from_waker(std::task::Waker::noop());
         for mut response in lingering {
-            // Nobody is woken for it: it is looked at again before the next connection is opened.
+            // No task is woken for it: it is looked at again before the next connection is opened.
             if response.poll_data(&mut context).is_pending() {
                 self.linger(response);
             }

@@ -1,4 +1,4 @@
-//! What has arrived for one call on a shared connection.
+//! Messages that have arrived for one call on a shared connection.
 
 use std::{
     collections::VecDeque,

@@ -122,7 +122,7 @@ impl Connection {
         let stream = TcpStream::connect(&*authority).await.ok()?;
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.ok()?;
         let mut tasks = JoinSet::new();
-        // How it ends is seen by whoever asks.
+        // Its end is seen by its user.
         tasks.spawn(async { drop(driver.await) });
         let mut this = Self {
             authority,

@@ -1,5 +1,5 @@
 //! What `kill -9` leaves of the journal: a daemon under load is killed at some moment, and started anew
-//! over the same files, again and again (design section 10; issue 5, "The journal").
+//! over the same files, again and again.
 //!
 //! `JOURNAL_KILLS=50 cargo nextest run -p mainstay --test cli --no-capture killed` does it more often,
 //! and shows the figures.

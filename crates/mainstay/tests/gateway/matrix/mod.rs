@@ -1,6 +1,6 @@
 //! Every revision in front of every other, over both kinds of transport: what works as it is, what is
-//! translated, what is honestly refused (issue "Any revision to any revision"; protocol brief,
-//! section 2). The result is the table in `docs/compatibility.md`.
+//! translated, what is honestly refused (docs/dev/wire.md,
+//! "Between the eras"). The result is the table in `docs/compatibility.md`.
 
 mod cells;
 mod client;

@@ -194,7 +194,7 @@ async fn questions_of_another_token_are_nobodys_here() {
     let operator = bearing(TOKEN).await;
     let ask = json!({"method": SAMPLING, "params": {}});
     let (answer, ()) = tokio::join!(ada.say("x__ask", ask), async {
-        // Whoever bears the same token is asked, in whatever session.
+        // A client with the same token is asked, in whatever session.
         let request = asked(&second, "get_sampling_requests").await;
         let seen = says(&operator, "get_sampling_requests", json!({})).await;
         assert_eq!(seen["requests"][0]["request_id"], request["request_id"]);

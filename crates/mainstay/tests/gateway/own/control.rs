@@ -1,4 +1,4 @@
-//! Group `control`: only for the operator's token, and never a command that nobody has seen (issue 5).
+//! Group `control`: only for the operator's token, and never a command that no person has seen.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn named(entry: &Value, name: &str) -> Value {
     entry
 }
 
-/// Whoever has no control token is told so, and nothing happens.
+/// A client without the control token is told so, and nothing happens.
 #[tokio::test]
 async fn only_the_operator_is_obeyed() {
     let backend = Backend::http().await;
@@ -127,7 +127,7 @@ async fn a_command_waits_until_a_person_has_seen_it() {
         (status.as_u16(), &approved["error"]),
         (409, &json!("not_as_shown"))
     );
-    // One that is put in its place, since somebody looked, is not what was approved.
+    // An entry that was put in its place since it was shown is not what was approved.
     says(&client, "remove_server", json!({"name": "y"})).await;
     let mut entry = named(&backend.entry, "y");
     entry["env"] = json!({"NODE_OPTIONS": "--require /tmp/x.js"});
@@ -146,8 +146,8 @@ async fn a_command_waits_until_a_person_has_seen_it() {
     client.hears("y__echo").await;
 }
 
-/// Only who may approve a command sees all of it: its arguments may be secret, and what its references
-/// stand for is told to nobody.
+/// Only a client that may approve a command sees all of it: its arguments may be secret, and values of
+/// references are shown to none.
 #[tokio::test]
 async fn others_see_the_program_alone() {
     let gateway = gateway(&[], &["control", "meta"]).await;

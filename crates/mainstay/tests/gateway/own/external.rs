@@ -1,4 +1,4 @@
-//! Group `external` (section N; [002], tests 118–134).
+//! Group `external` (requirements, section N; checks 118–134 of document 002).
 
 use serde_json::{Value, json};
 

@@ -98,7 +98,7 @@ async fn tools_are_found_described_and_called() {
         (&json!([]), &json!(0)),
         "{nothing}"
     );
-    // What the profile does not list is called by nobody.
+    // What the profile does not list cannot be called.
     let error = client
         .error("tools/call", json!({"name": "two__add"}))
         .await;

@@ -44,7 +44,7 @@ pub async fn fails(client: &Http, tool: &str, arguments: Value) -> Value {
     said
 }
 
-/// Design section 7: own tools stand first, win over a server's of the same name, which keeps a name of its
+/// Own tools stand first, win over a server's of the same name, which keeps a name of its
 /// own, and exist where they are chosen only.
 #[tokio::test]
 async fn own_tools_are_where_they_are_chosen() {

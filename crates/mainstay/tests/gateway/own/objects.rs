@@ -1,5 +1,5 @@
-//! Kept objects belong to those whose calls brought or took them, although anybody can compute the
-//! identifier of a guess.
+//! Kept objects belong to the clients whose calls brought or took them, although the identifier of a
+//! guess can be computed.
 
 use mainstay::tokens::Tokens;
 use mainstay_core::{
@@ -168,7 +168,7 @@ async fn a_profile_reads_what_it_shows() {
 }
 
 /// The link of a result that was cut leads its receiver to the whole: at once, later, and after a
-/// restart; and nobody else.
+/// restart; and no other client.
 #[tokio::test]
 async fn a_link_works_for_its_receiver() {
     let backend = Backend::start(Kind::Stdio, &["--revisions", "2025-11-25"])

@@ -193,7 +193,7 @@ async fn records_of_hidden_tools_are_hidden() {
     assert_eq!(names(&said), Vec::<&str>::new(), "{said}");
 }
 
-/// The bearer of a token sees the calls of that token; the operator sees everybody's (Q7).
+/// The bearer of a token sees the calls of that token; the operator sees all calls (Q7).
 #[tokio::test]
 async fn a_token_sees_its_own_records() {
     let backend = Backend::http().await;

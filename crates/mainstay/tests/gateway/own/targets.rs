@@ -116,7 +116,7 @@ async fn a_removed_server_gets_no_other_target() {
     assert_eq!(added["status"], "connected", "{added}");
     remove(&client, "the-victim").await;
     waits(&client, named(&entry, "the-victim")).await;
-    // The operator's own word needs nobody's approval.
+    // The operator's own changes need no approval.
     remove(&client, "the-victim").await;
     let answer = ok(rest
         .post("/api/servers", named(&victim.entry, "the-victim"))

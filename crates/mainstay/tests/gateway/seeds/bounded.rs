@@ -1,4 +1,4 @@
-//! [002] under `bounded`: five attempts, and its REST routes.
+//! Document 002 under `bounded`: five attempts, and its REST routes.
 
 use futures_util::future::join_all;
 use http::StatusCode;
@@ -146,7 +146,7 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != Kind::Stdio {
-            // That it has gone shows to whoever calls.
+            // A call shows that it has gone.
             let (status, answer) = call(&rest, "x/echo", json!({})).await;
             assert!(status.is_server_error(), "{answer}");
         }
@@ -168,7 +168,7 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         for round in 1..=2 {
             backend.leave(&client).await;
-            // That a server over HTTP has gone shows to whoever calls.
+            // A call shows that a server over HTTP has gone.
             call(&rest, "x/echo", json!({})).await;
             rest.until_status("x", "failed").await;
             let entry = shown(&rest, "x").await;
@@ -185,13 +185,13 @@ over_every_transport! {
         }
     }
 
-    /// F8, Y3: without `auto_reconnect` it is disconnected, and says why, until someone reconnects it.
+    /// F8, Y3: without `auto_reconnect` it is disconnected, and says why, until a person reconnects it.
     async fn a_lost_server_that_is_not_to_come_back_is_disconnected(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("auto_reconnect", false);
         let gateway = under(&[("x", &backend)]).await;
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
-        // Of two calls the second finds nobody.
+        // Of two calls the second finds no server.
         for _ in 0..2 {
             call(&rest, "x/echo", json!({})).await;
         }
@@ -266,7 +266,7 @@ async fn a_first_attempt_that_fails_is_an_error() {
 }
 
 /// M1–M4: without servers every list is there, and empty. The configuration is there, too: without one
-/// nobody manages servers (B7).
+/// there is nothing to manage (B7).
 #[tokio::test]
 async fn without_servers_every_list_is_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -366,7 +366,8 @@ async fn a_server_without_tools_is_connected() {
     );
 }
 
-/// J12–J14, Y4: names of any alphabet, definitions without a schema, a server called as [002]'s own tools.
+/// J12–J14, Y4: names of any alphabet, definitions without a schema, a server called as document 002's own
+/// tools.
 #[tokio::test]
 async fn odd_tools_are_listed_and_called() {
     let flags = [

@@ -1,4 +1,4 @@
-//! [003] under `desktop`: a person starts and stops, and nothing comes back by itself.
+//! Document 003 under `desktop`: a person starts and stops, and nothing comes back by itself.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ async fn tools_are_read_once_and_go_with_their_server() {
     );
 }
 
-/// Its tools: two whose names [003] allows, and three more.
+/// Its tools: two whose names document 003 allows, and three more.
 async fn oddly_named() -> Backend {
     let names = [
         "read-file",
@@ -424,7 +424,7 @@ async fn invalid_arguments_are_an_error() {
     );
 }
 
-/// I8: who listens hears of it without asking.
+/// I8: a listener hears of it without asking.
 #[tokio::test]
 async fn a_change_of_status_is_told() {
     let backend = Backend::stdio().await;

@@ -1,4 +1,4 @@
-//! [004] under `manual`: a person looks, and a person reconnects. Its live SQLite server is in
+//! Document 004 under `manual`: a person looks, and a person reconnects. Its live SQLite server is in
 //! `tests/outside`.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! [001] under `persistent`: for ever, by itself and for every call, with early warnings only.
+//! Document 001 under `persistent`: for ever, by itself and for every call, with early warnings only.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         let tools = client.tools().await;
         backend.leave(&client).await;
-        // That a server over HTTP has gone shows to whoever calls.
+        // A call shows that a server over HTTP has gone.
         client.call("x__echo", json!({})).await;
         until_told(&rest, "x", "server_reconnecting").await;
         assert_eq!(client.tools().await, tools, "they stay listed");
@@ -132,7 +132,7 @@ over_every_transport! {
         assert_eq!(backend.count("initialize"), 5);
     }
 
-    /// I9, W4: whoever stops it while it is tried ends that, and is told so once.
+    /// I9, W4: a stop while it is tried ends that, and is announced once.
     async fn a_stop_while_it_is_tried_ends_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("reconnect", brief());
         let gateway = under(&[("x", &backend)]).await;
@@ -176,7 +176,7 @@ over_every_transport! {
     }
 }
 
-/// H5: what is asked is the list, and nobody is asked while there is no connection.
+/// H5: the probe is the list, and none is sent without a connection.
 #[tokio::test]
 async fn the_list_of_tools_is_what_is_asked_for() {
     let health = json!({"intervalMs": 100, "jitter": 0});

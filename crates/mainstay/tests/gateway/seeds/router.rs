@@ -1,4 +1,4 @@
-//! [000] under `router`: five attempts without jitter, and health by HTTP.
+//! Document 000 under `router`: five attempts without jitter, and health by HTTP.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ over_every_transport! {
         let (client, rest) = (gateway.client().await, gateway.rest());
         backend.leave(&client).await;
         if kind != Kind::Stdio {
-            // That it has gone shows to whoever calls.
+            // A call shows that it has gone.
             client.call("x__echo", json!({})).await;
         }
         until_told(&rest, "x", "server_reconnecting").await;
@@ -64,8 +64,8 @@ over_every_transport! {
         client.hears("x__echo").await;
     }
 
-    /// [000]'s third scenario, W25, G1: after all its attempts it has failed, says so, and is started
-    /// by a person.
+    /// Document 000's third scenario, W25, G1: after all its attempts it has failed, says so, and is
+    /// started by a person.
     async fn what_stays_away_has_failed_until_a_person_starts_it(kind) {
         let backend = Backend::fickle(kind, &[]).await.option("maxRetries", 3).option("reconnect", brief());
         let gateway = under(&[("x", &backend)]).await;
@@ -140,7 +140,7 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
     assert_eq!(backend.count("initialize"), 2);
 }
 
-/// [000]'s second scenario, W27, H1–H3: a server over HTTP stops; its health URL shows it, without a
+/// Document 000's second scenario, W27, H1–H3: a server over HTTP stops; its health URL shows it, without a
 /// call, and it is found again when it is back.
 #[tokio::test]
 async fn a_server_over_http_that_stopped_is_found_again() {

@@ -1,4 +1,4 @@
-//! What servers say of themselves, to the clients whom it concerns.
+//! Passes servers' notifications on to the clients that they concern.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// Servers that start together change the lists together; clients are told once (Y7).
+/// Servers that start together change the lists together; clients are told once.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(200);
 
 impl Hub {
@@ -74,7 +74,7 @@ impl Hub {
         }
     }
 
-    /// Tells everyone who may have listed before the last change.
+    /// Tells every client that may have listed before the last change.
     fn tell_changes(&self, changed: &HashMap<(ProfileName, Method), Instant>) {
         let aggregates = self.aggregates();
         for ((name, method), at) in changed {
@@ -166,7 +166,7 @@ impl Hub {
         }
     }
 
-    /// Tells everyone whom a log message may concern, when nobody knows whose call it is about.
+    /// Sends a log message to every client that it may concern, if its call is unknown.
     fn relay_log(&self, server: &ServerName, frame: &Frame) {
         let level = calls::log_level(frame);
         let is_wanted = |wanted: LogLevel| level.is_none_or(|level| level >= wanted);

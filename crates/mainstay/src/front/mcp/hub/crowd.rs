@@ -1,5 +1,5 @@
-//! The sessions that are open, and how many of them a client may have: a client that opens thousands
-//! takes places from itself only.
+//! Bounds the number of open sessions, in all and for each client. A client that opens thousands loses
+//! only its own.
 
 use std::{
     cmp::Reverse,
@@ -17,7 +17,7 @@ use crate::front::{connections::network, mcp::session::ClientSession};
 /// Stale entries that a queue may have before it is made anew, beside one for each session.
 const MAX_STALE: usize = 64;
 
-/// Who shares a limit: whoever bears a token; without one, whoever comes from an address.
+/// Which clients share a limit: those with the same token or, without a token, at the same address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     Bearer(Principal),
@@ -68,8 +68,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Queue {
     members: HashMap<u64, Arc<ClientSession>>,
-    /// By when each was last used, as far as was known when it was entered. A session that was used since is
-    /// entered again when its turn comes, so that a call costs nothing here.
+    /// When each session was last used, as far as was known when it was entered. A session that was
+    /// used since is entered again when its turn comes, so that a call costs nothing here.
     waiting: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -159,8 +159,8 @@ impl Crowd {
         members.map(|member| Arc::clone(&member.session)).collect()
     }
 
-    /// Gives a session a place. Where its peer has none left, its longest idle session makes room; where
-    /// nobody has, that of the peer with the most.
+    /// Gives a session a place. If its peer has none left, the peer's longest idle session makes room;
+    /// if no peer has, that of the peer with the most sessions.
     pub fn admit(&self, session: &Arc<ClientSession>, peer: Peer) -> Admitted {
         let mut state = self.write();
         if let Some(known) = state.sessions.get(&session.id) {

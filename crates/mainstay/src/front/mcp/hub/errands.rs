@@ -1,5 +1,4 @@
-//! What the hub does at servers for all clients that share them: subscriptions, log levels, and whose
-//! a resource is.
+//! State at servers that clients share: subscriptions, log levels, and owners of resources.
 
 use std::{
     sync::{Arc, MutexGuard, PoisonError},
@@ -32,7 +31,7 @@ const MAX_FOUND: usize = 1000;
 /// How long a request waits for servers to hear which log messages it wants.
 const LOG_LEVEL_WAIT: Duration = Duration::from_millis(500);
 
-/// What setting a level may take when nobody waits for it.
+/// What setting a level may take in the background.
 const LOG_LEVEL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Under which the owner of a resource is remembered: each profile has servers of its own.
@@ -42,7 +41,7 @@ fn found_key(profile: Option<&Profile>, uri: &str) -> FoundKey {
     (profile.map(|profile| profile.name.clone()), uri.into())
 }
 
-/// Whose a resource is, or who was found to have it where nobody lists it.
+/// The owner of a resource, or the server that was found to have it where no list names it.
 fn or_found(owner: Owner, found: impl FnOnce() -> Option<Target>) -> Owner {
     match owner {
         Owner::Unlisted => found().map_or(Owner::Unlisted, Owner::Server),
@@ -65,7 +64,7 @@ impl Hub {
         or_found(view.resource(uri), found)
     }
 
-    /// The same among all servers.
+    /// The owner of a resource among all servers.
     pub fn owner_of_all(&self, uri: &str) -> Owner {
         let owner = self.registry.catalog().resource(uri);
         or_found(owner, || self.found_owner(None, uri))
@@ -162,7 +161,7 @@ impl Hub {
         }
     }
 
-    /// Tells a server that nobody wants to hear of a resource any more, if it is up.
+    /// Tells a server that is up that no session is subscribed to a resource any more.
     fn release(&self, resource: Resource) {
         let Some(session) = self.shared_session(&resource.server) else {
             return;
@@ -203,8 +202,8 @@ impl Hub {
             .ok();
     }
 
-    /// Asks the servers for the most verbose level that any client wants. A server that takes its time
-    /// holds up no client, and is told all the same.
+    /// Asks the servers for the most verbose level that any client wants. A slow server delays no
+    /// client, and is still asked.
     pub async fn set_log_levels(&self) {
         let servers = self.registry.servers();
         let told = servers

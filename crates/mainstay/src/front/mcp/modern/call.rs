@@ -1,4 +1,4 @@
-//! An answer on its way, and its end before its time.
+//! The answer of a modern call, and its early end when the client closes the stream.
 
 use std::{
     pin::Pin,
@@ -10,7 +10,7 @@ use crate::{
     front::mcp::reply::Reply,
 };
 
-/// What a request is answered with, once it is known, and what is said before.
+/// The answer of a request, once it is known, and the messages before it.
 pub struct Call {
     /// Dropped, it cancels what goes on upstream (specification, "Cancellation").
     pub reply: Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>,
@@ -18,7 +18,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// One of which nothing is said before its answer.
+    /// A call without messages before its answer.
     pub fn silent(reply: impl Future<Output = Closed<Reply>> + Send + 'static) -> Self {
         let (_, messages) = Outlet::new(Client::nobody(), None);
         Self::joining(reply, messages)
@@ -35,7 +35,7 @@ impl Call {
         }
     }
 
-    /// `cancel` makes `reply` end soon, with a failure that nobody waits for.
+    /// `cancel` makes `reply` end soon, with a failure that is not read.
     pub fn new(
         calls: &Calls,
         reply: impl Future<Output = Closed<Reply>> + Send + 'static,

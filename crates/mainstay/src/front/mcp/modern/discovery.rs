@@ -1,4 +1,4 @@
-//! Answers to `server/discover` that are ours.
+//! Mainstay's own answers to `server/discover`.
 
 use mainstay_core::era::{discovery, modern, tasks};
 use serde_json::json;

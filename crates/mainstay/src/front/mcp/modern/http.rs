@@ -34,7 +34,7 @@ pub fn is_modern(headers: &HeaderMap, frame: &Frame) -> bool {
     modern::is_modern(frame.envelope(), version)
 }
 
-/// Whether someone without a session wants what only a session has.
+/// Whether a client without a session asks for what only a session has.
 pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
     let version = || headers.get(PROTOCOL_VERSION)?.to_str().ok();
     [Method::GET, Method::DELETE].contains(method)
@@ -42,7 +42,7 @@ pub fn is_misplaced(method: &Method, headers: &HeaderMap) -> bool {
         && version().is_some_and(modern::is_spoken)
 }
 
-/// Who makes this request, if it may be served; `None` for a notification.
+/// The client of this request, if it may be served; `None` for a notification.
 pub async fn check(
     hub: &Hub,
     scope: &Scope,
@@ -121,8 +121,8 @@ fn status_of(reply: &Reply) -> Option<StatusCode> {
     StatusCode::from_u16(status).ok()
 }
 
-/// Compares `Mcp-Param-*` with the arguments of a call, as the tool's schema says. Who calls a tool that
-/// is not known waits for the list.
+/// Compares `Mcp-Param-*` with the arguments of a call, as the tool's schema says. A call of an unknown
+/// tool waits for the list.
 async fn check_params(
     hub: &Hub,
     scope: &Scope,
@@ -149,7 +149,7 @@ async fn check_params(
                 .and_then(|target| hub.registry.named(&target.server));
             match (found, server) {
                 (Some(target), Some(server)) => (server, target.original.to_string()),
-                // Nobody has it, which is said in its own way.
+                // No server has it, which is reported elsewhere.
                 _ => return Ok(()),
             }
         }

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: a stream that lives until its client closes it, or we stop.
+//! `subscriptions/listen`: a stream that lives until its client closes it or Mainstay stops.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -34,8 +34,8 @@ use crate::{
 /// How long a server may take to accept a subscription: a client waits for the acknowledgement.
 const SUBSCRIBE_LIMIT: Duration = Duration::from_millis(500);
 
-/// How often a pooled session is looked at, which nobody brings back but who uses it; after a failure
-/// less and less often.
+/// How often a pooled session is checked, which only its users bring back; after a failure less and
+/// less often.
 const LOOK: Duration = Duration::from_secs(1);
 const MAX_LOOK: Duration = Duration::from_secs(30);
 
@@ -80,7 +80,7 @@ impl Asked<'_> {
     }
 }
 
-/// Of the servers of a profile.
+/// Listens to the servers of a profile.
 pub async fn of_profile(asked: Asked<'_>, view: &View) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
@@ -153,7 +153,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Of one legacy server, in the session that all its clients share.
+/// Listens to one legacy server, in the session that all its clients share.
 pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
@@ -189,7 +189,7 @@ pub async fn of_shared(asked: Asked<'_>, server: &Arc<Server>) -> Reply {
     asked.tell(&listen, std::future::pending()).await
 }
 
-/// Of one legacy server, in the session of clients like this one.
+/// Listens to one legacy server, in the session of clients like this one.
 pub async fn of_pooled(asked: Asked<'_>, lease: Lease) -> Reply {
     let wanted = match asked.filter() {
         Ok(wanted) => wanted,
@@ -250,7 +250,7 @@ impl Hearing<'_> {
             .await
     }
 
-    /// Brings the session back when it is lost; what happened meanwhile nobody knows.
+    /// Brings the session back when it is lost. What happened meanwhile is unknown.
     async fn upkeep(
         &self,
         mut session: Arc<Session>,

@@ -1,5 +1,5 @@
-//! Clients without a session (2026-07-28): each request says who asks, and is a scope of its own. What
-//! goes away with its answer's stream is cancelled.
+//! Clients without a session (2026-07-28). `_meta` of each request describes its client, and each
+//! request is a scope of its own. A request is cancelled when the stream of its answer is closed.
 
 mod call;
 mod discovery;
@@ -43,7 +43,7 @@ use crate::{
     transport::Frame,
 };
 
-/// Who sends this request, if it may be served.
+/// The client of this request, if it may be served.
 pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Refused> {
     let method = frame.method_name();
     let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
@@ -294,8 +294,8 @@ impl Request {
         self.hub.view(profile, key)
     }
 
-    /// Who answers for one server: a modern one itself; a legacy one in a session for clients like this
-    /// one. Or the answer, where that is ours.
+    /// The session that answers for one server: a modern server's shared one; for a legacy server one
+    /// for clients like this one. Or the answer, if it is Mainstay's own.
     async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Place, Reply> {
         let id = id(&self.frame);
         self.hub.registry.attempted(server).await;
@@ -361,7 +361,7 @@ impl Request {
     }
 }
 
-/// Who serves a request to one server.
+/// What serves a request to one server.
 enum Place {
     /// A modern one itself.
     Server,

@@ -1,5 +1,5 @@
-//! Requests of 2026-07-28 on a stream that a client shares among all of them: stdio. They stand beside an
-//! older client's session on the same stream; a notification cancels them.
+//! Requests of 2026-07-28 on stdio, where all of them share one stream with an older client's session.
+//! A notification cancels them.
 
 use std::{
     collections::HashMap,

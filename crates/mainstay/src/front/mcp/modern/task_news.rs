@@ -1,5 +1,5 @@
-//! News of tasks on the aggregate: whoever has one of the tasks that a client names is listened to for
-//! as long as the client listens (SEP-2663, "Notifications").
+//! Notifications about tasks on aggregate endpoints. While a client listens, Mainstay listens to the
+//! servers of its tasks (SEP-2663, "Notifications").
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,14 +36,14 @@ pub struct News {
 }
 
 struct Task {
-    /// As the client knows it.
+    /// The client's name for the task.
     name: String,
-    /// As its server knows it.
+    /// The server's name for the task.
     own: String,
 }
 
 impl News {
-    /// Of the tasks with these names, server by server; what names none of them is left out.
+    /// News of the tasks with these names, server by server; names of no task are left out.
     pub fn of(hub: &Hub, view: &View, names: &[String], outlet: &Outlet, id: &str) -> Vec<Self> {
         let mut news = Vec::<Self>::new();
         for name in names {
@@ -93,7 +93,7 @@ impl News {
                 match frame.method() {
                     Some(Method::Acknowledged) => match honoured.take() {
                         Some(first) => {
-                            // That nobody waits for it any more is seen above.
+                            // A receiver that is gone is noticed above.
                             first.send(self.honoured(params)).ok();
                             if promised.wait_for(|is| *is).await.is_err() {
                                 return;
@@ -141,7 +141,7 @@ impl News {
         honoured.map(|task| task.name.clone()).collect()
     }
 
-    /// What happened while nobody listened.
+    /// Finds out what happened while no stream was open.
     async fn catch_up(&self) {
         let asked = self.tasks.iter().map(async |task| {
             let text = tasks::request("1", Method::TasksGet, &task.own, &self.outlet.client.caller);

@@ -1,4 +1,5 @@
-//! Group `activity`: what happens, and what servers ask, for clients that cannot be told and asked (Z2).
+//! Group `activity`: events, and questions of servers, for clients that can be neither notified nor
+//! asked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +40,7 @@ tools! {
     GetLogs "get_logs",
 }
 
-/// Z2: how long to wait, in milliseconds.
+/// How long to wait, in milliseconds.
 const DEFAULT_WAIT: u64 = 30_000;
 const MIN_WAIT: u64 = 100;
 const MAX_WAIT: u64 = 900_000;
@@ -89,7 +90,7 @@ enum Trigger {
     Timeout,
 }
 
-/// What `await_activity` says (Z2).
+/// What `await_activity` says.
 #[derive(Serialize)]
 struct Activity {
     triggered_by: Trigger,

@@ -1,4 +1,4 @@
-//! The rest of group `activity`: what servers offer and log, for clients that know tools only (Z2).
+//! The rest of group `activity`: lists and logs of servers, for clients that know tools only.
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::api;
 /// Items in one answer; the rest follows by its cursor.
 const PAGE: usize = 100;
 
-/// Lines of a log, where nobody says how many, and at most.
+/// Lines of a log: the default, and the most.
 const DEFAULT_TAIL: usize = 50;
 const MAX_TAIL: usize = 500;
 
@@ -70,7 +70,7 @@ struct Read {
     uri: String,
 }
 
-/// As MCP has it: all contents of the resource.
+/// All contents of a resource, in the form of MCP.
 pub async fn read_resource(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, cancelled).await?;

@@ -1,4 +1,4 @@
-//! What a tool of ours may know and reach: the part of the house that its profile shows.
+//! What an own tool may know and reach: what its client's profile shows.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -112,8 +112,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. One that is
-    /// known waits for nobody.
+    /// The tool or prompt of this name, in whatever spelling, of any server or of this one. A known one
+    /// is found without waiting.
     pub async fn target(
         &self,
         kind: ListKind,
@@ -199,7 +199,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// By whom we ask a server something in the client's name, other than by its own request.
+    /// The client in whose name Mainstay asks a server, other than by the client's own request.
     pub fn client(&self) -> Arc<Client> {
         let origin = Origin::clone(&self.client.origin);
         let principal = self.client.principal.clone();
@@ -269,7 +269,7 @@ fn is_of(target: &Target, only: Option<&Server>) -> bool {
     only.is_none_or(|server| server.name == target.server)
 }
 
-/// The arguments for a server's tool as JSON text; absent and `null` are none (K1).
+/// The arguments for a server's tool as JSON text; absent and `null` are none.
 pub fn object(arguments: Option<&RawValue>) -> Result<&str, Refusal> {
     let given = arguments.map_or("null", RawValue::get);
     match given.as_bytes() {
@@ -296,7 +296,7 @@ pub fn unwrapped(frame: &Frame, tool: &str, arguments: &str) -> Result<Frame, Re
     Frame::read(text.into()).map_err(|error| unreadable(&error.to_string()))
 }
 
-/// Where an unwrapped request goes.
+/// The address of an unwrapped request.
 pub fn address(frame: &Frame) -> Result<(Address<'_>, Text<'_>), Refusal> {
     let address = message::address(frame.text(), frame.envelope())
         .map_err(|error| Refusal::Arguments(error.to_string()))?;

@@ -1,9 +1,9 @@
-//! Group `control`: servers added, removed and switched by the operator's own client, until the next
-//! restart (A33).
+//! Group `control`: the operator's own client adds, removes and switches servers, until the next
+//! restart.
 //!
-//! A model that reads foreign text must not be able to start programs, nor to send secrets away: what
-//! would run a command, names secrets by references, or gives a known name another target, waits until a
-//! person has seen it and approved it outside of MCP.
+//! A model that reads foreign text must not be able to start programs or to send secrets away. So a
+//! server waits for a person's approval outside of MCP if it runs a command, names secrets by
+//! references, or gives a known name another target.
 
 use mainstay_core::config::{Approval, Launch};
 use serde::Deserialize;

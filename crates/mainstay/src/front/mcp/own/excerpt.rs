@@ -1,6 +1,6 @@
-//! Part of a kept object: so that a result of twenty megabytes need not cost a context window.
+//! Reads part of a kept object, so that a result of twenty megabytes need not cost a context window.
 //!
-//! What is read is the text of a tool's result, where it is one, else the object as it is kept.
+//! Of a tool's result the text is read. Any other object is read as it is kept.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-/// Characters of an excerpt, where nobody says how many, and at most.
+/// Characters of an excerpt: the default, and the most.
 const DEFAULT_LENGTH: usize = 4_000;
 const MAX_LENGTH: usize = 16_000;
 
@@ -51,7 +51,7 @@ pub struct Wanted {
 #[derive(Debug, Serialize)]
 pub struct Excerpt {
     pub text: String,
-    /// Where it begins in what was selected, in characters, and how long that is.
+    /// The beginning of the excerpt in what was selected, in characters, and its length.
     pub offset: usize,
     pub total: usize,
     #[serde(skip_serializing_if = "Option::is_none")]

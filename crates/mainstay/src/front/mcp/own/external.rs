@@ -1,4 +1,4 @@
-//! Group `external`: the five tools of [002] (requirements, section N).
+//! Group `external`: servers, tools and resources under the names of five other tools.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -43,7 +43,7 @@ pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
     }
 }
 
-/// N1
+/// `external_list_servers`
 fn list_servers(context: &Context<'_>) -> Said {
     #[derive(Serialize)]
     struct Shown {
@@ -76,7 +76,7 @@ struct Filter {
     server: Option<String>,
 }
 
-/// N2
+/// `external_list_tools`
 async fn list_tools(context: &Context<'_>) -> Outcome {
     let tools = each(context, ListKind::Tools, |target, item| {
         json!({
@@ -88,7 +88,7 @@ async fn list_tools(context: &Context<'_>) -> Outcome {
     Ok(Said::json(&json!({"tools": tools.await?})))
 }
 
-/// N4
+/// `external_list_resources`
 async fn list_resources(context: &Context<'_>) -> Outcome {
     let resources = each(context, ListKind::Resources, |target, item| {
         json!({
@@ -114,7 +114,7 @@ async fn each(
     Ok(items.map(|(target, item)| entry(target, item)).collect())
 }
 
-/// J3: a description that is absent is empty.
+/// An absent description is an empty text.
 fn text<'i>(item: &'i str, member: &str) -> Cow<'i, str> {
     message::text_member(item, member).unwrap_or_default()
 }
@@ -127,12 +127,12 @@ struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// N3, N8: the content of what the tool answers, and whether it failed.
+/// `external_call_tool`: the content of the tool's answer, and whether it failed.
 async fn call_tool(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     let call: Call<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
     if context.servers().is_empty() {
-        // t126
+        // No server at all.
         let message = "no MCP server is configured";
         return Err(Failure::new(FailureKind::NotConfigured, message).into());
     }
@@ -179,7 +179,7 @@ struct Read {
     uri: String,
 }
 
-/// N5
+/// `external_read_resource`
 async fn read_resource(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, asked.cancelled).await?;

@@ -14,7 +14,7 @@ pub const MAX_FOUND: usize = 16_000;
 /// What the envelope and the members beside the tools take of that.
 const FRAME: usize = 1_000;
 
-/// For the tools, as they stand in a string inside of JSON.
+/// Room for the tools, as they stand in a string inside of JSON.
 const ROOM: usize = MAX_FOUND - FRAME;
 
 /// Characters of a description among others; `describe_tool` has it whole.
@@ -52,7 +52,7 @@ impl Found {
         true
     }
 
-    /// What is said of so many that match.
+    /// The answer, if so many tools match.
     pub fn say(&self, matching: usize) -> String {
         let more = matching - self.tools.len() - self.too_large.len();
         let mut said = format!(r#"{{"tools":[{}],"more":{more}"#, self.tools.join(","));

@@ -1,4 +1,4 @@
-//! Group `meta`: all tools behind six, so that a thousand cost a client no more than these.
+//! Group `meta`: all tools behind six, so that a thousand tools cost a client no more than six.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ tools! {
     ReadObject "read_object",
 }
 
-/// Tools that are shown where nobody says how many, and at most.
+/// Tools that are shown: the default, and the most.
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;
 
@@ -140,8 +140,8 @@ struct Execute<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// A call like any other: its progress, its questions and its cancellation are those of the client's own
-/// request, and what the server says is the result (K3, K9).
+/// A call like any other: its progress, its questions and its cancellation are those of the client's
+/// own request, and what the server says is the result.
 async fn execute(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     let call: Execute<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
@@ -156,7 +156,7 @@ async fn execute(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     Ok(Said::Server(asked.call_target(&target, &name).await))
 }
 
-/// O5, O6: as [001] has it, a list. What a server that is well has on its stderr interests nobody.
+/// `list_servers`: an array. The stderr of a server that is well is left out.
 fn list_servers(context: &Context<'_>) -> Said {
     let shown = |server: &Arc<Server>| {
         let mut shown = details(&context.hub.registry, server, context.sight());
@@ -179,7 +179,7 @@ struct Reconnect {
     name: String,
 }
 
-/// O1–O4
+/// `reconnect_server`
 async fn reconnect(context: &Context<'_>) -> Outcome {
     let Reconnect { name } = context.arguments()?;
     context.server(&name)?.operate(Operation::Reconnect).await?;

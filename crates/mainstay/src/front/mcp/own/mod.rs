@@ -1,8 +1,8 @@
 //! Mainstay's own tools, in groups that a profile chooses: beside the tools of its servers, or in their
-//! place (requirements K, L7, N, O, Z2).
+//! place (docs/own-tools.md).
 //!
-//! What the tools of a group say of themselves stands in a JSON file, what they do in the Rust file of
-//! the same name. A result is one text that holds JSON (t134), but where a server speaks itself.
+//! A JSON file holds the descriptions of a group's tools, the Rust file of the same name holds the
+//! code. A result is one text that holds JSON, unless a server's own answer is passed on.
 
 /// The tools of a group, in the order of its descriptors.
 macro_rules! tools {
@@ -72,9 +72,9 @@ pub enum Tool {
 
 /// What a tool of ours says.
 enum Said {
-    /// One text that holds this JSON (t134).
+    /// One text that holds this JSON.
     Json(String),
-    /// The same of a call that failed (N8).
+    /// JSON of a call that failed.
     Failed(String),
     /// What a server says, in its own words.
     Server(Reply),
@@ -201,7 +201,7 @@ async fn here<T>(
     let cancelled = async {
         match cancelled.await {
             Ok(reason) => reason,
-            // Nobody can cancel it any more.
+            // It cannot be cancelled any more.
             Err(_) => std::future::pending().await,
         }
     };
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// N6, N7, t132, t133: what is listed can be called, under the names that the core reserves.
+    /// What is listed can be called, under the names that the core reserves.
     #[test]
     fn what_is_described_is_what_can_be_called() {
         for group in Group::ALL {

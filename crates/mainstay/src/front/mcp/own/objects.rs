@@ -1,11 +1,11 @@
-//! Arguments and results that the journal keeps: read in parts by a tool (`read_object`) and as
-//! resources (`mainstay://objects/CID`), whose queries say the same as the tool's arguments.
+//! Arguments and results that the journal keeps, read in parts by a tool (`read_object`) and as
+//! resources (`mainstay://objects/CID`). The query of such a URI has the tool's arguments.
 //!
-//! An identifier can be computed from a guess of the content. So a client reads only what its own calls
-//! brought and took ([`Reach`]); what others hold is to it as if it were not there.
+//! An identifier can be computed from a guess of the content. So a client reads only the objects of its
+//! own calls ([`Reach`]). Objects of others are answered as unknown.
 //!
-//! Whoever reads a result of twenty megabytes reads it in thousands of parts. The object that was read
-//! last is at hand, so that it is loaded and checked once, and few are read at a time.
+//! A client reads a large result in thousands of parts. The latest object stays in memory, so that it
+//! is loaded and checked once. Few objects are read at a time.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -58,7 +58,7 @@ const MAX_HELD: usize = 64 << 20;
 /// How long it is kept after it was read last: models take their time between two parts.
 const HELD_FOR: Duration = Duration::from_mins(1);
 
-/// By which objects are read.
+/// Reads objects.
 #[derive(Debug)]
 pub struct Objects {
     turns: Arc<Semaphore>,
@@ -86,7 +86,7 @@ impl Default for Objects {
 }
 
 impl Objects {
-    /// Lets go of what nobody reads any more.
+    /// Drops the object that is not read any more.
     pub fn expire(&self) {
         let mut last = self.last.get();
         if last
@@ -117,9 +117,9 @@ impl Objects {
         let turn = turn.map_err(|error| stopped(&error))?;
         let runtime = Handle::current();
         let reading = spawn_blocking(move || {
-            // Until the end, even of a reading that nobody waits for any more.
+            // Held to the end, even if the caller stopped waiting.
             let _turn = turn;
-            // Each time: the object that is at hand may be there because of somebody else.
+            // Each time: the object in memory may be there because of another client.
             if !runtime.block_on(journal.is_held(known, move |holder| reach.shows(holder)))? {
                 return Err(JournalError::NoSuchObject(known));
             }

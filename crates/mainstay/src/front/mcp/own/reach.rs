@@ -1,5 +1,6 @@
-//! Which records and kept objects a client may see: those of calls that came with its own token, or like
-//! it without one, to what it sees itself. The bearer of the control token sees those of all clients.
+//! Which records and kept objects a client may see: those of calls with its own token, or without one
+//! if it has none, about what its profile shows. The bearer of the control token sees those of all
+//! clients.
 
 use mainstay_core::{ids::ServerName, principal::Principal, record::Record};
 
@@ -24,7 +25,7 @@ pub enum Within {
 }
 
 impl Reach {
-    /// By whose token the calls came.
+    /// Whose calls may be seen, by token.
     pub fn whose(&self) -> Whose {
         match &self.principal {
             Principal::Operator => Whose::Anybodys,

@@ -1,4 +1,4 @@
-//! Group `records`: what was called, and what is kept of it (L4, L7).
+//! Group `records`: the records of calls, and the objects that are kept.
 
 use std::cmp::Reverse;
 
@@ -22,7 +22,7 @@ tools! {
     BreakpointInspectObject "breakpoint_inspect_object",
 }
 
-/// Records that are shown, where nobody says how many, and at most (L7).
+/// Records that are shown: the default, and the most.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 500;
 
@@ -207,7 +207,7 @@ struct Inspect {
     cid: String,
 }
 
-/// L7: what it is, and what it looks like.
+/// What the object is, and what it looks like.
 async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
     let cid = objects::bare(&cid).to_owned();

@@ -1,4 +1,4 @@
-//! Why a tool of ours did not do what it was called for: always `{"error": KIND, …}` (K2).
+//! Errors of own tools: always `{"error": KIND, …}`.
 
 use mainstay_core::failure::{Failure, FailureKind};
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use crate::front::plain::lists::NotFound;
 pub enum Refusal {
     #[error("the arguments are not as the tool's schema has them: {0}")]
     Arguments(String),
-    /// t35: neither `server/tool` nor another spelling that means one tool.
+    /// Neither `server/tool` nor another spelling that means one tool.
     #[error("{name:?} is not the name of a tool: {reason}")]
     ToolName { name: String, reason: String },
     #[error("this tool is for the bearer of the control token alone")]
     Forbidden,
-    /// L7
+    /// No object has this identifier, or none that the client may see.
     #[error("nothing is kept under {0}")]
     CidNotFound(String),
     #[error(transparent)]
@@ -31,7 +31,7 @@ impl From<NotFound> for Refusal {
 }
 
 impl Refusal {
-    /// The same as the failure of a call that the tool was to make.
+    /// This refusal as the failure of the call that the tool was to make.
     pub fn into_failure(self) -> Failure {
         let message = self.to_string();
         let kind = match self {
@@ -56,7 +56,7 @@ impl Refusal {
             Self::CidNotFound(cid) => {
                 json!({"error": FailureKind::CidNotFound.code(), "message": message, "cid": cid})
             }
-            // Y17: a time limit is `call_timeout` here, other than on REST.
+            // A time limit is `call_timeout` here, and `call_failed` on REST.
             Self::Failed(failure) => {
                 let mut body = json!({"error": failure.kind.code(), "message": message});
                 for (key, value) in &failure.details {

@@ -1,4 +1,4 @@
-//! A call that a server may interrupt by questions, as far as it goes without its client.
+//! A suspended call, as far as it gets without its client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -142,8 +142,8 @@ impl Interview {
         required.result()
     }
 
-    /// Takes what a client answered to the server; what it left out stays open, and what nobody asked
-    /// is left out.
+    /// Takes a client's answers to the server. A question without an answer stays open. An answer
+    /// without a question is dropped.
     pub fn take(&mut self, answers: &Answers) {
         let open = std::mem::take(&mut self.open);
         for open in open {
@@ -156,7 +156,7 @@ impl Interview {
         }
     }
 
-    /// Refuses what is open: nobody can be asked.
+    /// Refuses the open questions: there is no client to ask.
     pub fn refuse(&mut self) {
         self.open.clear();
     }

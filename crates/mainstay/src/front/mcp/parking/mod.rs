@@ -1,9 +1,9 @@
-//! Calls of legacy servers that wait for the answers of clients without a session: their questions
-//! become the call's result, and the client's next attempt at the call brings the answers (protocol
-//! brief, section 2; 2026-07-28, "Multi Round-Trip Requests").
+//! Suspended calls of legacy servers that wait for answers of clients without a session. The server's
+//! questions become the call's result, and the client's next attempt brings the answers
+//! (docs/dev/wire.md, "Between the eras"; 2026-07-28, "Multi Round-Trip Requests").
 //!
-//! The call goes on in a task. An attempt joins it by the `requestState` it brings; it never runs the
-//! call again.
+//! The call goes on in a task. An attempt joins it by its `requestState`, and never runs the call
+//! again.
 
 mod interview;
 mod state;
@@ -37,7 +37,7 @@ use crate::{
     transport::Frame,
 };
 
-/// How long a call waits for its client (Y8).
+/// How long a call waits for its client.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Calls that may wait at once; the questions of more are refused.
@@ -71,7 +71,7 @@ struct Attempt {
     audience: Audience,
 }
 
-/// Who made it.
+/// The client that made the call.
 #[derive(Debug)]
 struct Asker {
     /// JSON text.
@@ -79,11 +79,11 @@ struct Asker {
     reply: oneshot::Sender<Closed<Reply>>,
 }
 
-/// Who hears what the server says meanwhile.
+/// Receives the server's messages meanwhile.
 #[derive(Debug)]
 struct Audience {
     outlet: Outlet,
-    /// By which it wants to hear of progress, as JSON text.
+    /// The token under which it wants to hear of progress, as JSON text.
     progress_token: Option<String>,
 }
 
@@ -233,20 +233,20 @@ struct Parked {
     interview: Interview,
     /// Keeps other calls out of its session.
     _waiting: Option<Waiting>,
-    /// Who waits for what becomes of it.
+    /// The attempts that wait for the outcome.
     joined: Vec<Asker>,
     audience: Vec<Audience>,
     /// How long it waits for an attempt.
     until: Instant,
-    /// What became of it while nobody waited.
+    /// The outcome, if it came while no attempt waited.
     outcome: Option<Closed<Reply>>,
 }
 
 enum Happening {
     Turn(Turn),
-    /// `None`: nobody will come any more.
+    /// `None`: no attempt will come any more.
     Attempt(Option<Attempt>),
-    /// All who had joined have gone.
+    /// All attempts that had joined have gone.
     Left,
     Expired,
 }
@@ -303,7 +303,7 @@ impl Parked {
         }
     }
 
-    /// Puts the open questions to whoever has joined.
+    /// Sends the open questions to the attempts that have joined.
     fn ask(&mut self) {
         let Some(seals) = &self.parking.seals else {
             return;
@@ -326,7 +326,7 @@ impl Parked {
         }
     }
 
-    /// Whoever comes now is told that there is no such call.
+    /// From now on an attempt is told that there is no such call.
     fn leave(&self) {
         self.parking.parked().remove(&self.park);
     }

@@ -1,6 +1,5 @@
-//! `requestState` of ours: which parked call it belongs to, sealed. It passes through the client, and
-//! whoever sends it may have changed it, or have got it elsewhere (2026-07-28, "Multi Round-Trip
-//! Requests", "Server Requirements").
+//! The `requestState` of a suspended call, sealed. It passes through the client, which may have changed
+//! it or got it elsewhere (2026-07-28, "Multi Round-Trip Requests", "Server Requirements").
 
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ const SEAL: usize = 16;
 const ID_DIGITS: usize = 32;
 const TIME_DIGITS: usize = 11;
 
-/// What a call is, whichever attempt at it: where it is made and by whom, its method and its params
-/// without what differs between attempts.
+/// Identifies a call across its attempts: its endpoint, principal and method, and its params without
+/// what differs between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
@@ -46,7 +45,7 @@ impl CallDigest {
     }
 }
 
-/// With its length, so that nothing moves from one part to the next.
+/// Hashes a part with its length, so that nothing moves from one part to the next.
 fn part(hash: &mut Sha256, bytes: &[u8]) {
     hash.update((bytes.len() as u64).to_be_bytes());
     hash.update(bytes);

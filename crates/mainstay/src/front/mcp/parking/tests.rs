@@ -179,7 +179,7 @@ async fn what_became_of_it_meanwhile_waits_for_the_client() {
     assert!(reply.await.text().contains("done"));
 }
 
-/// Nobody comes back: the server is told, has its question back, and the state is worth nothing.
+/// No attempt comes: the server is told, has its question back, and the state is worth nothing.
 #[tokio::test(start_paused = true)]
 async fn patience_ends() {
     let mut lot = Lot::new().await;

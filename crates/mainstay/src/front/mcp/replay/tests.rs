@@ -60,7 +60,7 @@ async fn the_oldest_events_go_first() {
     let kept = messages(&replay, &mut place);
     assert_eq!(kept, ["the last"]);
     replay.leave(&place);
-    // Progress that is gone is missed by nobody: it goes on with what is there.
+    // Progress that is gone is not missed: it goes on with what is there.
     let mut place = replay.resume(&id).expect("kept");
     assert_eq!(messages(&replay, &mut place)[0], "1");
 }
@@ -96,7 +96,7 @@ async fn what_a_connection_has_yet_to_hear_stays() {
     assert!(replay.state().bytes <= MAX_BYTES);
 }
 
-/// Who reads slowly is waited for; for who is away nobody waits.
+/// A slow reader is waited for; a missing one is not.
 #[tokio::test]
 async fn a_connection_has_so_much_to_hear() {
     let replay = Replay::default();

@@ -257,7 +257,7 @@ impl Families<'_> {
         self.of_processes(servers, held)
     }
 
-    /// Of servers that are processes of ours.
+    /// Figures of servers that are child processes.
     fn of_processes(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
         let piped = || {
             servers
@@ -302,7 +302,7 @@ impl Families<'_> {
         )
     }
 
-    /// Of what calls leave: the journal, and traces. What is not there has no samples.
+    /// Figures of the journal and of traces. A part that is off has no samples.
     fn of_records(&mut self, hub: &Hub) -> fmt::Result {
         let journal = hub.calls.journal();
         let counters = journal.map(|journal| journal.counters());

@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    /// By which scrapers know what they get.
+    /// The content type, by which scrapers know the format.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -60,8 +60,8 @@ fn asks_for_open_metrics(range: &str) -> bool {
     is_named && weight.is_none_or(|weight| weight > 0.0)
 }
 
-/// The same in the older format: the samples are spelled alike, but a family there bears the name of its
-/// samples, there are neither units nor an end, and an info is a gauge.
+/// The older format. Samples are spelled alike, but a family has the name of its samples, there are
+/// neither units nor an end, and an info is a gauge.
 fn prometheus_text(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut lines = open.lines();
