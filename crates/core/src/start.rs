@@ -9,6 +9,11 @@ use crate::health::BUSY_SHARE;
 /// then.
 pub const HANG_AFTER: Duration = Duration::from_secs(2);
 
+/// A start that goes on for longer no longer keeps others from starting, whatever it does: a process that
+/// computes for ever must not stand in the way of the rest. Few starts take so long, even where several
+/// share a processor.
+pub const LASTS_AFTER: Duration = Duration::from_secs(20);
+
 /// CPU time of a start, as a fraction of the time between two looks. From here on the start takes up a
 /// processor.
 const COMPUTING_SHARE: f64 = 0.25;
@@ -57,6 +62,8 @@ pub enum Load {
     Waits,
     /// It has done nothing for [`HANG_AFTER`].
     Hangs,
+    /// It is at work and goes on for longer than [`LASTS_AFTER`].
+    Lasts,
 }
 
 /// What a look at a start has shown.
@@ -70,6 +77,7 @@ pub struct Finding {
 /// Looks at one start, from its beginning to its handshake.
 #[derive(Clone, Debug)]
 pub struct Watch {
+    began: Instant,
     looked: Instant,
     pause: Duration,
     longest_pause: Duration,
@@ -85,6 +93,7 @@ impl Watch {
         // Several looks before that, so that one sign is not missed.
         let longest_pause = (silence / 4).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         Self {
+            began: now,
             looked: now,
             pause: FIRST_PAUSE,
             longest_pause,
@@ -132,8 +141,10 @@ impl Watch {
         } else {
             (self.pause * 2).min(self.longest_pause)
         };
+        let lasts = now.saturating_duration_since(self.began) >= LASTS_AFTER;
         let load = match computes {
             _ if is_hanging => Load::Hangs,
+            _ if lasts => Load::Lasts,
             true => Load::Computes,
             false => Load::Waits,
         };
@@ -177,12 +188,16 @@ impl Slots {
         }
     }
 
-    /// Whether another start may begin.
-    pub fn has_room(&self) -> bool {
+    /// Whether another start of this rank may begin. Where somebody waits for a server, it is one more
+    /// than there are processors.
+    pub fn has_room(&self, rank: Rank) -> bool {
         let all = self.computing + self.waiting;
         match self.limit {
             Limit::Fixed(most) => all < most,
-            Limit::Cores(cores) => self.computing < cores && all < cores * MOST_PER_CORE,
+            Limit::Cores(cores) => {
+                let more = usize::from(rank == Rank::Asked);
+                self.computing < cores + more && all < cores * MOST_PER_CORE + more
+            }
         }
     }
 
@@ -200,12 +215,12 @@ impl Slots {
         }
     }
 
-    /// One that hangs is not counted.
+    /// One that hangs or lasts is not counted.
     fn count(&mut self, load: Load) -> Option<&mut usize> {
         match load {
             Load::Computes => Some(&mut self.computing),
             Load::Waits => Some(&mut self.waiting),
-            Load::Hangs => None,
+            Load::Hangs | Load::Lasts => None,
         }
     }
 }
@@ -306,10 +321,11 @@ mod tests {
             // At the first look one cannot tell whether a process is kept from computing.
             let at_work = found[1..].iter().all(|finding| finding.worked);
             assert!(at_work, "{what}: {found:?}");
-            assert!(
-                found.iter().all(|finding| finding.load == load),
-                "{what}: {found:?}"
-            );
+            let short = found.iter().take_while(|finding| finding.load == load);
+            let short = short.count();
+            assert!((40..=50).contains(&short), "{what}: {found:?}");
+            let lasts = found[short..].iter().all(|it| it.load == Load::Lasts);
+            assert!(lasts && found.len() > 100, "{what}: {found:?}");
         }
     }
 
@@ -344,7 +360,7 @@ mod tests {
         course.tree().cpu += MINUTE;
         let works = Finding {
             worked: true,
-            load: Load::Computes,
+            load: Load::Lasts,
         };
         assert_eq!(course.look(), works);
     }
@@ -370,7 +386,7 @@ mod tests {
         );
         let found = course.during(HANG_AFTER, |_, _| {});
         assert_eq!(found.last().map(|it| it.load), Some(Load::Hangs));
-        let found = course.during(MINUTE, |course, _| course.sight.said += 1);
+        let found = course.during(LASTS_AFTER / 2, |course, _| course.sight.said += 1);
         assert!(
             found
                 .iter()
@@ -400,24 +416,24 @@ mod tests {
     fn slots_follow_the_load() {
         let mut slots = Slots::new(Limit::Cores(2));
         slots.enter(Load::Computes);
-        assert!(slots.has_room());
+        assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
-        assert!(!slots.has_room());
+        assert!(!slots.has_room(Rank::Known));
         // One waits, and another comes: both may compute from here on.
         slots.leave(Load::Computes);
         slots.enter(Load::Waits);
-        assert!(slots.has_room());
+        assert!(slots.has_room(Rank::Known));
         slots.enter(Load::Computes);
         slots.leave(Load::Waits);
         slots.enter(Load::Computes);
         slots.leave(Load::Computes);
-        assert!(!slots.has_room(), "two still compute");
+        assert!(!slots.has_room(Rank::Known), "two still compute");
         slots.leave(Load::Computes);
-        assert!(slots.has_room());
+        assert!(slots.has_room(Rank::Known));
         // However little they compute, there is a bound.
         let more = std::iter::repeat_with(|| {
             slots.enter(Load::Waits);
-            slots.has_room()
+            slots.has_room(Rank::Known)
         });
         assert_eq!(
             more.take_while(|has_room| *has_room).count(),
@@ -425,17 +441,34 @@ mod tests {
         );
     }
 
+    /// Two processes compute for ever: who waits for a third server has it at once, and the rest start when
+    /// the two have had their time.
+    #[test]
+    fn a_start_that_somebody_waits_for_has_one_slot_more() {
+        let mut slots = Slots::new(Limit::Cores(2));
+        slots.enter(Load::Computes);
+        slots.enter(Load::Computes);
+        assert!(slots.has_room(Rank::Asked) && !slots.has_room(Rank::Known));
+        slots.enter(Load::Computes);
+        assert!(!slots.has_room(Rank::Asked));
+        for _ in 0..2 {
+            slots.leave(Load::Computes);
+            slots.enter(Load::Lasts);
+        }
+        assert!(slots.has_room(Rank::New));
+    }
+
     #[test]
     fn a_fixed_limit_is_one() {
         let mut slots = Slots::new(Limit::Fixed(2));
         slots.enter(Load::Waits);
         slots.enter(Load::Waits);
-        assert!(!slots.has_room());
+        assert!(!slots.has_room(Rank::Known));
         // One hangs.
         slots.leave(Load::Waits);
         slots.enter(Load::Hangs);
-        assert!(slots.has_room());
+        assert!(slots.has_room(Rank::Known));
         slots.leave(Load::Hangs);
-        assert!(slots.has_room());
+        assert!(slots.has_room(Rank::Known));
     }
 }

@@ -106,7 +106,8 @@ impl Starts {
     /// The start that is next, if there is room. It has its slot from now on.
     fn next(&self) -> Option<oneshot::Sender<Slot>> {
         let mut queue = self.queue();
-        if !queue.slots.has_room() {
+        let ((rank, _), _) = queue.waiting.first_key_value()?;
+        if !queue.slots.has_room(*rank) {
             return None;
         }
         let (_, next) = queue.waiting.pop_first()?;

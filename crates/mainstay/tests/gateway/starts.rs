@@ -143,6 +143,22 @@ async fn what_a_client_asks_for_starts_first() {
     assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
 }
 
+/// Processes that compute for ever take all processors: a server that a client asks for starts all the
+/// same.
+#[tokio::test]
+async fn what_a_client_asks_for_starts_beside_those_that_compute() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
+    let servers = servers(computing.chain([[].as_slice()])).await;
+    let settings = json!({"startup": {"waitMs": 100}});
+    let gateway = start(&servers, settings, Setting::default()).await;
+    let client = gateway.client().await;
+    let last = cores + 1;
+    soon("an answer", client.hears(&format!("s{last}__echo"))).await;
+    assert_eq!(up(&gateway, last), 0);
+    gateway.stop().await;
+}
+
 /// A server whose tools clients know from the last run starts before unknown ones.
 #[tokio::test]
 async fn what_was_listed_before_starts_first() {
