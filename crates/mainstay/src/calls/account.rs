@@ -1,7 +1,11 @@
 //! Opens and closes a call's entry in the journal, in the figures and in traces
 //! (docs/dev/requirements.md, section L).
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use bytestring::ByteString;
 use mainstay_core::{
@@ -12,6 +16,7 @@ use mainstay_core::{
     record::{RecordError, State, Status, Target},
     trace::{self, TraceContext},
 };
+use memchr::memmem::Finder;
 
 use super::{Answer, Calls, Outlet, Receipt, Request, Upstream};
 use crate::{
@@ -24,6 +29,9 @@ use crate::{
 /// Up to here a payload is copied: sharing it would hold all that was read from the connection with it,
 /// and keep the connection from using its buffer again.
 const COPIED: usize = 16 * 1024;
+
+/// Finds the member of a result that says whether it is an error.
+static IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""isError""#));
 
 /// How much of an error's text is kept.
 const MAX_TEXT: usize = 1024;
@@ -307,7 +315,7 @@ fn refused(error: &str) -> RecordError {
 /// What a tool's result says was wrong: `isError`.
 fn tool_error(result: &str) -> Option<RecordError> {
     // Most results do not speak of it, or deny it; a search costs less than reading them.
-    let mut spoken_of = memchr::memmem::find_iter(result.as_bytes(), br#""isError""#);
+    let mut spoken_of = IS_ERROR.find_iter(result.as_bytes());
     let affirmed = |at: usize| {
         let rest = result[at + r#""isError""#.len()..].trim_start();
         rest.strip_prefix(':')

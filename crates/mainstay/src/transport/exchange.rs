@@ -12,7 +12,7 @@ use super::{
     Budget, Frame, Said,
     cpu::cpu_time,
     http_exchange::HttpExchange,
-    lines::{LineWriter, Mark},
+    line_writer::{LineWriter, Mark},
     modern_exchange::ModernExchange,
     pending::{Broken, Ticket},
     refusals::advice,

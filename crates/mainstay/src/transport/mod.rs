@@ -19,7 +19,8 @@ mod http1;
 mod http_client;
 mod http_exchange;
 mod json_values;
-mod lines;
+mod line_reader;
+mod line_writer;
 mod listening;
 mod modern_exchange;
 mod modern_http;
@@ -71,7 +72,8 @@ pub use self::{
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
     frame::{Frame, Unreadable},
     health_url::{HealthError, HealthUrl},
-    lines::{Beside, Line, LineReader, LineWriter, WriterClosed},
+    line_reader::{Beside, Line, LineReader},
+    line_writer::{LineWriter, WriterClosed},
     listening::Declined,
     pending::Asker,
     question::{Patience, Question, Said},

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use mainstay_core::{message::Method, suspects::MAX_SUSPECTS};
 
 use self::inbox::Inbox;
-use super::{Frame, Question, Said, lines::Mark, work::Work};
+use super::{Frame, Question, Said, line_writer::Mark, work::Work};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.

@@ -13,7 +13,7 @@ use super::{
     Budget, Exchange, Frame, Interruption, InterruptionKind,
     detect::own_request,
     exchange::{Way, cancelled},
-    lines::LineWriter,
+    line_writer::LineWriter,
     listening::{Declined, Listening},
     modern_http::ModernLink,
     pending::{Asker, Pending},

@@ -33,7 +33,7 @@ use super::{
     detect::{Approach, Unopened},
     environment,
     handshake::{Ungreeted, shake_hands},
-    lines::Beside,
+    line_reader::Beside,
     listening::Listening,
     noise::Noise,
     pending::Pending,

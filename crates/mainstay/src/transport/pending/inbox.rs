@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::{Frame, Question, Said, lines::Mark, work::Work},
+    super::{Frame, Question, Said, line_writer::Mark, work::Work},
     Asker, Broken,
 };
 
