@@ -7,6 +7,7 @@
 
 mod address;
 mod envelope;
+mod keys;
 pub mod meta;
 mod method;
 mod object;
@@ -15,12 +16,12 @@ mod text;
 
 pub use self::{
     address::{Address, InvalidParams, Reference, Text, address, named},
-    envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek},
+    envelope::{ANSWERS, Envelope, Kind, MAX_DEPTH, Malformed, batch, is_batch, peek, with_body},
     method::Method,
     object::{Object, array, items},
     text::{
         error_response, has_members, locate, member, one_line, quote, request, response, shortened,
-        splice, text, text_member, with_body,
+        splice, text, text_member,
     },
 };
 

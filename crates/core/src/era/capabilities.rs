@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{
-    Era, Revision,
-    tasks::{self, EXTENSION as TASKS},
-};
+use super::{Era, Revision};
 use crate::message::{self, Method, Object, meta::SERVER_INFO};
+
+/// The name of the tasks extension.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What a server declared that a gateway must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,7 +185,7 @@ impl ClientCapabilities {
     /// The same client, with the tasks extension declared for it.
     #[must_use]
     pub fn with_tasks(&self) -> Self {
-        Self::read(&tasks::declared(&self.raw))
+        Self::read(&with_tasks(&self.raw))
     }
 
     /// A client that takes every question there is.
@@ -353,9 +353,35 @@ impl Need {
     }
 }
 
+/// A client's capabilities (JSON text) with the tasks extension.
+fn with_tasks(capabilities: &str) -> String {
+    let mut declared = Object::read(capabilities).unwrap_or_default();
+    let extensions = declared.get("extensions").map(str::to_owned);
+    let mut extensions = extensions
+        .as_deref()
+        .and_then(Object::read)
+        .unwrap_or_default();
+    extensions.set(TASKS, "{}");
+    let extensions = extensions.to_string();
+    declared.set("extensions", &extensions);
+    declared.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_extension_joins_what_is_with_tasks() {
+        assert_eq!(
+            with_tasks("{}"),
+            r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#
+        );
+        assert_eq!(
+            with_tasks(r#"{"roots":{},"extensions":{"a/b":{"c": 1}}}"#),
+            r#"{"roots":{},"extensions":{"a/b":{"c": 1},"io.modelcontextprotocol/tasks":{}}}"#
+        );
+    }
 
     #[test]
     fn a_greeting_says_what_the_server_offers() {

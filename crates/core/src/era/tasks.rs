@@ -8,6 +8,7 @@ use std::{borrow::Cow, time::Duration};
 use serde_json::{Value, json};
 
 pub use self::names::{Rename, in_message, in_request, in_response, in_result};
+pub use super::capabilities::TASKS as EXTENSION;
 use super::{
     Caller, code,
     questions::{BadInputRequired, INPUT_REQUIRED, InputRequired, REQUESTS, RESPONSES},
@@ -15,9 +16,6 @@ use super::{
     result::{RESULT_TYPE, error_code},
 };
 use crate::message::{self, Method, Object};
-
-/// The name of the extension.
-pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The member that names a task, in requests, results and notifications.
 pub const ID: &str = "taskId";
@@ -50,20 +48,6 @@ pub fn is_undeclared(error: &str) -> bool {
             .and_then(|data| message::member(data, "requiredCapabilities"))
             .and_then(|required| message::member(required, "extensions"))
             .is_some_and(|extensions| message::member(extensions, EXTENSION).is_some())
-}
-
-/// A client's capabilities (JSON text) with the extension.
-pub(super) fn declared(capabilities: &str) -> String {
-    let mut declared = Object::read(capabilities).unwrap_or_default();
-    let extensions = declared.get("extensions").map(str::to_owned);
-    let mut extensions = extensions
-        .as_deref()
-        .and_then(Object::read)
-        .unwrap_or_default();
-    extensions.set(EXTENSION, "{}");
-    let extensions = extensions.to_string();
-    declared.set("extensions", &extensions);
-    declared.to_string()
 }
 
 /// Whether the result (JSON text) of a call is a task.
@@ -188,18 +172,6 @@ fn pause(task: &str) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_extension_joins_what_is_declared() {
-        assert_eq!(
-            declared("{}"),
-            r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#
-        );
-        assert_eq!(
-            declared(r#"{"roots":{},"extensions":{"a/b":{"c": 1}}}"#),
-            r#"{"roots":{},"extensions":{"a/b":{"c": 1},"io.modelcontextprotocol/tasks":{}}}"#
-        );
-    }
 
     #[test]
     fn a_refusal_for_want_of_the_extension_is_told_from_others() {

@@ -4,10 +4,10 @@ use serde::de::IgnoredAny;
 
 use super::{
     MAX_TEXT, Method, Span, is_id,
-    meta::OF_REQUESTS,
+    keys::OF_REQUESTS,
     object::items,
     scan::{Invalid, Scanner},
-    text::text as string,
+    text::{splice, text as string},
 };
 
 /// Levels of objects and arrays in what a message carries. Readers that recurse stop at a hundred or a few
@@ -56,7 +56,7 @@ impl Envelope {
     }
 
     /// The same message with a body that is longer or shorter; `None` unless it is a response.
-    pub(super) fn resized(self, length: usize) -> Option<Self> {
+    fn resized(self, length: usize) -> Option<Self> {
         let Kind::Response {
             mut id,
             body,
@@ -439,6 +439,19 @@ fn not_json(text: &str) -> Malformed {
     // A key that is no text is ignored as well.
     let error = ignored.or_else(|| serde_json::from_str::<serde_json::Value>(text).err());
     error.map_or_else(unusable, Malformed::Json)
+}
+
+/// A response with another body (JSON text in one line), in one line, and its envelope; `None` where it
+/// has to be read anew.
+pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
+    let Kind::Response { body: span, .. } = envelope.kind else {
+        return None;
+    };
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
+        return None;
+    }
+    let resized = envelope.resized(body.len())?;
+    Some((splice(text, &mut [(span, body)]), resized))
 }
 
 /// Whether this text is a batch, which only revision 2025-03-26 knows.

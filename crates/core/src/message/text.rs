@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::{
-    Envelope, Span,
+    Span,
     scan::{Invalid, Scanner, end_of_plain},
 };
 
@@ -66,19 +66,6 @@ pub fn locate(text: &str, within: Span, path: &[&str]) -> Option<Span> {
     path.iter().try_fold(within, |span, name| {
         member(span.get(text), name).map(|found| Span::of(text, found))
     })
-}
-
-/// A response with another body (JSON text in one line), in one line, and its envelope; `None` where it
-/// has to be read anew.
-pub fn with_body(text: &str, envelope: &Envelope, body: &str) -> Option<(String, Envelope)> {
-    let super::Kind::Response { body: span, .. } = envelope.kind else {
-        return None;
-    };
-    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
-        return None;
-    }
-    let resized = envelope.resized(body.len())?;
-    Some((splice(text, &mut [(span, body)]), resized))
 }
 
 /// The text with each span replaced, and the line breaks between tokens removed: stdio and SSE frame
