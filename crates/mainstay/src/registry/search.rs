@@ -1,7 +1,7 @@
 //! Tools found by what they do: BM25 over names, descriptions and parameters.
 //!
-//! An index is built on a thread that may block, when a list has changed and before anybody searches. It
-//! takes from the indexes before it whatever tools have not changed.
+//! An index is built where the catalog is merged, before the catalog is published: no search waits for it. The
+//! tools of a server are a segment, which is built again only when one of them has changed.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -11,20 +11,17 @@
 
 use std::{
     cmp::Reverse,
-    collections::VecDeque,
     hash::BuildHasher as _,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, LazyLock},
 };
 
 use foldhash::{HashMap, fast::RandomState};
-use mainstay_core::catalog::{Catalog, ListKind, Target};
-use mainstay_core::message;
+use mainstay_core::{
+    catalog::{Catalog, ListKind, Target},
+    ids::ServerName,
+    message,
+};
 use serde_json::Value;
-use tokio::task::{JoinError, spawn_blocking};
-
-/// Indexes that are kept, the last used ones: each profile has a catalog of its own, and an index takes
-/// about as much memory as the list.
-const MAX_INDEXES: usize = 8;
 
 /// Words of a query that count; a longer one says nothing more, and every word costs time.
 const MAX_QUERY_WORDS: usize = 32;
@@ -47,94 +44,41 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
+/// No stop word has more bytes.
+const LONGEST_STOP_WORD: usize = 6;
+
 /// How fast a word that comes again loses weight (BM25's own).
 const SATURATION: f32 = 1.2;
-
-/// The indexes of the catalogs that were searched lately, by the digest of their tools.
-#[derive(Debug, Default)]
-pub struct Indexes(Arc<Mutex<VecDeque<(Digest, Lazy)>>>);
-
-type Digest = [u8; 32];
-
-/// Built by the first who needs it.
-type Lazy = Arc<OnceLock<Index>>;
-
-impl Indexes {
-    /// Where the tools that fit the query stand in the catalog's list, the best first.
-    pub async fn search(
-        &self,
-        catalog: Arc<Catalog>,
-        query: String,
-    ) -> Result<Vec<usize>, JoinError> {
-        let indexes = Self(Arc::clone(&self.0));
-        let search = move || {
-            let index = indexes.index(&catalog);
-            indexes.built(&index, &catalog).search(&query)
-        };
-        spawn_blocking(search).await
-    }
-
-    /// Builds the index of a catalog that will be searched.
-    pub fn prepare(&self, catalog: Arc<Catalog>) {
-        let (indexes, index) = (Self(Arc::clone(&self.0)), self.index(&catalog));
-        if index.get().is_none() {
-            // Nobody waits for it: a search that comes first builds it.
-            drop(spawn_blocking(move || {
-                indexes.built(&index, &catalog);
-            }));
-        }
-    }
-
-    /// What is new in the catalog takes a while; the rest is taken from the other indexes.
-    fn built<'i>(&self, index: &'i OnceLock<Index>, catalog: &Catalog) -> &'i Index {
-        index.get_or_init(|| {
-            let others: Vec<Lazy> = {
-                let kept = self.kept();
-                kept.iter().map(|(_, index)| Arc::clone(index)).collect()
-            };
-            let others: Vec<&Index> = others.iter().filter_map(|index| index.get()).collect();
-            Index::of(catalog, &others)
-        })
-    }
-
-    fn kept(&self) -> MutexGuard<'_, VecDeque<(Digest, Lazy)>> {
-        // Held for a few moves, never across an await.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn index(&self, catalog: &Catalog) -> Lazy {
-        let digest = catalog.digest(ListKind::Tools);
-        let mut kept = self.kept();
-        let known = kept.iter().position(|(known, _)| *known == digest);
-        let entry = known.and_then(|at| kept.remove(at));
-        let entry = entry.unwrap_or_else(|| (digest, Arc::default()));
-        let index = Arc::clone(&entry.1);
-        kept.push_front(entry);
-        kept.truncate(MAX_INDEXES);
-        index
-    }
-}
 
 /// The tools of one catalog, by their places in its list.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By the hash of all that there is to find of a tool.
-    known: HashMap<u64, Arc<Document>>,
-    documents: Vec<Arc<Document>>,
-    /// Which tools have a word, by word and place.
-    postings: Vec<Posting>,
+    /// With the place of its first tool, in the order of the list.
+    segments: Vec<(usize, Arc<Segment>)>,
+    tools: usize,
     /// Words of a tool, on the average.
     average: f32,
+}
+
+/// Tools of one server that stand together in the list.
+#[derive(Debug)]
+struct Segment {
+    server: ServerName,
+    documents: Vec<Arc<Document>>,
+    /// Which tools have a word, by word and place in the segment.
+    postings: Vec<Posting>,
 }
 
 /// What there is to find of one tool.
 #[derive(Debug)]
 struct Document {
+    /// The hash of all that it is made of.
+    key: u64,
     /// Hashes of its words, and how often each comes.
     words: Box<[(u32, u32)]>,
     length: u32,
     /// What it is called, in words: who asks for a tool by its name gets it first.
-    names: [Vec<String>; 2],
+    names: [Box<[u32]>; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,78 +88,72 @@ struct Posting {
     count: u32,
 }
 
+/// A tool that is to be found.
+struct Tool<'c> {
+    exposed: &'c str,
+    target: &'c Target,
+    item: &'c str,
+    key: u64,
+}
+
 impl Document {
-    fn of(exposed: &str, target: &Target, item: &str) -> Self {
-        let mut hashes: Vec<u32> = words(&text(exposed, target, item))
-            .iter()
-            .map(hash)
-            .collect();
+    fn of(tool: &Tool<'_>) -> Self {
+        let mut hashes = Vec::new();
+        each_text(tool, &mut |text| {
+            each_word(text, |word| hashes.push(hash(word)));
+        });
         hashes.sort_unstable();
         let counts = hashes.chunk_by(|one, other| one == other);
         Self {
+            key: tool.key,
             words: counts.map(|of| (of[0], of.len() as u32)).collect(),
             length: hashes.len() as u32,
-            names: [words(exposed), words(&target.original)],
+            names: [tool.exposed, &tool.target.original].map(hashed),
         }
     }
 }
 
 /// Words whose hashes are the same are rare, and then count as one.
-fn hash(word: impl AsRef<str>) -> u32 {
-    HASHES.hash_one(word.as_ref()) as u32
+fn hash(word: &str) -> u32 {
+    HASHES.hash_one(word) as u32
 }
 
-impl Index {
-    /// Takes the tools that `others` know from these.
-    pub fn of(catalog: &Catalog, others: &[&Self]) -> Self {
-        let tools = catalog.names(ListKind::Tools);
-        let items = catalog.items(ListKind::Tools);
-        let mut index = Self::default();
-        for ((exposed, target), item) in tools.zip(items) {
-            let key = HASHES.hash_one((exposed, &target.server, &target.original, item));
-            let known = others.iter().find_map(|other| other.known.get(&key));
-            let document = match known {
+fn hashed(text: &str) -> Box<[u32]> {
+    let mut hashes = Vec::new();
+    each_word(text, |word| hashes.push(hash(word)));
+    hashes.into()
+}
+
+impl Segment {
+    /// Of tools of one server. What has not changed is taken from segments that are `known`.
+    fn of(tools: &[Tool<'_>], known: &[&Arc<Self>]) -> Self {
+        let documents = known.iter().flat_map(|segment| &segment.documents);
+        let known: HashMap<u64, &Arc<Document>> =
+            documents.map(|document| (document.key, document)).collect();
+        let documents: Vec<Arc<Document>> = tools
+            .iter()
+            .map(|tool| match known.get(&tool.key) {
                 Some(document) => Arc::clone(document),
-                None => Arc::new(Document::of(exposed, target, item)),
-            };
-            index.known.insert(key, Arc::clone(&document));
-            index.documents.push(document);
+                None => Arc::new(Document::of(tool)),
+            })
+            .collect();
+        let mut postings = Vec::new();
+        for (place, document) in (0..).zip(&documents) {
+            let words = document.words.iter();
+            postings.extend(words.map(|&(word, count)| Posting { word, place, count }));
         }
-        for (place, document) in (0..).zip(&index.documents) {
-            let postings = document.words.iter();
-            index
-                .postings
-                .extend(postings.map(|&(word, count)| Posting { word, place, count }));
+        postings.sort_unstable();
+        postings.shrink_to_fit();
+        Self {
+            server: tools[0].target.server.clone(),
+            documents,
+            postings,
         }
-        index.postings.sort_unstable();
-        let words: u64 = index.documents.iter().map(|it| u64::from(it.length)).sum();
-        index.average = words as f32 / index.documents.len().max(1) as f32;
-        index
     }
 
-    pub fn search(&self, query: &str) -> Vec<usize> {
-        let mut query = words(query);
-        query.truncate(MAX_QUERY_WORDS);
-        let mut scores = HashMap::<u32, f32>::default();
-        for word in &query {
-            let found = self.with(hash(word));
-            let (all, with) = (self.documents.len() as f32, found.len() as f32);
-            let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-            for posting in found {
-                *scores.entry(posting.place).or_default() += rarity * self.weight(posting);
-            }
-        }
-        let mut found: Vec<(f32, usize)> = scores
-            .into_iter()
-            .map(|(place, score)| (score, place as usize))
-            .collect();
-        let is_named = |place: usize| self.documents[place].names.contains(&query);
-        // Equals stand as in the list, so that one query has one answer.
-        found.sort_by(|(a_score, a), (b_score, b)| {
-            let named = Reverse(is_named(*a)).cmp(&Reverse(is_named(*b)));
-            named.then(b_score.total_cmp(a_score)).then(a.cmp(b))
-        });
-        found.into_iter().map(|(_, place)| place).collect()
+    fn is_of(&self, tools: &[Tool<'_>]) -> bool {
+        let keys = self.documents.iter().map(|document| document.key);
+        keys.eq(tools.iter().map(|tool| tool.key))
     }
 
     /// The tools that have this word.
@@ -224,66 +162,140 @@ impl Index {
         let found = &self.postings[from..];
         &found[..found.partition_point(|it| it.word == word)]
     }
+}
+
+impl Index {
+    /// Takes the segments that `others` have from these.
+    pub fn of(catalog: &Catalog, others: &[Arc<Self>]) -> Self {
+        let names = catalog.names(ListKind::Tools);
+        let items = catalog.items(ListKind::Tools);
+        let tools = names.zip(items).map(|((exposed, target), item)| Tool {
+            exposed,
+            target,
+            item,
+            key: HASHES.hash_one((exposed, &target.server, &target.original, item)),
+        });
+        let tools: Vec<Tool<'_>> = tools.collect();
+        let mut known: HashMap<&ServerName, Vec<&Arc<Segment>>> = HashMap::default();
+        for (_, segment) in others.iter().flat_map(|other| &other.segments) {
+            known.entry(&segment.server).or_default().push(segment);
+        }
+        let mut index = Self {
+            tools: tools.len(),
+            ..Self::default()
+        };
+        let (mut first, mut words) = (0, 0);
+        for tools in tools.chunk_by(|one, other| one.target.server == other.target.server) {
+            let known = known.get(&tools[0].target.server);
+            let known = known.map_or(&[][..], Vec::as_slice);
+            let segment = match known.iter().find(|segment| segment.is_of(tools)) {
+                Some(same) => Arc::clone(same),
+                None => Arc::new(Segment::of(tools, known)),
+            };
+            let lengths = segment.documents.iter().map(|it| u64::from(it.length));
+            words += lengths.sum::<u64>();
+            index.segments.push((first, segment));
+            first += tools.len();
+        }
+        index.average = words as f32 / index.tools.max(1) as f32;
+        index
+    }
+
+    /// Where the tools that fit the query stand in the catalog's list, the best first. Takes milliseconds where
+    /// there are thousands.
+    pub fn search(&self, query: &str) -> Vec<usize> {
+        let query = hashed(query);
+        let query = &query[..query.len().min(MAX_QUERY_WORDS)];
+        let mut scores = vec![0_f32; self.tools];
+        for &word in query {
+            let found = self.segments.iter();
+            let found: Vec<_> = found
+                .map(|(first, segment)| (*first, segment, segment.with(word)))
+                .filter(|(_, _, postings)| !postings.is_empty())
+                .collect();
+            let with: usize = found.iter().map(|(_, _, postings)| postings.len()).sum();
+            let (all, with) = (self.tools as f32, with as f32);
+            let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+            for (first, segment, postings) in found {
+                for posting in postings {
+                    let weight = self.weight(segment, posting);
+                    scores[first + posting.place as usize] += rarity * weight;
+                }
+            }
+        }
+        let documents = self
+            .segments
+            .iter()
+            .flat_map(|(_, segment)| &segment.documents);
+        let mut found: Vec<(bool, f32, usize)> = documents
+            .zip(scores)
+            .enumerate()
+            .filter(|(_, (_, score))| *score > 0.0)
+            .map(|(place, (document, score))| {
+                let is_named = document.names.iter().any(|name| **name == *query);
+                (is_named, score, place)
+            })
+            .collect();
+        // Equals stand as in the list, so that one query has one answer.
+        found.sort_unstable_by(|(a_named, a_score, a), (b_named, b_score, b)| {
+            let named = Reverse(a_named).cmp(&Reverse(b_named));
+            named.then(b_score.total_cmp(a_score)).then(a.cmp(b))
+        });
+        found.into_iter().map(|(_, _, place)| place).collect()
+    }
 
     /// How much a word says about a tool (BM25).
-    fn weight(&self, posting: &Posting) -> f32 {
-        let length = self.documents[posting.place as usize].length as f32 / self.average;
+    fn weight(&self, segment: &Segment, posting: &Posting) -> f32 {
+        let document = &segment.documents[posting.place as usize];
+        let length = document.length as f32 / self.average;
         let count = posting.count as f32;
         let scale = 1.0 - LENGTH_WEIGHT + LENGTH_WEIGHT * length;
         count * (SATURATION + 1.0) / (count + SATURATION * scale)
     }
 }
 
-/// What there is to find of a tool.
-fn text(exposed: &str, target: &Target, item: &str) -> String {
-    let mut text = format!("{} {exposed}", target.server);
+/// What there is to find of a tool, piece by piece.
+fn each_text(tool: &Tool<'_>, found: &mut impl FnMut(&str)) {
+    found(tool.target.server.as_str());
+    found(tool.exposed);
     for _ in 0..NAME_WEIGHT {
-        add(&mut text, &target.original);
+        found(&tool.target.original);
     }
     for member in ["title", "description"] {
-        add(
-            &mut text,
-            &message::text_member(item, member).unwrap_or_default(),
-        );
+        found(&message::text_member(tool.item, member).unwrap_or_default());
     }
-    let schema = message::member(item, "inputSchema").unwrap_or("{}");
+    let schema = message::member(tool.item, "inputSchema").unwrap_or("{}");
     // A schema of a depth that is not read has no words.
     if let Ok(schema) = serde_json::from_str(schema) {
-        add_parameters(&mut text, &schema);
+        each_parameter(&schema, found);
     }
-    text
-}
-
-fn add(text: &mut String, words: &str) {
-    text.push(' ');
-    text.push_str(words);
 }
 
 /// Names and descriptions of parameters, however deep they stand, and the values that they may have.
-fn add_parameters(text: &mut String, schema: &Value) {
+fn each_parameter(schema: &Value, found: &mut impl FnMut(&str)) {
     match schema {
         Value::Object(members) => {
             for (key, value) in members {
                 match (key.as_str(), value) {
                     ("properties", Value::Object(parameters)) => {
                         for (name, schema) in parameters {
-                            add(text, name);
-                            add_parameters(text, schema);
+                            found(name);
+                            each_parameter(schema, found);
                         }
                     }
-                    ("description" | "title", Value::String(words)) => add(text, words),
+                    ("description" | "title", Value::String(words)) => found(words),
                     ("enum", Value::Array(values)) => {
                         for word in values.iter().filter_map(Value::as_str) {
-                            add(text, word);
+                            found(word);
                         }
                     }
-                    _ => add_parameters(text, value),
+                    _ => each_parameter(value, found),
                 }
             }
         }
         Value::Array(schemas) => {
             for schema in schemas {
-                add_parameters(text, schema);
+                each_parameter(schema, found);
             }
         }
         _ => {}
@@ -293,14 +305,15 @@ fn add_parameters(text: &mut String, schema: &Value) {
 /// Splits names as programmers write them, and words as people do:
 /// `getHTTPUrl_of files` → `get http url file`: parts of names, in lower case, without endings and
 /// without words that say nothing.
-fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
+fn each_word(text: &str, mut found: impl FnMut(&str)) {
     let mut word = String::new();
     let mut end = |word: &mut String| {
-        let whole = std::mem::take(word);
-        if !whole.is_empty() && !STOP_WORDS.contains(&whole.as_str()) {
-            words.push(stem(whole));
+        let is_stop_word = word.len() <= LONGEST_STOP_WORD && STOP_WORDS.contains(&word.as_str());
+        if !word.is_empty() && !is_stop_word {
+            stem(word);
+            found(word);
         }
+        word.clear();
     };
     let mut before = ' ';
     let mut letters = text.chars().peekable();
@@ -313,7 +326,9 @@ fn words(text: &str) -> Vec<String> {
         if begins || is_ideograph(letter) || is_ideograph(before) {
             end(&mut word);
         }
-        if letter.is_alphanumeric() {
+        if letter.is_ascii_alphanumeric() {
+            word.push(letter.to_ascii_lowercase());
+        } else if letter.is_alphanumeric() {
             word.extend(letter.to_lowercase());
         } else {
             end(&mut word);
@@ -321,7 +336,6 @@ fn words(text: &str) -> Vec<String> {
         before = letter;
     }
     end(&mut word);
-    words
 }
 
 /// Han, kana and hangul.
@@ -329,31 +343,34 @@ fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// A word without the endings of English: `files`, `file` and `filing` are one. What it makes of other
+/// Takes the endings of English from a word: `files`, `file` and `filing` are one. What it makes of other
 /// words does not matter, as long as it makes the same of them in queries.
-fn stem(word: String) -> String {
+fn stem(word: &mut String) {
     if !word.is_ascii() || word.len() <= 3 {
-        return word;
+        return;
     }
     if let Some(root) = word.strip_suffix("ies").filter(|root| root.len() > 1) {
-        return format!("{root}y");
+        word.truncate(root.len());
+        word.push('y');
+        return;
     }
     let is_singular = ["ss", "us", "is"].iter().any(|it| word.ends_with(it));
     let plural = word.strip_suffix('s').filter(|_| !is_singular);
-    let word = plural.unwrap_or(&word);
+    let root = plural.unwrap_or(word);
     let mut endings = [("ing", 3), ("ed", 3), ("er", 4)].into_iter();
-    let root = endings.find_map(|(ending, least)| {
-        let root = word.strip_suffix(ending);
+    let without = endings.find_map(|(ending, least)| {
+        let root = root.strip_suffix(ending);
         root.filter(|root| root.len() >= least)
     });
-    let root = root.unwrap_or(word);
+    let root = without.unwrap_or(root);
     let root = match root.as_bytes() {
         // `running`, but not `calling`.
         [.., a, b] if a == b && !b"ls".contains(b) => &root[..root.len() - 1],
         _ => root,
     };
     let without_e = root.strip_suffix('e').filter(|root| root.len() > 2);
-    without_e.unwrap_or(root).to_owned()
+    let length = without_e.unwrap_or(root).len();
+    word.truncate(length);
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub use self::{
     detect::{Approach, Unopened},
     environment::search_path,
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
-    frame::{Frame, Unreadable},
+    frame::{Frame, Reading, Unreadable},
     health_url::{HealthError, HealthUrl},
     lines::{Beside, Line, LineReader, LineWriter, WriterClosed},
     listening::Declined,
