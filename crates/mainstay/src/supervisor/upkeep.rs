@@ -80,11 +80,7 @@ fn shared_tick(due: Instant, leeway: Duration) -> Instant {
     let since = due.saturating_duration_since(*START).as_micros();
     let until = (TICK.as_micros() - since % TICK.as_micros()) % TICK.as_micros();
     let wait = Duration::from_micros(u64::try_from(until).unwrap_or_default());
-    if wait <= leeway {
-        due + wait
-    } else {
-        due
-    }
+    if wait <= leeway { due + wait } else { due }
 }
 
 #[cfg(test)]
