@@ -73,6 +73,11 @@ impl<'a> Answer<'a> {
         self.result_of(HANDSHAKE).map(drop)
     }
 
+    /// The result, whatever the id is.
+    pub fn result(&self) -> Result<&'a str, Wrong> {
+        self.result_of(self.id)
+    }
+
     fn result_of(&self, expected: u64) -> Result<&'a str, Wrong> {
         if self.id != expected {
             let got = self.id;

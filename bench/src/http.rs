@@ -43,6 +43,17 @@ pub struct Endpoint {
     path: String,
 }
 
+impl Endpoint {
+    /// Another path of the same host, from its `/` on.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..self.clone()
+        }
+    }
+}
+
 impl std::str::FromStr for Endpoint {
     type Err = Error;
 

@@ -7,6 +7,7 @@ pub mod calls;
 pub mod cpu;
 pub mod echo;
 pub mod http;
+pub mod many_tools;
 pub mod report;
 pub mod stdio;
 

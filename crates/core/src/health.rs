@@ -215,6 +215,17 @@ impl Tally {
         }
     }
 
+    /// How much later than it is due a probe may be sent, so that it goes with others. The interval varies by no
+    /// more than the policy's jitter all the same.
+    pub fn leeway(&self, policy: &Policy, seed: u64) -> Duration {
+        let (Ask::After(at), Some(interval)) = (&self.ask, policy.interval) else {
+            return Duration::ZERO;
+        };
+        let latest = *at + interval.mul_f64(1.0 + policy.jitter);
+        let due = self.due(policy, seed);
+        due.map_or(Duration::ZERO, |due| latest.saturating_duration_since(due))
+    }
+
     /// A message that came from the server after what was known is a success.
     pub fn heard(&mut self, at: Instant) {
         if at <= self.heard {

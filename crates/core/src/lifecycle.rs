@@ -9,7 +9,7 @@ mod loss;
 mod policy;
 mod status;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use self::policy::jittered;
 pub use self::{
@@ -228,6 +228,17 @@ impl Lifecycle {
             Phase::Up { tally, .. } => tally.due(&policy.health, self.seed(policy)),
             Phase::Closing { kill_at, .. } => *kill_at,
             Phase::Waiting { until, .. } => Some(*until),
+        }
+    }
+
+    /// How much later than its deadline the driver may step, so as to do so for many sessions at once.
+    pub fn leeway(&self, policy: &Policy) -> Duration {
+        match &self.phase {
+            Phase::Up { tally, .. } => tally.leeway(&policy.health, self.seed(policy)),
+            Phase::Down(_)
+            | Phase::Connecting { .. }
+            | Phase::Closing { .. }
+            | Phase::Waiting { .. } => Duration::ZERO,
         }
     }
 

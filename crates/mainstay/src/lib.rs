@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod api;
+pub mod blocking;
 pub mod calls;
 pub mod cli;
 pub mod clock;

@@ -4,9 +4,10 @@
 mod approval;
 mod profiles;
 mod roster;
+mod search;
 mod targets;
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use foldhash::HashMap;
@@ -21,7 +22,7 @@ use mainstay_core::{
 use tokio::{
     sync::{Mutex, broadcast, mpsc, oneshot},
     task::{JoinHandle, JoinSet},
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -32,13 +33,14 @@ pub(crate) use self::roster::duplicate;
 pub use self::roster::{Known, NewServer};
 use self::{roster::Roster, targets::KnownTargets};
 use crate::{
+    blocking::off_the_runtime,
     clock::SleepClock,
     events::Events,
     logs::Logs,
     setting::Setting,
     state,
     supervisor::{self, Fleet, Pace, Queue, Report, Server, Sole},
-    surroundings::{Origin, off_the_runtime},
+    surroundings::Origin,
     transport::{self, Notice},
 };
 
@@ -47,6 +49,10 @@ const MAX_ANNOUNCEMENTS: usize = 1024;
 
 /// Reports that may wait for the registry.
 const MAX_REPORTS: usize = 256;
+
+/// How often replaced catalogs are looked at that somebody still reads. The reader shall not be the last to hold
+/// one: to free thousands of tools takes milliseconds.
+const RETIREMENT: Duration = Duration::from_millis(100);
 
 /// How often the clock is looked at, and what counts as sleep.
 const CLOCK_LOOK: Duration = Duration::from_secs(1);
@@ -65,8 +71,6 @@ pub enum Announcement {
     Opened(ServerName),
     /// Servers have come or gone.
     ServersChanged,
-    /// The catalogs were merged anew: what profiles have may have changed, listed or not.
-    Merged,
     /// A log message or a changed resource of a server.
     Notice(ServerName, Notice),
 }
@@ -177,6 +181,7 @@ impl Registry {
             profiles: Arc::new(Profiles::new(config, &nothing)),
             catalog: Arc::new(ArcSwap::new(nothing)),
             announcements: announcements.clone(),
+            retired: Vec::new(),
         };
         let (catalog, profiles) = (Arc::clone(&merger.catalog), Arc::clone(&merger.profiles));
         let stop = CancellationToken::new();
@@ -435,7 +440,12 @@ struct Merger {
     catalog: Arc<ArcSwap<Catalog>>,
     profiles: Arc<Profiles>,
     announcements: broadcast::Sender<Announcement>,
+    /// What was replaced, and is still read by somebody.
+    retired: Vec<Retired>,
 }
+
+/// A replaced catalog, or what was shown of one.
+type Retired = Arc<dyn Any + Send + Sync>;
 
 impl Merger {
     async fn run(
@@ -445,16 +455,36 @@ impl Merger {
         stop: CancellationToken,
     ) {
         let mut waiting = Vec::new();
+        let mut free_at = Instant::now();
         loop {
             let mut told = Vec::new();
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = sleep_until(free_at), if !self.retired.is_empty() => {
+                    self.free().await;
+                    free_at = Instant::now() + RETIREMENT;
+                    continue;
+                }
                 // The registry holds a sender, too.
                 1.. = reports.recv_many(&mut waiting, MAX_REPORTS) => {}
                 Some(merged) = asked.recv() => told.push(merged),
             }
+            let has_retired = !self.retired.is_empty();
             self.handle(waiting.drain(..), told).await;
+            if !has_retired {
+                free_at = Instant::now() + RETIREMENT;
+            }
         }
+    }
+
+    /// Frees what nobody reads any more.
+    async fn free(&mut self) {
+        let mut retired = std::mem::take(&mut self.retired);
+        self.retired = off_the_runtime(move || {
+            free(&mut retired);
+            retired
+        })
+        .await;
     }
 
     /// Reports that wait together cost one merge: it goes through what all servers offer, and with one
@@ -494,11 +524,16 @@ impl Merger {
             claims: Arc::clone(&self.claims),
             catalog: Arc::clone(&self.catalog),
             profiles: Arc::clone(&self.profiles),
+            retired: std::mem::take(&mut self.retired),
         };
         // Thousands of tools take longer than calls shall wait.
-        let Merged { claims, changes } = off_the_runtime(move || merge.run()).await;
+        let Merged {
+            claims,
+            changes,
+            retired,
+        } = off_the_runtime(move || merge.run()).await;
         self.claims = claims;
-        self.announce(Announcement::Merged);
+        self.retired = retired;
         let mut changed = Vec::new();
         for change in changes {
             match change {
@@ -525,18 +560,25 @@ impl Merger {
     }
 }
 
+/// Drops what nobody else holds.
+fn free(retired: &mut Vec<Retired>) {
+    retired.retain(|it| Arc::strong_count(it) > 1);
+}
+
 /// One merge, and all that it takes.
 struct Merge {
     servers: Arc<Servers>,
     claims: Arc<Claims>,
     catalog: Arc<ArcSwap<Catalog>>,
     profiles: Arc<Profiles>,
+    retired: Vec<Retired>,
 }
 
 /// What came of it.
 struct Merged {
     claims: Arc<Claims>,
     changes: Vec<Change>,
+    retired: Vec<Retired>,
 }
 
 impl Merge {
@@ -547,6 +589,7 @@ impl Merge {
             claims,
             catalog,
             profiles,
+            mut retired,
         } = self;
         let parts: Vec<Part> = servers
             .list
@@ -570,15 +613,25 @@ impl Merge {
         // A server that came back as it was costs nothing; the digests of its list are the same.
         let is_same = profiles.is_merged_by(&rules) && before.parts() == parts;
         if is_same && !is_claimed_otherwise {
-            let changes = Vec::new();
-            return Merged { claims, changes };
+            return Merged {
+                claims,
+                changes: Vec::new(),
+                retired,
+            };
         }
         warn_of_refused_names(&parts, before.parts());
         let everything = config::Profile::everything(ProfileName::default());
         let whole = Arc::new(rules.merge(parts, &everything, &claims));
         catalog.store(Arc::clone(&whole));
-        let changes = profiles.merge(&rules, &whole);
-        Merged { claims, changes }
+        let changes = profiles.merge(&rules, &whole, &mut retired);
+        // After what was shown of it, which is dropped first.
+        retired.push(before);
+        free(&mut retired);
+        Merged {
+            claims,
+            changes,
+            retired,
+        }
     }
 }
 

@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alerts,
+    blocking::off_the_runtime,
     registry::Registry,
-    surroundings::{LoadError, Loaded, Origin, off_the_runtime},
+    surroundings::{LoadError, Loaded, Origin},
 };
 
 pub use self::edit::{Change, change_file, restored};

@@ -113,14 +113,6 @@ fn with_files<T>(parse: impl Fn(&dyn Surroundings) -> T) -> T {
     })
 }
 
-/// Does what reads files without holding up the tasks of this thread.
-pub async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
-}
-
 /// A configuration that can be used, and where it was found.
 #[derive(Clone, Debug)]
 pub struct Loaded {

@@ -44,19 +44,20 @@ const ROOMS: &str = "
 
     front         -> front/mcp front/rest descriptors logs tokens
     front/rest    -> front/mcp front/plain calls events journal lineage metrics processes reload registry supervisor logs api tokens utc
-    front/mcp     -> front/plain calls events journal lineage registry supervisor state switches transport api utc
+    front/mcp     -> front/plain blocking calls events journal lineage registry supervisor state switches transport api utc
     front/plain   -> calls journal registry supervisor transport api utc
     calls         -> journal metrics supervisor traces transport
-    reload        -> alerts registry state surroundings
+    reload        -> alerts blocking registry state surroundings
     alerts        -> events transport utc
-    registry      -> clock events setting state supervisor surroundings transport logs
-    supervisor    -> events lineage metrics state transport logs
+    registry      -> blocking clock events setting state supervisor surroundings transport logs
+    supervisor    -> blocking events lineage metrics state transport logs
     traces        -> transport
-    transport     -> descriptors event_stream huge_pages lineage logs processes scratch
+    transport     -> blocking descriptors event_stream huge_pages lineage logs processes scratch
     logs          -> api scratch state utc
 
     tokens        -> api state utc
     api           -> event_stream utc
+    blocking      ->
     event_stream  ->
     guardian      -> huge_pages processes
     events        ->

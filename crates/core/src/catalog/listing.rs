@@ -18,6 +18,8 @@ pub struct Listing {
     pub targets: Vec<Target>,
     /// The items under their exposed keys, parallel to `targets`.
     pub items: Vec<Box<str>>,
+    /// Of all items together.
+    pub bytes: usize,
     /// Changes exactly when the list does.
     pub digest: [u8; 32],
 }
@@ -32,6 +34,7 @@ impl Listing {
             server: server.clone(),
             original: (*item.key).into(),
         });
+        self.bytes += text.len();
         self.items.push(text);
     }
 

@@ -189,6 +189,11 @@ impl Catalog {
         &self.listing(kind).items
     }
 
+    /// The bytes of all items of a list together.
+    pub fn bytes(&self, kind: ListKind) -> usize {
+        self.listing(kind).bytes
+    }
+
     /// The exposed key of each item of a list of tools or prompts, with its target.
     pub fn names(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Target)> {
         let table = if kind == ListKind::Prompts {
@@ -205,6 +210,15 @@ impl Catalog {
             .iter()
             .enumerate()
             .map(|(index, target)| (table.exposed(index), target))
+    }
+
+    /// The tool at a place in the list: its exposed name, its target and its JSON text.
+    pub fn tool_at(&self, place: usize) -> (&str, &Target, &str) {
+        (
+            self.tool_names.exposed(place),
+            &self.tools.targets[place],
+            &self.tools.items[place],
+        )
     }
 
     /// The tools that do not have the name that the profile gives them, with the name that they have.

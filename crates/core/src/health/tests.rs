@@ -423,3 +423,25 @@ fn calls_that_all_fail_degrade_a_server_that_answers_probes() {
     tally.calls_failed_in_row(5, fault(), start + SECOND * 65);
     assert!(!tally.health(&policy).degraded);
 }
+
+/// A probe may wait for others, within the time by which the interval varies anyway.
+#[test]
+fn a_probe_that_waits_for_others_keeps_to_its_interval() {
+    let start = Instant::now();
+    let mut tally = Tally::new(start);
+    for jitter in [0.0, 0.1, 1.0] {
+        let policy = Policy {
+            jitter,
+            ..policy(Action::Verify, 3)
+        };
+        for seed in 0..100 {
+            let due = tally.due(&policy, seed).expect("it is asked");
+            let latest = due + tally.leeway(&policy, seed);
+            let silence = latest.duration_since(start).as_secs_f64();
+            assert!((silence - 30.0 * (1.0 + jitter)).abs() < 0.001, "{silence}");
+        }
+    }
+    // What is in doubt does not wait.
+    tally.doubt(start);
+    assert_eq!(tally.leeway(&Policy::default(), 7), Duration::ZERO);
+}

@@ -9,7 +9,7 @@ use mainstay_core::{
 };
 
 use super::{Known, Registry, roster::Roster, targets};
-use crate::{supervisor::Server, surroundings::off_the_runtime};
+use crate::{blocking::off_the_runtime, supervisor::Server};
 
 impl Registry {
     /// Adds a server that an MCP client wants. A name that had another target before waits for approval,

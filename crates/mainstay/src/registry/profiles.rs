@@ -13,6 +13,8 @@ use mainstay_core::{
     own::Group,
 };
 
+use super::{Retired, search::Index};
+
 /// What catalogs are made by, beside the servers.
 #[derive(Debug)]
 pub(super) struct Rules {
@@ -66,6 +68,7 @@ impl Default for Profile {
             shown: ArcSwap::from_pointee(Shown {
                 config: config::Profile::everything(ProfileName::default()),
                 catalog: Arc::default(),
+                index: Arc::default(),
             }),
         }
     }
@@ -77,9 +80,22 @@ pub struct Shown {
     pub config: config::Profile,
     /// Everything that the profile has, shown in lists or not.
     pub catalog: Arc<Catalog>,
+    /// The tools of the catalog, where clients can search them.
+    pub index: Arc<Index>,
 }
 
 impl Shown {
+    /// Takes as long as there are many tools that none of the `known` indexes has.
+    fn new(config: config::Profile, catalog: Arc<Catalog>, known: &[Arc<Index>]) -> Self {
+        let is_searched = config.own_tools.contains(&Group::Meta);
+        let index = is_searched.then(|| Arc::new(Index::of(&catalog, known)));
+        Self {
+            config,
+            catalog,
+            index: index.unwrap_or_default(),
+        }
+    }
+
     /// The groups of Mainstay's own tools that it offers.
     pub fn own_tools(&self) -> &[Group] {
         &self.config.own_tools
@@ -149,7 +165,8 @@ impl Profiles {
     /// All of them show `nothing` until the first merge.
     pub fn new(config: &Config, nothing: &Arc<Catalog>) -> Self {
         let rules = Rules::of(config);
-        let empty = |profile: &config::Profile| profile_of(profile, Arc::clone(nothing));
+        let empty =
+            |profile: &config::Profile| profile_of(profile.clone(), Arc::clone(nothing), &[]);
         let list: Vec<_> = rules.profiles.iter().map(empty).collect();
         Self {
             default: Arc::clone(&list[0]),
@@ -192,12 +209,22 @@ impl Profiles {
             .is_some_and(|merged| Arc::ptr_eq(merged, rules))
     }
 
-    /// Merges what each profile has of all that there is; says what its clients are to be told.
-    pub fn merge(&self, rules: &Arc<Rules>, whole: &Arc<Catalog>) -> Vec<Change> {
+    /// Merges what each profile has of all that there is; says what its clients are to be told. What is replaced
+    /// goes to `retired`.
+    pub fn merge(
+        &self,
+        rules: &Arc<Rules>,
+        whole: &Arc<Catalog>,
+        retired: &mut Vec<Retired>,
+    ) -> Vec<Change> {
         let before = self.list.load_full();
         let everything = config::Profile::everything(ProfileName::default());
         let is_known_rule = self.is_merged_by(rules);
         let mut changes = Vec::new();
+        let mut indexes: Vec<Arc<Index>> = before
+            .iter()
+            .map(|known| Arc::clone(&known.shown().index))
+            .collect();
         let list = rules.profiles.iter().map(|wanted| {
             let known = before.iter().find(|known| known.name == wanted.name);
             let parts: Vec<Part> = whole
@@ -219,18 +246,19 @@ impl Profiles {
             };
             let Some(known) = known else {
                 warn_of_renames(wanted, &catalog, &Catalog::default());
-                return profile_of(wanted, catalog);
+                let new = profile_of(wanted.clone(), catalog, &indexes);
+                indexes.push(Arc::clone(&new.shown().index));
+                return new;
             };
             let before = known.shown();
             warn_of_renames(wanted, &catalog, &before.catalog);
-            let shown = Shown {
-                config: wanted.clone(),
-                catalog,
-            };
+            let shown = Shown::new(wanted.clone(), catalog, &indexes);
+            indexes.push(Arc::clone(&shown.index));
             let kinds = ListKind::ALL.into_iter();
             let differing = kinds.filter(|kind| !shown.lists_like(&before, *kind));
             changes.extend(differing.map(|kind| Change::Listed(known.name.clone(), kind)));
             known.shown.store(Arc::new(shown));
+            retired.push(before);
             Arc::clone(known)
         });
         let list: Vec<_> = list.collect();
@@ -253,13 +281,14 @@ impl Profiles {
     }
 }
 
-fn profile_of(config: &config::Profile, catalog: Arc<Catalog>) -> Arc<Profile> {
+fn profile_of(
+    config: config::Profile,
+    catalog: Arc<Catalog>,
+    indexes: &[Arc<Index>],
+) -> Arc<Profile> {
     Arc::new(Profile {
         name: config.name.clone(),
-        shown: ArcSwap::from_pointee(Shown {
-            config: config.clone(),
-            catalog,
-        }),
+        shown: ArcSwap::from_pointee(Shown::new(config, catalog, indexes)),
     })
 }
 

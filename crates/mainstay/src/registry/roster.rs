@@ -20,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Announcement, Registry, Servers, profiles::Rules, targets::KnownTargets, watch};
 use crate::{
+    blocking::off_the_runtime,
     supervisor::{self, Operation, Server},
-    surroundings::{self, Origin, off_the_runtime},
+    surroundings::{self, Origin},
 };
 
 /// Owns the supervisors, and knows what they were made of.

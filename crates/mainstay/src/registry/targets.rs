@@ -14,11 +14,7 @@ use mainstay_core::{
     ids::ServerName,
 };
 
-use crate::{
-    state,
-    supervisor::kept_names,
-    surroundings::{Origin, off_the_runtime},
-};
+use crate::{blocking::off_the_runtime, state, supervisor::kept_names, surroundings::Origin};
 
 /// No server has a name with a dot.
 const FILE: &str = ".targets.json";

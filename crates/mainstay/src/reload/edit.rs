@@ -16,8 +16,9 @@ use serde_json::{Map, Value};
 
 use super::{Reloader, save};
 use crate::{
+    blocking::off_the_runtime,
     registry::{Known, duplicate},
-    surroundings::{LoadError, Loaded, Origin, off_the_runtime},
+    surroundings::{LoadError, Loaded, Origin},
 };
 
 /// What is to be written.

@@ -1,10 +1,11 @@
 //! Reads a server's lists, page by page.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    catalog::{self, ITEM_OVERHEAD, ListKind, ServerCatalog},
-    era::code,
+    catalog::{self, ITEM_OVERHEAD, Item, ListKind, ServerCatalog},
+    era::{Capabilities, code},
+    event::EventKind,
     ids::{Epoch, ServerName},
     message,
 };
@@ -14,7 +15,10 @@ use tokio::{
 };
 
 use super::shares::{Shares, mib};
-use crate::transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session};
+use crate::{
+    blocking::off_the_runtime_if_long,
+    transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session},
+};
 
 /// Pages that are followed per list; a server that offers more is cut off there, with a warning.
 const MAX_PAGES: usize = 1000;
@@ -28,7 +32,10 @@ const MAX_ERROR: usize = 1024;
 /// What came of a listing.
 #[derive(Debug)]
 pub struct Listed {
-    pub catalog: ServerCatalog,
+    /// The very one that was known before, where nothing has changed.
+    pub catalog: Arc<ServerCatalog>,
+    /// What is to be told of the tools, if they have come or gone.
+    pub tools_changed: Option<EventKind>,
     pub lists: Vec<(ListKind, Outcome)>,
     /// What the lists take, those that were not read again among them.
     pub shares: Shares,
@@ -50,57 +57,91 @@ pub async fn list(
     session: &Session,
     server: &ServerName,
     kinds: &[ListKind],
-    before: Option<&ServerCatalog>,
+    before: Option<Arc<ServerCatalog>>,
     mut shares: Shares,
 ) -> Listed {
-    let mut catalog = before.cloned().unwrap_or_default();
-    catalog.capabilities = session.greeting.capabilities;
-    catalog
-        .instructions
-        .clone_from(&session.greeting.instructions);
-    let mut lists = Vec::new();
-    let mut read = Vec::new();
+    let capabilities = session.greeting.capabilities;
+    let instructions = session.greeting.instructions.clone();
+    let (mut read, mut budgets, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for &kind in kinds {
-        if !kind.offered(&catalog.capabilities) {
-            catalog.set(kind, Vec::new());
+        if !kind.offered(&capabilities) {
+            read.push((kind, Vec::new()));
             shares.set(kind, None);
-            lists.push((kind, Outcome::Read));
+            ends.push((kind, Ok(None)));
             continue;
         }
         let budget = shares.budget(kind);
-        let outcome = match pages(session, server, kind, &budget).await {
+        let end = match pages(session, server, kind, &budget).await {
             Ok(Pages { items, cut }) => {
                 if !(items.is_empty() && cut.is_some()) {
-                    catalog.set(kind, items);
+                    read.push((kind, items));
                     shares.set(kind, Some(budget.clone()));
-                    read.push((kind, budget));
+                    budgets.push((kind, budget));
                 }
-                match cut {
-                    None => Outcome::Read,
-                    Some(bound) => {
-                        let has = catalog.list(kind).len();
-                        let reason = bound.describe(kind, has, &shares);
-                        tracing::warn!(%server, reason, "a list is cut off");
-                        Outcome::Cut(reason)
-                    }
-                }
+                Ok(cut)
             }
-            Err(error) => {
-                let reason = format!("its {} cannot be listed: {error}", kind.member());
-                Outcome::Failed(reason)
-            }
+            Err(error) => Err(format!("its {} cannot be listed: {error}", kind.member())),
         };
-        lists.push((kind, outcome));
+        ends.push((kind, end));
     }
+    let items = read.iter().flat_map(|(_, items)| items);
+    let bytes = items.map(Item::size).sum();
+    let renewing = move || renewed(before.as_ref(), capabilities, instructions, read);
+    let (catalog, tools_changed) = off_the_runtime_if_long(bytes, renewing).await;
     // Not before everything is read: the bound is on what is read, too.
-    for (kind, budget) in read {
+    for (kind, budget) in budgets {
         budget.shrink_to(catalog.size(kind));
     }
+    let outcome = |(kind, end)| match end {
+        Ok(None) => (kind, Outcome::Read),
+        Ok(Some(bound)) => {
+            let bound: Bound = bound;
+            let reason = bound.describe(kind, catalog.list(kind).len(), &shares);
+            tracing::warn!(%server, reason, "a list is cut off");
+            (kind, Outcome::Cut(reason))
+        }
+        Err(reason) => (kind, Outcome::Failed(reason)),
+    };
+    let lists = ends.into_iter().map(outcome).collect();
     Listed {
         catalog,
+        tools_changed,
         lists,
         shares,
     }
+}
+
+/// The catalog with the lists that were read, and what is to be told of its tools.
+fn renewed(
+    before: Option<&Arc<ServerCatalog>>,
+    capabilities: Capabilities,
+    instructions: Option<String>,
+    mut read: Vec<(ListKind, Vec<Item>)>,
+) -> (Arc<ServerCatalog>, Option<EventKind>) {
+    let mut catalog = ServerCatalog {
+        capabilities,
+        instructions,
+        ..ServerCatalog::default()
+    };
+    for kind in ListKind::ALL {
+        let items = match read.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, items)) => std::mem::take(items),
+            None => before
+                .as_ref()
+                .map_or_else(Vec::new, |before| before.list(kind).to_vec()),
+        };
+        catalog.set(kind, items);
+    }
+    if let Some(same) = before.filter(|before| ***before == catalog) {
+        return (Arc::clone(same), None);
+    }
+    let known = before.into_iter().flat_map(|before| tool_names(before));
+    let tools_changed = EventKind::tools_changed(known, tool_names(&catalog));
+    (Arc::new(catalog), tools_changed)
+}
+
+fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
+    catalog.tools.iter().map(|tool| &*tool.key)
 }
 
 /// The bound at which a list was cut off.
@@ -190,7 +231,9 @@ async fn pages(
             let error = answer.error().unwrap_or_default().to_owned();
             return Err(ListError::Refused(message::shortened(error, MAX_ERROR)));
         };
-        let page = catalog::page(kind, result, budget.left() / ITEM_OVERHEAD)?;
+        let (bytes, most) = (result.len(), budget.left() / ITEM_OVERHEAD);
+        let reading = move || catalog::page(kind, answer.result().unwrap_or_default(), most);
+        let page = off_the_runtime_if_long(bytes, reading).await?;
         if page.unusable > 0 {
             tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
         }
@@ -394,6 +437,43 @@ impl Listings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tools(names: &[&str]) -> Vec<Item> {
+        let tools: Vec<String> = names
+            .iter()
+            .map(|name| format!(r#"{{"name":"{name}"}}"#))
+            .collect();
+        let list = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
+        let page = catalog::page(ListKind::Tools, &list, usize::MAX);
+        page.expect("a list").items
+    }
+
+    /// What was not read stays; what has not changed is the very same, so that nothing is merged.
+    #[test]
+    fn a_catalog_is_renewed_where_it_has_changed() {
+        let read = |before: Option<&Arc<ServerCatalog>>, names: Option<&[&str]>| {
+            let read = names.map(|names| (ListKind::Tools, tools(names)));
+            let read = read.into_iter().collect();
+            renewed(before, Capabilities::default(), None, read)
+        };
+        let (first, told) = read(None, Some(&["a", "b"]));
+        assert!(matches!(
+            told,
+            Some(EventKind::ToolsChanged { count: 2, .. })
+        ));
+        for names in [Some(&["a", "b", "a"][..]), None] {
+            let (same, told) = read(Some(&first), names);
+            assert!(Arc::ptr_eq(&same, &first), "{names:?}");
+            assert_eq!(told, None);
+        }
+        let (second, told) = read(Some(&first), Some(&["b", "c"]));
+        let expected = EventKind::ToolsChanged {
+            added: vec!["c".to_owned()],
+            removed: vec!["a".to_owned()],
+            count: 2,
+        };
+        assert_eq!((second.tools.len(), told), (2, Some(expected)));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_keeps_failing_is_read_ever_less_often() {

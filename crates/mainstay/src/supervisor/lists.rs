@@ -6,7 +6,6 @@ use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
     config::ListChanged,
     era::Eras,
-    event::EventKind,
     message::Method,
 };
 use tokio::sync::oneshot;
@@ -31,7 +30,7 @@ impl Task {
         self.listings.start(async move {
             Done {
                 epoch,
-                listed: listing::list(&session, &server, &kinds, before.as_deref(), shares).await,
+                listed: listing::list(&session, &server, &kinds, before, shares).await,
                 announced,
             }
         });
@@ -59,13 +58,13 @@ impl Task {
         }
         let before = self.view.borrow().catalog.clone();
         let had = before.as_ref().map_or(0, |before| before.tools.len());
-        let has = listed.catalog.tools.len();
-        let trouble = self.listings.settled(&listed.lists, had, has);
+        let catalog = listed.catalog;
+        let trouble = self
+            .listings
+            .settled(&listed.lists, had, catalog.tools.len());
         self.shares = listed.shares;
-        let same = before.clone().filter(|before| **before == listed.catalog);
-        let changed = same.is_none();
         // The same one where nothing changed: then there is nothing to merge.
-        let catalog = same.unwrap_or_else(|| Arc::new(listed.catalog));
+        let changed = before.is_none_or(|before| !Arc::ptr_eq(&before, &catalog));
         self.view.send_modify(|view| {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
@@ -88,8 +87,7 @@ impl Task {
             view.listed = Some(epoch);
             view.attempted = true;
         });
-        let before = before.iter().flat_map(|before| tool_names(before));
-        if let Some(kind) = EventKind::tools_changed(before, tool_names(&catalog)) {
+        if let Some(kind) = listed.tools_changed {
             self.tell(kind);
         }
     }
@@ -142,8 +140,4 @@ impl Task {
             }
         }
     }
-}
-
-fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
-    catalog.tools.iter().map(|tool| &*tool.key)
 }

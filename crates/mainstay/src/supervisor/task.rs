@@ -347,7 +347,7 @@ impl Task {
         self.step(which, Event::Tick);
     }
 
-    /// Tells a session's lifecycle what its traffic shows.
+    /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
     pub(super) fn read_vitals(&mut self, which: Which) {
         let Some(upkeep) = self.upkeep(which) else {
             return;
@@ -357,20 +357,18 @@ impl Task {
         };
         let epoch = upkeep.epoch();
         let heard = session.vitals.heard().into_std();
-        self.step(which, Event::Io(epoch, LifeReport::Heard(heard)));
-        let (calls, fault) = session.vitals.failed();
+        let (failed, fault) = session.vitals.failed();
         let fault = fault.map(|fault| self.shown(&fault));
-        self.step(
-            which,
-            Event::Io(epoch, LifeReport::Failed(calls, fault.clone())),
-        );
-        let calls = session.vitals.failed_in_row();
-        self.step(
-            which,
-            Event::Io(epoch, LifeReport::FailedInRow(calls, fault)),
-        );
+        let in_row = session.vitals.failed_in_row();
         let stalled = session.vitals.stalled();
-        self.step(which, Event::Io(epoch, LifeReport::Stalled(stalled)));
+        for report in [
+            LifeReport::Heard(heard),
+            LifeReport::Failed(failed, fault.clone()),
+            LifeReport::FailedInRow(in_row, fault),
+            LifeReport::Stalled(stalled),
+        ] {
+            self.advance(which, Event::Io(epoch, report));
+        }
     }
 
     /// It may quote the server, which may quote our request's headers.
@@ -383,6 +381,18 @@ impl Task {
 
     /// One step of a session's lifecycle, and its effect.
     pub(super) fn step(&mut self, which: Which, event: Event) {
+        if self.upkeep(which).is_none() {
+            return;
+        }
+        self.advance(which, event);
+        match which {
+            Which::Shared => self.publish(),
+            Which::Private(id) => self.settle_private(id),
+        }
+    }
+
+    /// The same, which is not published yet.
+    fn advance(&mut self, which: Which, event: Event) {
         let Some(upkeep) = self.upkeep(which) else {
             return;
         };
@@ -392,10 +402,6 @@ impl Task {
             Some(Effect::Probe(epoch)) => self.probe(which, epoch),
             Some(Effect::Close(_)) => upkeep.stop.close.cancel(),
             Some(Effect::Kill(_)) => upkeep.stop.kill.cancel(),
-        }
-        match which {
-            Which::Shared => self.publish(),
-            Which::Private(id) => self.settle_private(id),
         }
     }
 

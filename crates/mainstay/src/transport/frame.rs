@@ -1,8 +1,12 @@
 //! One JSON-RPC message as it came off a wire: its text and its envelope.
 
+use std::pin::Pin;
+
 use bytes::Bytes;
 use bytestring::ByteString;
 use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
+
+use crate::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
 
 /// JSON-RPC's code of an error that is not the request's fault.
 const INTERNAL_ERROR: i64 = -32603;
@@ -20,6 +24,31 @@ pub enum Unreadable {
     Utf8,
     #[error(transparent)]
     Malformed(#[from] Malformed),
+}
+
+/// A long message of a server that is being read on a thread that may block.
+pub struct Reading {
+    pub bytes: Bytes,
+    read: Pin<Box<dyn Future<Output = Result<Frame, Unreadable>> + Send>>,
+}
+
+impl Reading {
+    /// Has `read` read the message; `None` if it is not long.
+    pub fn of_long(
+        bytes: &Bytes,
+        read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Option<Self> {
+        let (own, bytes) = (bytes.clone(), bytes.clone());
+        (bytes.len() > LONG).then(|| Self {
+            bytes,
+            read: Box::pin(off_the_runtime(move || read(own))),
+        })
+    }
+
+    /// Returns what was read, once. Cancel-safe.
+    pub async fn done(&mut self) -> Result<Frame, Unreadable> {
+        self.read.as_mut().await
+    }
 }
 
 impl Frame {
@@ -45,6 +74,11 @@ impl Frame {
             }
             read => read,
         }
+    }
+
+    /// The same without holding up other tasks where the message is long. Not cancel-safe.
+    pub async fn of_server_aside(bytes: Bytes) -> Result<Self, Unreadable> {
+        off_the_runtime_if_long(bytes.len(), move || Self::of_server(bytes)).await
     }
 
     pub fn text(&self) -> &str {
@@ -197,5 +231,26 @@ impl Frame {
     /// A parameter as JSON text.
     pub fn param(&self, name: &str) -> Option<&str> {
         message::member(self.params()?, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_message_is_read_though_nobody_waits_for_a_while() {
+        let text = |bytes| {
+            let text = "x".repeat(bytes);
+            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{text}"}}"#))
+        };
+        assert!(Reading::of_long(&text(100), Frame::of_server).is_none());
+        let long = text(8 * LONG);
+        let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
+        assert!(reading.done().now_or_never().is_none(), "it is read here");
+        let frame = reading.done().await.expect("a message");
+        assert_eq!(frame.text().as_bytes(), long);
     }
 }

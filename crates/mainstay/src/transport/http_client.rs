@@ -13,7 +13,7 @@ use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
 use crate::lineage::CHAIN_HEADER;
 
 use super::{
-    Frame, Interruption, InterruptionKind,
+    Frame, Interruption, InterruptionKind, Unreadable,
     http1::{Client, Error, Responding, Response, Unusable},
     refusals,
 };
@@ -276,9 +276,14 @@ pub fn interruption(error: &Error) -> Interruption {
 }
 
 /// An answer in one piece: the response to the request of this id, or an HTTP error.
-pub fn answer(status: u16, body: &Bytes, id: u64) -> Result<Frame, Interruption> {
+pub fn answer(
+    status: u16,
+    body: &Bytes,
+    read: Result<Frame, Unreadable>,
+    id: u64,
+) -> Result<Frame, Interruption> {
     let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));
-    match Frame::of_server(body.clone()) {
+    match read {
         Ok(frame) if frame.answers(id) => Ok(frame),
         Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
         Err(error) if is_success(status) => Err(unreadable(error.to_string())),

@@ -11,7 +11,7 @@ use mainstay_core::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, Question, Said,
+    Budget, Frame, Interruption, InterruptionKind, Question, Reading, Said, Unreadable,
     events::{Events, StreamBroken},
     http_client,
     http1::{CollectError, Error, Responding, Response},
@@ -37,6 +37,8 @@ pub struct HttpExchange {
     /// Whether a client makes the request, which the server may ask.
     is_call: bool,
     state: State,
+    /// A long message that has come, with the status if it is a whole body.
+    reading: Option<(Option<u16>, Reading)>,
     stream: bool,
     place: Place,
     next_read: NextRead,
@@ -98,6 +100,7 @@ impl HttpExchange {
             id,
             is_call,
             state: State::Head(response),
+            reading: None,
             stream: false,
             place: Place::default(),
             next_read: NextRead::default(),
@@ -117,6 +120,7 @@ impl HttpExchange {
             id,
             is_call: false,
             state: State::Done,
+            reading: None,
             stream: false,
             place: Place::default(),
             next_read: NextRead::default(),
@@ -133,6 +137,18 @@ impl HttpExchange {
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
         loop {
+            if let Some((status, reading)) = &mut self.reading {
+                let (status, read) = (*status, reading.done().await);
+                let bytes = self.reading.take().map(|(_, it)| it.bytes);
+                let bytes = bytes.unwrap_or_default();
+                if let Some(status) = status {
+                    return self.body(status, &bytes, read).map(Said::Message);
+                }
+                if let Some(said) = self.message(bytes.len(), read) {
+                    return Ok(said);
+                }
+                continue;
+            }
             match &mut self.state {
                 State::Head(response) => match response.await {
                     Ok(response) => self.head(response),
@@ -155,7 +171,13 @@ impl HttpExchange {
                         }
                         CollectError::Broken(error) => http_client::interruption(&error),
                     });
-                    return self.body(status, &whole?).map(Said::Message);
+                    let whole = whole?;
+                    if let Some(reading) = Reading::of_long(&whole, Frame::of_server) {
+                        self.reading = Some((Some(status), reading));
+                        continue;
+                    }
+                    let read = Frame::of_server(whole.clone());
+                    return self.body(status, &whole, read).map(Said::Message);
                 }
                 State::Events(events) => {
                     self.next_read.wait().await;
@@ -265,8 +287,13 @@ impl HttpExchange {
     }
 
     /// An answer in one piece: the response itself, or an HTTP error.
-    fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
-        let answer = http_client::answer(status, body, self.id);
+    fn body(
+        &self,
+        status: u16,
+        body: &Bytes,
+        read: Result<Frame, Unreadable>,
+    ) -> Result<Frame, Interruption> {
+        let answer = http_client::answer(status, body, read, self.id);
         if status == 404 && self.link.has_session() && !self.is_of_session(&answer) {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
@@ -296,7 +323,16 @@ impl HttpExchange {
             self.spend(length);
             return None;
         }
-        let frame = match Frame::of_server(data) {
+        if let Some(reading) = Reading::of_long(&data, Frame::of_server) {
+            self.reading = Some((None, reading));
+            return None;
+        }
+        self.message(length, Frame::of_server(data))
+    }
+
+    /// A message of the stream, of so many bytes.
+    fn message(&mut self, length: usize, read: Result<Frame, Unreadable>) -> Option<Said> {
+        let frame = match read {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(times) = self.link.unasked.fault() {

@@ -70,7 +70,7 @@ pub use self::{
     detect::{Approach, Unopened},
     environment::search_path,
     exchange::{CallState, Exchange, Interruption, InterruptionKind},
-    frame::{Frame, Unreadable},
+    frame::{Frame, Reading, Unreadable},
     health_url::{HealthError, HealthUrl},
     line_reader::{Beside, Line, LineReader},
     line_writer::{LineWriter, WriterClosed},

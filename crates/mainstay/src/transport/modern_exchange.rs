@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, Said, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, Reading, Said, Unreadable,
     detect::{self, Evidence},
     events::{Events, StreamBroken},
     http_client,
@@ -101,6 +101,10 @@ pub struct ModernExchange {
     /// A call that may be made once more, if its headers prove to be wrong.
     call: Option<Posted>,
     state: State,
+    /// A long message that has come, with the status if it is a whole body.
+    reading: Option<(Option<u16>, Reading)>,
+    /// What an answer of many tools says of headers has been learned.
+    has_learned: bool,
     status: Option<u16>,
     stream: bool,
     next_read: NextRead,
@@ -146,6 +150,8 @@ impl ModernExchange {
             method: posted.method,
             call: (posted.method == Method::ToolsCall).then_some(posted),
             state: State::Head(response),
+            reading: None,
+            has_learned: false,
             status: None,
             stream: false,
             next_read: NextRead::default(),
@@ -173,6 +179,8 @@ impl ModernExchange {
             method,
             call: None,
             state: State::Done,
+            reading: None,
+            has_learned: false,
             status: None,
             stream: false,
             next_read: NextRead::default(),
@@ -194,82 +202,112 @@ impl ModernExchange {
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
         loop {
-            let said = match &mut self.state {
-                State::Head(response) => match response.await {
-                    Ok(response) => {
-                        self.head(response);
-                        continue;
-                    }
-                    Err(error) => Err(self.not_answered(&http_client::interruption(&error))),
-                },
-                State::Body { response, read } => {
-                    let limit = self.link.max_message_bytes;
-                    let (status, whole) =
-                        (response.head.status, response.collect(read, limit).await);
-                    let whole = whole.map_err(|error| match error {
-                        CollectError::TooLarge => {
-                            Interruption::sent(InterruptionKind::TooLarge(limit))
-                        }
-                        CollectError::Broken(error) => http_client::interruption(&error),
-                    });
-                    whole.and_then(|whole| self.body(status, &whole))
-                }
-                State::Events(events) => {
-                    self.next_read.wait().await;
-                    match events.next().await {
-                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                        }
-                        Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                            Err(http_client::interruption(&error))
-                        }
-                        Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "an event stream broke off");
-                            Err(Interruption::sent(InterruptionKind::Lost))
-                        }
-                        Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
-                            None => continue,
-                            Some(said) => said,
-                        },
+            let said = match &mut self.reading {
+                Some((status, reading)) => {
+                    let (status, read) = (*status, reading.done().await);
+                    let bytes = self.reading.take().map(|(_, it)| it.bytes);
+                    let bytes = bytes.unwrap_or_default();
+                    match status {
+                        Some(status) => Some(self.body(status, &bytes, read)),
+                        None => self.message(bytes.len(), read),
                     }
                 }
-                State::Values(values) => {
-                    self.next_read.wait().await;
-                    match values.next().await {
-                        None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                        Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                            Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                        }
-                        Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "a stream of JSON values broke off");
-                            Err(Interruption::sent(InterruptionKind::Lost))
-                        }
-                        Some(Ok(value)) => match self.event(value) {
-                            None => continue,
-                            Some(said) => said,
-                        },
-                    }
-                }
-                State::Refreshing(refreshing, _) => {
-                    refreshing.await;
-                    self.repeat()?;
-                    continue;
-                }
-                State::Done => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                None => self.piece().await,
             };
             match said {
-                Ok(frame) if frame.method().is_some() => return Ok(Said::Message(frame)),
-                Ok(answer) => match self.settle(answer) {
+                None => {}
+                Some(Ok(frame)) if frame.method().is_some() => return Ok(Said::Message(frame)),
+                Some(Ok(answer)) => match self.settle(answer) {
                     None => {}
                     Some(answer) => return Ok(Said::Message(answer)),
                 },
-                Err(interruption) => {
+                Some(Err(interruption)) => {
                     self.state = State::Done;
                     return Err(interruption);
                 }
             }
         }
+    }
+
+    /// Goes on with what is under way; `None` if nothing has come of it yet. Cancel-safe.
+    async fn piece(&mut self) -> Option<Result<Frame, Interruption>> {
+        let said = match &mut self.state {
+            State::Head(response) => match response.await {
+                Ok(response) => {
+                    self.head(response);
+                    return None;
+                }
+                Err(error) => Err(self.not_answered(&http_client::interruption(&error))),
+            },
+            State::Body { response, read } => {
+                let limit = self.link.max_message_bytes;
+                let (status, whole) = (response.head.status, response.collect(read, limit).await);
+                let whole = whole.map_err(|error| match error {
+                    CollectError::TooLarge => Interruption::sent(InterruptionKind::TooLarge(limit)),
+                    CollectError::Broken(error) => http_client::interruption(&error),
+                });
+                match whole {
+                    Ok(whole) if self.reads_long(Some(status), &whole) => return None,
+                    Ok(whole) => self.body(status, &whole, Frame::of_server(whole.clone())),
+                    Err(interruption) => Err(interruption),
+                }
+            }
+            State::Events(events) => {
+                self.next_read.wait().await;
+                match events.next().await {
+                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                    }
+                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
+                        Err(http_client::interruption(&error))
+                    }
+                    Some(Err(StreamBroken::Broken(error))) => {
+                        tracing::debug!(%error, "an event stream broke off");
+                        Err(Interruption::sent(InterruptionKind::Lost))
+                    }
+                    Some(Ok(event)) => return event.data.and_then(|data| self.event(data)),
+                }
+            }
+            State::Values(values) => {
+                self.next_read.wait().await;
+                match values.next().await {
+                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
+                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
+                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
+                    }
+                    Some(Err(StreamBroken::Broken(error))) => {
+                        tracing::debug!(%error, "a stream of JSON values broke off");
+                        Err(Interruption::sent(InterruptionKind::Lost))
+                    }
+                    Some(Ok(value)) => return self.event(value),
+                }
+            }
+            State::Refreshing(refreshing, _) => {
+                refreshing.await;
+                return self.repeat().err().map(Err);
+            }
+            State::Done => Err(Interruption::sent(InterruptionKind::Unanswered)),
+        };
+        Some(said)
+    }
+
+    /// Whether a message is long, and is being read elsewhere therefore. What a list of tools says of headers
+    /// is learned there, too.
+    fn reads_long(&mut self, status: Option<u16>, bytes: &Bytes) -> bool {
+        let (link, id) = (Arc::clone(&self.link), self.id);
+        let is_list = self.method == Method::ToolsList;
+        let read = move |bytes| {
+            let frame = Frame::of_server(bytes)?;
+            Ok(if is_list && frame.answers(id) {
+                link.tools.learn(&link.server, frame)
+            } else {
+                frame
+            })
+        };
+        self.reading = Reading::of_long(bytes, read).map(|reading| (status, reading));
+        self.has_learned = is_list && self.reading.is_some();
+        self.reading.is_some()
     }
 
     fn head(&mut self, mut response: Response) {
@@ -296,8 +334,13 @@ impl ModernExchange {
     }
 
     /// An answer in one piece: the response itself, or an HTTP error.
-    fn body(&self, status: u16, body: &Bytes) -> Result<Frame, Interruption> {
-        let answer = http_client::answer(status, body, self.id);
+    fn body(
+        &self,
+        status: u16,
+        body: &Bytes,
+        read: Result<Frame, Unreadable>,
+    ) -> Result<Frame, Interruption> {
+        let answer = http_client::answer(status, body, read, self.id);
         self.link.vitals.weigh(&answer);
         if answer.is_err() && !http_client::is_success(status) {
             self.not_modern();
@@ -320,8 +363,19 @@ impl ModernExchange {
         if data.is_empty() {
             return None;
         }
-        let length = data.len();
-        let frame = match Frame::of_server(data) {
+        if self.reads_long(None, &data) {
+            return None;
+        }
+        self.message(data.len(), Frame::of_server(data))
+    }
+
+    /// A message of the stream, of so many bytes.
+    fn message(
+        &mut self,
+        length: usize,
+        read: Result<Frame, Unreadable>,
+    ) -> Option<Result<Frame, Interruption>> {
+        let frame = match read {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(times) = self.link.unasked.fault() {
@@ -382,7 +436,9 @@ impl ModernExchange {
     fn settle(&mut self, answer: Frame) -> Option<Frame> {
         self.state = State::Done;
         match self.method {
-            Method::ToolsList => return Some(self.link.tools.learn(&self.link.server, answer)),
+            Method::ToolsList if !self.has_learned => {
+                return Some(self.link.tools.learn(&self.link.server, answer));
+            }
             Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
                 self.not_modern();
             }

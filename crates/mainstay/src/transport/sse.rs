@@ -320,7 +320,7 @@ impl Stream {
                 continue;
             };
             let length = data.len();
-            let wait = match Frame::of_server(data) {
+            let wait = match Frame::of_server_aside(data).await {
                 Ok(frame) => {
                     self.vitals.hear();
                     self.unasked.sort(frame, &self.link.pending, &link)

@@ -17,7 +17,8 @@ use mainstay_core::{
     message,
 };
 use tokio::{
-    process::{Child, ChildStdout, Command},
+    io::AsyncRead,
+    process::{Child, Command},
     task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
@@ -29,7 +30,8 @@ use crate::{
 };
 
 use super::{
-    Frame, Line, LineReader, LineWriter, Opening, Resolution, Running, Session, Stop, command,
+    Frame, Line, LineReader, LineWriter, Opening, Resolution, Running, Session, Stop, Unreadable,
+    command,
     detect::{Approach, Unopened},
     environment,
     handshake::{Ungreeted, shake_hands},
@@ -378,7 +380,7 @@ struct Reader {
 }
 
 impl Reader {
-    async fn run(mut self, stdout: ChildStdout) {
+    async fn run(mut self, stdout: impl AsyncRead + Unpin) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
             let beside = |beside: Beside<'_>| {
@@ -395,7 +397,11 @@ impl Reader {
                 }
             };
             match lines.message(beside, limit).await {
-                Ok(Some(Line::Whole(line))) => pause(self.line(&line)).await,
+                Ok(Some(Line::Whole(line))) => {
+                    // What follows is read after it, however long it is: messages keep their order.
+                    let read = Frame::of_server_aside(line.clone()).await;
+                    pause(self.line(&line, read)).await;
+                }
                 Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
                 Ok(None) => break,
                 Err(error) => {
@@ -408,8 +414,8 @@ impl Reader {
     }
 
     /// Takes a line that begins as a message; returns how long to wait before more is read.
-    fn line(&mut self, line: &Bytes) -> Duration {
-        match Frame::of_server(line.clone()) {
+    fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
+        match read {
             Ok(frame) => self.frame(frame),
             Err(_) if line.starts_with(b"[") => self.batch(line),
             Err(error) => self.broken(line, &error.to_string()),
@@ -460,5 +466,72 @@ impl Reader {
         self.log.oversized(&format!(
             "a message on stdout exceeds {limit} bytes ({why})"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{
+        blocking::LONG,
+        logs::Logs,
+        transport::{Notice, Question},
+    };
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl crate::transport::Listener for Nobody {
+        fn hear(&self, _: Notice) {}
+        fn ask(&self, _: Question) {}
+    }
+
+    fn reader(pending: &Arc<Pending>) -> Reader {
+        let server = ServerName::new("s").expect("a name");
+        let log = Logs::default().server(&server);
+        Reader {
+            link: Link::Piped {
+                pending: Arc::clone(pending),
+                writer: Arc::default(),
+            },
+            pending: Arc::clone(pending),
+            unasked: Unasked::new(server.clone(), Arc::new(Nobody), Arc::clone(&log)),
+            max_message_bytes: 16 * LONG,
+            noise: Noise::new(&log),
+            log,
+            vitals: Arc::new(Vitals::new(Duration::from_secs(120))),
+            server,
+        }
+    }
+
+    fn answer(id: u64, bytes: usize) -> String {
+        let text = "x".repeat(bytes);
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
+    }
+
+    /// The runtime's thread does not read a long message, and what follows it waits.
+    #[tokio::test]
+    async fn a_long_message_is_read_elsewhere_and_in_its_turn() {
+        let pending = Arc::new(Pending::default());
+        let mut calls: Vec<_> = (0..3)
+            .map(|_| pending.register(None, None).expect("open"))
+            .collect();
+        let text: Vec<String> = calls
+            .iter()
+            .zip([0, 8 * LONG, 0])
+            .map(|(call, bytes)| answer(call.id, bytes))
+            .collect();
+        let text = text.concat();
+        let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
+        assert!((&mut running).now_or_never().is_none(), "it is read here");
+        let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
+        assert!(has_come(0));
+        assert!(!has_come(2), "the short one came first");
+        tokio::time::timeout(Duration::from_secs(20), running)
+            .await
+            .expect("it ends");
+        assert!(has_come(1) && has_come(2));
     }
 }

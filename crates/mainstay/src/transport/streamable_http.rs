@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use mainstay_core::{config::HttpLaunch, era::Eras, lifecycle::Loss};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -21,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::logs::{MESSAGE, pause};
 
 use super::{
-    Asker, Budget, Exchange, Frame, MAX_GREETING, Opening, Running, Said, Session,
+    Asker, Budget, Exchange, Frame, MAX_GREETING, Opening, Running, Said, Session, Unreadable,
     detect::{Unopened, refused_initialize},
     events::{Events, StreamBroken},
     exchange::Way,
@@ -409,7 +408,8 @@ impl HttpLink {
                             .min(LAST_RETRY);
                         last_event = event.id.or(last_event);
                         if let Some(data) = event.data.filter(|data| !data.is_empty()) {
-                            pause(self.heard(data, &nobody)).await;
+                            let (length, read) = (data.len(), Frame::of_server_aside(data).await);
+                            pause(self.heard(length, read, &nobody)).await;
                         }
                     }
                 }
@@ -436,9 +436,13 @@ impl HttpLink {
     }
 
     /// Returns how long to wait before more is read.
-    fn heard(self: &Arc<Self>, data: Bytes, nobody: &Pending) -> Duration {
-        let length = data.len();
-        match Frame::of_server(data) {
+    fn heard(
+        self: &Arc<Self>,
+        length: usize,
+        read: Result<Frame, Unreadable>,
+        nobody: &Pending,
+    ) -> Duration {
+        match read {
             Ok(frame) => {
                 self.vitals.hear();
                 let link = Link::Http(Arc::clone(self));

@@ -28,8 +28,10 @@ use super::{
     view::{Unseen, View},
 };
 use crate::{
+    blocking::off_the_runtime_if_long,
     calls::{Answer, Client, Outlet, Receipt, Request, Upstream},
     front::plain::lists::of_absent,
+    registry::Shown,
     supervisor::{Private, Server},
     transport::Frame,
 };
@@ -40,6 +42,9 @@ pub const INVALID_PARAMS: i64 = -32602;
 /// The cache hints of a modern list. It changes whenever any server does, and a server may be missing:
 /// a client that wants to keep it listens for changes.
 const NOT_TO_BE_KEPT: &str = r#","resultType":"complete","ttlMs":0,"cacheScope":"private""#;
+
+/// Room for what stands around the items of a list.
+const ENVELOPE: usize = 256;
 
 /// One request on its way through the aggregate.
 pub struct Asked<'a> {
@@ -122,48 +127,24 @@ impl<'a> Asked<'a> {
     /// The merged list, in one page or in pages of the configured size.
     async fn list(self, kind: ListKind) -> Reply {
         self.settled().await;
-        let shown = self.view.shown();
-        let seen = shown
-            .items(kind)
-            .filter(|(target, _)| !self.view.hides(kind, target));
-        // Own tools stand first.
-        let own = match kind {
-            ListKind::Tools => shown.own_tools(),
-            ListKind::Prompts | ListKind::Resources | ListKind::Templates => &[],
-        };
-        let objects =
-            (kind == ListKind::Templates && self.cuts_results()).then_some(objects::TEMPLATE);
-        let items: Vec<&str> = own::descriptors(own)
-            .chain(objects)
-            .chain(seen.map(|(_, item)| item))
-            .collect();
         let start = match self.frame.param("cursor") {
             None => 0,
-            Some(cursor) => match read_cursor(cursor).filter(|start| *start < items.len()) {
-                Some(start) => start,
-                None => return Reply::error(self.id(), INVALID_PARAMS, "unknown cursor"),
-            },
+            // One that is none stands behind all items.
+            Some(cursor) => read_cursor(cursor).unwrap_or(usize::MAX),
         };
-        let end = self
-            .hub
-            .page_size
-            .map_or(items.len(), |size| items.len().min(start + size));
-        let mut result = format!(r#"{{"{}":["#, kind.member());
-        for (index, item) in items[start..end].iter().enumerate() {
-            if index > 0 {
-                result.push(',');
-            }
-            result.push_str(item);
-        }
-        result.push(']');
-        if end < items.len() {
-            let _ = write!(result, r#","nextCursor":"{end}""#);
-        }
-        if self.era() == Era::Modern {
-            result.push_str(NOT_TO_BE_KEPT);
-        }
-        result.push('}');
-        Reply::result(self.id(), &result)
+        let list = List {
+            kind,
+            shown: self.view.shown(),
+            view: self.view.clone(),
+            has_objects: kind == ListKind::Templates && self.cuts_results(),
+            start,
+            page_size: self.hub.page_size.unwrap_or(usize::MAX),
+            era: self.era(),
+            id: self.id().to_owned(),
+        };
+        // Thousands of tools take milliseconds to write.
+        let bytes = list.shown.catalog.bytes(kind);
+        off_the_runtime_if_long(bytes, move || list.answer()).await
     }
 
     /// Whether a client may be linked to what is kept of a result.
@@ -497,6 +478,68 @@ impl<'a> Asked<'a> {
         session.set_log_level(level);
         join(self.hub.set_log_levels(), session.own.set_log_level(level)).await;
         Reply::result(self.id(), "{}")
+    }
+}
+
+/// A page of a merged list that is asked for.
+struct List {
+    kind: ListKind,
+    shown: Arc<Shown>,
+    view: View,
+    /// Whether the template of kept objects is among the items.
+    has_objects: bool,
+    start: usize,
+    page_size: usize,
+    era: Era,
+    id: String,
+}
+
+impl List {
+    /// Takes as long as the list is.
+    fn answer(&self) -> Reply {
+        let (kind, shown) = (self.kind, &self.shown);
+        let seen = shown
+            .items(kind)
+            .filter(|(target, _)| !self.view.hides(kind, target));
+        // Own tools stand first.
+        let own = match kind {
+            ListKind::Tools => shown.own_tools(),
+            ListKind::Prompts | ListKind::Resources | ListKind::Templates => &[],
+        };
+        let objects = self.has_objects.then_some(objects::TEMPLATE);
+        let items: Vec<&str> = own::descriptors(own)
+            .chain(objects)
+            .chain(seen.map(|(_, item)| item))
+            .collect();
+        let (start, id) = (self.start, &self.id);
+        if start > 0 && start >= items.len() {
+            return Reply::error(id, INVALID_PARAMS, "unknown cursor");
+        }
+        let end = items.len().min(start.saturating_add(self.page_size));
+        let page = &items[start..end];
+        // The text is as long as it will be, for growing copies it.
+        let length: usize = page.iter().map(|item| item.len() + 1).sum();
+        let mut text = String::with_capacity(length + id.len() + ENVELOPE);
+        let _ = write!(
+            text,
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"{}":["#,
+            kind.member()
+        );
+        for (index, item) in page.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            text.push_str(item);
+        }
+        text.push(']');
+        if end < items.len() {
+            let _ = write!(text, r#","nextCursor":"{end}""#);
+        }
+        if self.era == Era::Modern {
+            text.push_str(NOT_TO_BE_KEPT);
+        }
+        text.push_str("}}");
+        Reply::whole(text)
     }
 }
 

@@ -34,7 +34,7 @@ use super::{
     ears::Ears,
     ended::Ended,
     listens::Listens,
-    own::{Indexes, Objects},
+    own::Objects,
     parking::Parking,
     pool::Pool,
     reply::Reply,
@@ -108,8 +108,6 @@ pub struct Hub {
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Under which clients know the tasks of servers, and the states of their calls.
     pub names: Arc<Names>,
-    /// By which tools are found.
-    pub indexes: Indexes,
     /// By which parts of kept results are read.
     pub objects: Objects,
     /// What is switched off for which client.
@@ -197,7 +195,6 @@ impl Hub {
             streams: Streams::default(),
             pool: Pool::default(),
             parking: Arc::default(),
-            indexes: Indexes::default(),
             objects: Objects::default(),
             logs_for_requests: Mutex::default(),
             found: Mutex::default(),

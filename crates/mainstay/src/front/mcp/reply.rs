@@ -83,6 +83,11 @@ impl Reply {
         }
     }
 
+    /// A successful response, written already.
+    pub fn whole(text: String) -> Self {
+        Self::plain(text)
+    }
+
     pub fn result(id: &str, result: &str) -> Self {
         Self::plain(message::response(id, result))
     }

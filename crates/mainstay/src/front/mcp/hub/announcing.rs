@@ -7,7 +7,6 @@ use mainstay_core::{
     era::LogLevel,
     ids::{ProfileName, ServerName},
     message::{self, Method},
-    own::Group,
     switches::ClientKey,
 };
 use tokio::{sync::broadcast::error::RecvError, time::Instant};
@@ -33,7 +32,6 @@ impl Hub {
         let mut announcements = self.registry.listen();
         let mut changed: HashMap<(ProfileName, Method), Instant> = HashMap::new();
         let mut tell_at = None::<Instant>;
-        let mut is_merged = false;
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
             let telling = async {
@@ -53,10 +51,6 @@ impl Hub {
                     Ok(Announcement::ServerListChanged(server, kind)) => self.tell_sharers(&server, kind),
                     Ok(Announcement::ProfileGone(profile)) => self.end_profile(&profile),
                     Ok(Announcement::ServersChanged) => {}
-                    Ok(Announcement::Merged) => {
-                        is_merged = true;
-                        tell_at.get_or_insert(Instant::now() + CHANGE_DEBOUNCE);
-                    }
                     Ok(Announcement::Opened(server)) => self.brief(&server),
                     Ok(Announcement::Notice(server, notice)) => self.relay(&server, &notice),
                     Err(RecvError::Lagged(missed)) => tracing::warn!(missed, "announcements were missed"),
@@ -65,9 +59,6 @@ impl Hub {
                 () = telling => {
                     tell_at = None;
                     self.tell_changes(&std::mem::take(&mut changed));
-                    if std::mem::take(&mut is_merged) {
-                        self.prepare_searches();
-                    }
                 }
                 _ = sweep.tick() => self.sweep(),
             }
@@ -86,16 +77,6 @@ impl Hub {
             }
             self.listens
                 .tell_change(*method, *at, |client| client.is_of_profile(name));
-        }
-    }
-
-    /// Has the tools of every profile ready whose clients can search them.
-    fn prepare_searches(&self) {
-        for profile in &*self.registry.profiles() {
-            let shown = profile.shown();
-            if shown.own_tools().contains(&Group::Meta) {
-                self.indexes.prepare(Arc::clone(&shown.catalog));
-            }
         }
     }
 

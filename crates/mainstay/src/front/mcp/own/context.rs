@@ -28,7 +28,7 @@ use crate::{
             servers::Sight,
         },
     },
-    registry::unknown_server,
+    registry::{Shown, unknown_server},
     supervisor::Server,
     transport::Frame,
 };
@@ -67,8 +67,13 @@ impl<'a> Context<'a> {
 
     /// What the servers of the profile offer, listed or not, once those that are starting had their time.
     pub async fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.shown().await.catalog)
+    }
+
+    /// The same with what it is searched by.
+    pub async fn shown(&self) -> Arc<Shown> {
         self.settled().await;
-        Arc::clone(&self.view.shown().catalog)
+        self.view.shown()
     }
 
     /// One list of a catalog, of all servers or of one: where each item leads, and what it says of itself.
@@ -84,10 +89,12 @@ impl<'a> Context<'a> {
         items.map(|(target, item)| (target, &**item))
     }
 
-    /// Whether a tool of the profile's catalog is this client's, and of this server where only one's are
-    /// wanted.
-    pub fn shows_tool(&self, target: &Target, only: Option<&Server>) -> bool {
-        is_of(target, only) && !self.view.hides(ListKind::Tools, target)
+    /// Which tools of the profile's catalog are this client's, and of this server where only one's are wanted.
+    pub fn sieve(&self, only: Option<Arc<Server>>) -> Sieve {
+        Sieve {
+            view: self.view.clone(),
+            only,
+        }
     }
 
     /// In configuration order.
@@ -261,6 +268,18 @@ impl<'a> Context<'a> {
     /// The server of this name, where one is given.
     pub fn only(&self, name: Option<&str>) -> Result<Option<Arc<Server>>, Failure> {
         name.map(|name| self.server(name)).transpose()
+    }
+}
+
+/// Tells which tools are shown. It can go to another thread.
+pub struct Sieve {
+    view: View,
+    only: Option<Arc<Server>>,
+}
+
+impl Sieve {
+    pub fn shows_tool(&self, target: &Target) -> bool {
+        is_of(target, self.only.as_deref()) && !self.view.hides(ListKind::Tools, target)
     }
 }
 

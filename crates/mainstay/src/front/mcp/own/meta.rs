@@ -18,6 +18,7 @@ use super::{
     here, objects,
 };
 use crate::{
+    blocking::off_the_runtime,
     front::plain::{lists::NotFound, servers::details},
     supervisor::{Operation, Server},
 };
@@ -62,19 +63,20 @@ async fn search(context: &Context<'_>) -> Outcome {
         server,
     } = context.arguments()?;
     let only = context.only(server.as_deref())?;
-    let catalog = context.catalog().await;
-    let indexes = &context.hub.indexes;
-    let mut places = indexes
-        .search(Arc::clone(&catalog), query)
-        .await
-        .map_err(|error| Failure::new(FailureKind::CallFailed, error.to_string()))?;
-    let targets: Vec<(&str, &Target)> = catalog.names(ListKind::Tools).collect();
-    places.retain(|place| context.shows_tool(targets[*place].1, only.as_deref()));
+    let shown = context.shown().await;
+    let (searched, sieve) = (Arc::clone(&shown), context.sieve(only));
+    // Of thousands of tools, thousands may fit.
+    let places = off_the_runtime(move || {
+        let mut places = searched.index.search(&query);
+        let targets = searched.catalog.targets(ListKind::Tools);
+        places.retain(|place| sieve.shows_tool(&targets[*place]));
+        places
+    })
+    .await;
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let mut found = Found::default();
     for place in places.iter().take(limit) {
-        let (exposed, target) = targets[*place];
-        let item = &catalog.items(ListKind::Tools)[*place];
+        let (exposed, target, item) = shown.catalog.tool_at(*place);
         let status = trouble(context, target);
         if !found.add(exposed, found::tool(exposed, target, item, status)) {
             break;

@@ -35,7 +35,6 @@ pub mod objects;
 mod reach;
 mod records;
 mod refusal;
-mod search;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -52,7 +51,6 @@ use self::refusal::Refusal;
 pub use self::{
     objects::Objects,
     reach::{Reach, Within},
-    search::Indexes,
 };
 use super::{aggregate::Asked, reply::Reply};
 use crate::{

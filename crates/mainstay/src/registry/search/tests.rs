@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use mainstay_core::{
     catalog::{Part, ServerCatalog, page},
     config::{Naming, Profile, Withheld},
@@ -185,35 +183,10 @@ fn names_are_split_where_words_begin() {
         ("größe Über", "größe über"),
         ("天気予報 tokyo", "天 気 予 報 tokyo"),
     ] {
-        assert_eq!(words(text).join(" "), expected, "{text}");
+        let mut words = Vec::new();
+        each_word(text, |word| words.push(word.to_owned()));
+        assert_eq!(words.join(" "), expected, "{text}");
     }
-}
-
-/// An index is built once for a catalog, and again when the catalog has changed.
-#[tokio::test]
-async fn indexes_follow_the_catalog() {
-    let of = |tool: &str| Arc::new(catalog([("x", vec![json!({"name": tool})])].into_iter()));
-    let (indexes, one, other) = (Indexes::default(), of("alpha"), of("beta"));
-    let search = async |catalog: &Arc<Catalog>, query: &str| {
-        let found = indexes.search(Arc::clone(catalog), query.to_owned());
-        let found = tokio::time::timeout(Duration::from_secs(10), found).await;
-        found.expect("in time").expect("no panic").len()
-    };
-    assert_eq!(
-        (search(&one, "alpha").await, search(&one, "beta").await),
-        (1, 0)
-    );
-    assert_eq!(
-        (search(&other, "alpha").await, search(&other, "beta").await),
-        (0, 1)
-    );
-    let built = indexes.index(&one);
-    assert!(built.get().is_some(), "it is kept");
-    for number in 0..MAX_INDEXES {
-        search(&of(&format!("tool{number}")), "tool").await;
-    }
-    let built = indexes.index(&one);
-    assert!(built.get().is_none(), "bounded");
 }
 
 /// Only what is new in a catalog is read.
@@ -222,29 +195,38 @@ fn what_has_not_changed_is_taken_over() {
     let of = |tools: &[(&str, &str)]| {
         let tools = tools.iter();
         let tools = tools.map(|(name, words)| json!({"name": name, "description": words}));
-        catalog([("x", tools.collect())].into_iter())
+        let other = vec![json!({"name": "other"})];
+        catalog([("x", tools.collect()), ("y", other)].into_iter())
     };
-    let before = Index::of(&of(&[("one", "alpha"), ("two", "beta")]), &[]);
+    let before = of(&[("one", "alpha"), ("two", "beta")]);
+    let before = Arc::new(Index::of(&before, &[]));
     let after = of(&[("zero", "beta"), ("one", "alpha"), ("two", "gamma")]);
-    let after = Index::of(&after, &[&before]);
-    assert!(Arc::ptr_eq(&after.documents[1], &before.documents[0]));
-    assert!(!Arc::ptr_eq(&after.documents[2], &before.documents[1]));
-    for (query, expected) in [("alpha", [1]), ("beta", [0]), ("gamma", [2])] {
+    let after = Index::of(&after, &[Arc::clone(&before)]);
+    let documents = |index: &Index| index.segments[0].1.documents.clone();
+    assert!(Arc::ptr_eq(&documents(&after)[1], &documents(&before)[0]));
+    assert!(!Arc::ptr_eq(&documents(&after)[2], &documents(&before)[1]));
+    // The server that has not changed keeps its segment, at another place.
+    assert!(Arc::ptr_eq(&after.segments[1].1, &before.segments[1].1));
+    for (query, expected) in [
+        ("alpha", [1]),
+        ("beta", [0]),
+        ("gamma", [2]),
+        ("other", [3]),
+    ] {
         assert_eq!(after.search(query), expected, "{query}");
     }
 }
 
-/// Nobody needs to search for an index to be built.
-#[tokio::test]
-async fn an_index_is_prepared() {
-    let indexes = Indexes::default();
-    let catalog = Arc::new(catalog([("x", vec![json!({"name": "alpha"})])].into_iter()));
-    indexes.prepare(Arc::clone(&catalog));
-    let is_built = async {
-        while indexes.index(&catalog).get().is_none() {
-            tokio::task::yield_now().await;
-        }
-    };
-    let built = tokio::time::timeout(Duration::from_secs(10), is_built).await;
-    assert!(built.is_ok(), "it is not built");
+/// A tool is found at the same place, whatever segments there are and wherever they come from.
+#[test]
+fn segments_do_not_show() {
+    let catalog = realistic();
+    let anew = Arc::new(Index::of(&catalog, &[]));
+    let again = Index::of(&catalog, &[Arc::clone(&anew)]);
+    assert!(anew.segments.len() > 10, "{}", anew.segments.len());
+    for query in ["create issue", "read a file", "logs of a container", "y"] {
+        assert_eq!(again.search(query), anew.search(query), "{query}");
+    }
+    let shared = anew.segments.iter().zip(&again.segments);
+    assert!(shared.into_iter().all(|(a, b)| Arc::ptr_eq(&a.1, &b.1)));
 }
