@@ -10,7 +10,8 @@ pub struct Package {
 
 /// The package that brings `program`, which is a name without a folder. Endings of Windows do not count.
 pub fn package_of(program: &str) -> Option<Package> {
-    let (name, url) = match stem(program) {
+    let program = stem(program).to_ascii_lowercase();
+    let (name, url) = match &*program {
         "node" | "npm" | "npx" => ("Node.js", "https://nodejs.org"),
         "uv" | "uvx" => ("uv", "https://docs.astral.sh/uv"),
         "docker" => ("Docker", "https://docs.docker.com/get-started/get-docker"),
@@ -51,17 +52,30 @@ mod tests {
 
     #[test]
     fn a_program_is_brought_by_its_package() {
-        for (program, package) in [
-            ("npx", Some("Node.js")),
-            ("npx.cmd", Some("Node.js")),
-            ("uvx", Some("uv")),
-            ("docker", Some("Docker")),
-            ("python3", Some("Python")),
-            ("my-server", None),
-            ("", None),
+        for (package, programs) in [
+            ("Node.js", "node npm npx npx.cmd NPX.EXE"),
+            ("uv", "uv uvx uvx.exe"),
+            ("Docker", "docker"),
+            ("Podman", "podman"),
+            ("Bun", "bun bunx"),
+            ("Deno", "deno"),
+            ("pnpm", "pnpm pnpx"),
+            ("Yarn", "yarn"),
+            ("Python", "python python3 pip pip3"),
+            ("pipx", "pipx"),
+            ("Poetry", "poetry"),
+            ("Go", "go"),
+            ("Rust", "cargo"),
+            ("Java", "java"),
+            (".NET", "dotnet dnx"),
         ] {
-            let found = package_of(program).map(|package| package.name);
-            assert_eq!(found, package, "{program}");
+            for program in programs.split(' ') {
+                let found = package_of(program).map(|package| package.name);
+                assert_eq!(found, Some(package), "{program}");
+            }
+        }
+        for program in ["my-server", "nodejs.org", "npx.sh", ""] {
+            assert_eq!(package_of(program), None, "{program}");
         }
     }
 
