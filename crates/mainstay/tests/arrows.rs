@@ -57,6 +57,7 @@ const ROOMS: &str = "
 
     tokens        -> api state utc
     api           -> event_stream utc
+    allocator     ->
     blocking      ->
     event_stream  ->
     guardian      -> huge_pages processes
