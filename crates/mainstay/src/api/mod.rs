@@ -221,6 +221,9 @@ pub struct Server {
     /// The last lines of its stderr.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+    /// The last line of its stdout that is no message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
 }
 
 /// What a person approves, or does not: to the letter, references unexpanded. A client that cannot

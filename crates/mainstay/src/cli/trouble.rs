@@ -35,7 +35,7 @@ pub fn trouble(server: &Server) -> Option<String> {
         if server.connected {
             reason.clone()
         } else {
-            words::explained(reason, &server.stderr)
+            words::explained(reason, &server.stderr, server.stdout.as_deref())
         }
     });
     let said = match &reason {
@@ -83,7 +83,8 @@ pub fn detail(server: &Server) -> String {
 fn next_step(server: &Server) -> Option<String> {
     let mut states = State::ALL.into_iter();
     let state = states.find(|state| state.as_str() == server.status)?;
-    words::next_step(&server.name, state, !server.stderr.is_empty())
+    let has_log = !server.stderr.is_empty() || server.stdout.is_some();
+    words::next_step(&server.name, state, has_log)
 }
 
 /// Whether it is being connected, rather than waiting for that.

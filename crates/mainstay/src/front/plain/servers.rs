@@ -122,6 +122,7 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
+        stdout: server.log.noise(),
     }
 }
 
