@@ -216,6 +216,9 @@ pub struct Server {
     pub hidden_tools: Vec<String>,
     #[serde(default)]
     pub hidden_tool_count: usize,
+    /// Names in `disabledTools` and `allowedTools` that fit none of its tools, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmatched_tools: Vec<String>,
     pub resource_count: usize,
     pub prompt_count: usize,
     /// The last lines of its stderr.

@@ -69,7 +69,14 @@ pub fn detail(server: &Server) -> String {
     trouble(server)
         .or_else(|| {
             let uptime = Duration::from_millis(server.uptime_ms?);
-            Some(format!("up {}", output::span(uptime)))
+            let up = format!("up {}", output::span(uptime));
+            Some(match &server.unmatched_tools[..] {
+                [] => up,
+                [line] => format!("{up}; {}", output::one_line(line)),
+                [line, more @ ..] => {
+                    format!("{up}; {} and {} more", output::one_line(line), more.len())
+                }
+            })
         })
         .unwrap_or_else(|| match (server.wanted, server.auto_start) {
             (true, _) => server.status.clone(),
@@ -197,6 +204,11 @@ mod tests {
             ..server("connected")
         };
         assert_eq!(detail(&up), "up 1.0 s");
+        let unmatched = Server {
+            unmatched_tools: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            ..up
+        };
+        assert_eq!(detail(&unmatched), "up 1.0 s; a and 2 more");
         let stopped = Server {
             wanted: false,
             ..server("disconnected")

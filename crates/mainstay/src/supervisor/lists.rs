@@ -61,6 +61,7 @@ impl Task {
         let had = before.as_ref().map_or(0, |before| before.tools.len());
         let has = listed.catalog.tools.len();
         let trouble = self.listings.settled(&listed.lists, had, has);
+        self.tell_unmatched(listed.catalog.unmatched(&self.config.withheld));
         self.shares = listed.shares;
         let same = before.clone().filter(|before| **before == listed.catalog);
         let changed = same.is_none();
@@ -92,6 +93,18 @@ impl Task {
         if let Some(kind) = EventKind::tools_changed(before, tool_names(&catalog)) {
             self.tell(kind);
         }
+    }
+
+    /// Tells once which names of its deny and allow lists protect nothing.
+    fn tell_unmatched(&mut self, unmatched: Vec<String>) {
+        if unmatched == self.unmatched {
+            return;
+        }
+        for line in &unmatched {
+            tracing::warn!(server = %self.config.name, "{line}");
+            self.log.note(line);
+        }
+        self.unmatched = unmatched;
     }
 
     /// Keeps for the next run what is known of the server.

@@ -367,3 +367,23 @@ async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
         assert!(errors.contains(reason), "{errors}");
     }
 }
+
+/// A deny list that names no tool protects nothing, and says so.
+#[tokio::test]
+async fn names_of_tools_that_are_none_are_told() {
+    let home = Home::new();
+    let config = json!({"mcpServers": {
+        "e": {"command": fake_server::binary(), "disabledTools": ["e__echo", "nosuch"]},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    let line = r#"disabledTools: "e__echo" is no tool of this server (did you mean "echo"?)"#;
+    daemon.says(line).await;
+    let run = home.run(&["get", "e"]).await;
+    assert!(
+        run.stdout.contains(line) && run.stdout.contains(r#""nosuch""#),
+        "{run}"
+    );
+    until_listed(&home, "e", &format!("; {line} and 1 more")).await;
+    daemon.stop().await;
+}
