@@ -1,9 +1,11 @@
 //! What can go wrong with a call, in one table: kind → MCP error, REST status, exit code (requirements
 //! K2 and M13).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
-use crate::ids::ServerName;
+use crate::{ids::ServerName, redact::Secrets};
 
 /// The kinds of failure that a caller can tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,6 +182,8 @@ pub struct Failure {
     pub message: String,
     /// Members beside `kind`: `server`, `tool`, `uri`, `status`, …
     pub details: Map<String, Value>,
+    /// The secrets of the server that the message is about, for its record.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 impl Failure {
@@ -188,6 +192,7 @@ impl Failure {
             kind,
             message: message.into(),
             details: Map::new(),
+            secrets: None,
         }
     }
 

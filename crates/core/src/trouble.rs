@@ -83,12 +83,19 @@ fn shortened(line: &str) -> String {
     format!("{}…", &line[..end])
 }
 
-/// The reason, with what the process said last.
-pub fn explained(reason: &str, stderr: &[impl AsRef<str>]) -> String {
-    match telling_line(stderr) {
-        Some(line) if !reason.contains(&line) => format!("{reason}: {line}"),
+/// The reason, with what the process said last: on stderr, or else on stdout, where only messages belong.
+pub fn explained(reason: &str, stderr: &[impl AsRef<str>], stdout: Option<&str>) -> String {
+    match (telling_line(stderr), stdout) {
+        (Some(line), _) if !reason.contains(&line) => format!("{reason}: {line}"),
+        (None, Some(line)) => format!("{reason}: it {}", misplaced(line)),
         _ => reason.to_owned(),
     }
+}
+
+/// What a process does that says this on stdout.
+pub fn misplaced(line: &str) -> String {
+    let line = shortened(line.trim());
+    format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
 /// What a person does next about a server that is down for a reason; `has_log` where its process has
@@ -166,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_explained_once() {
-        let explain = |reason, stderr: &[&str]| explained(reason, stderr);
+        let explain = |reason, stderr: &[&str]| explained(reason, stderr, None);
         assert_eq!(explain("exited (code 7)", &[]), "exited (code 7)");
         assert_eq!(
             explain("exited (code 7)", &["no licence"]),
@@ -175,6 +182,15 @@ mod tests {
         assert_eq!(
             explain("refused: no licence", &["no licence"]),
             "refused: no licence"
+        );
+        let nothing: [&str; 0] = [];
+        assert_eq!(
+            explained("exited (code 2)", &nothing, Some("usage: x")),
+            "exited (code 2): it writes to stdout what is no MCP message: \"usage: x\""
+        );
+        assert_eq!(
+            explained("exited (code 2)", &["no licence"], Some("usage: x")),
+            "exited (code 2): no licence"
         );
     }
 

@@ -5,9 +5,9 @@
 
 mod edit;
 mod save;
+mod watch;
 
 use std::{
-    path::Path,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -17,7 +17,6 @@ use mainstay_core::{
     event::EventKind,
     ids::ServerName,
 };
-use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -48,11 +47,45 @@ enum Occasion {
 
 /// Why the configuration in force is not the file's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Trouble {
-    /// A line each.
-    findings: Vec<String>,
-    /// Nothing may say that it is over: the file cannot be read, and its folder may have gone.
-    is_looked_for: bool,
+enum Trouble {
+    /// The file cannot be used, and nothing of it is in force. A line for each finding.
+    Rejected {
+        findings: Vec<String>,
+        /// Nothing may say that it is over: the file cannot be read, and its folder may have gone.
+        is_looked_for: bool,
+    },
+    /// Files that entries refer to cannot be read. A line for each server that runs as it was started.
+    Awaiting(Vec<String>),
+}
+
+impl Trouble {
+    fn of_error(error: &LoadError) -> Self {
+        Self::Rejected {
+            findings: error.findings(),
+            is_looked_for: !matches!(error, LoadError::Invalid { .. }),
+        }
+    }
+
+    /// Keeps in `new` the launches of what runs where only files are missing.
+    fn of_files(in_force: &Config, new: &mut Config) -> Option<Self> {
+        let kept = new.keep_launches(in_force);
+        if kept.is_empty() && !new.awaits_files() {
+            return None;
+        }
+        let lines = kept.into_iter().map(|(name, problems)| {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let problems = problems.join("; ");
+            format!("{name} goes on with what it was started with: {problems}")
+        });
+        Some(Self::Awaiting(lines.collect()))
+    }
+
+    fn is_looked_for(&self) -> bool {
+        match self {
+            Self::Rejected { is_looked_for, .. } => *is_looked_for,
+            Self::Awaiting(_) => true,
+        }
+    }
 }
 
 /// Reads the configuration anew and takes it into force, and writes it.
@@ -74,19 +107,24 @@ impl Reloader {
         alerts: alerts::Choice,
         current: Config,
     ) -> Self {
+        let awaited = current
+            .awaits_files()
+            .then(|| Trouble::Awaiting(Vec::new()));
         Self {
             origin,
             registry,
             alerts,
             current: Mutex::new(current),
-            trouble: RwLock::default(),
+            trouble: RwLock::new(awaited),
         }
     }
 
     /// What a reload would do now.
     pub async fn plan(&self) -> Result<Plan, LoadError> {
-        let (_, Loaded { config: new, .. }) = self.read(Occasion::Request).await?;
-        Ok(Plan::between(&*self.current.lock().await, &new))
+        let (_, mut loaded) = self.read(Occasion::Request).await?;
+        let current = self.current.lock().await;
+        loaded.config.keep_launches(&current);
+        Ok(Plan::between(&current, &loaded.config))
     }
 
     /// Reloads; returns what was done. Without a file there are no servers any more.
@@ -96,8 +134,14 @@ impl Reloader {
 
     /// Why the configuration in force is not the file's, in words.
     pub fn warning(&self) -> Option<String> {
-        let findings = self.trouble()?.findings.join("; ");
-        Some(format!("the configuration stays as it was: {findings}"))
+        match self.trouble()? {
+            Trouble::Rejected { findings, .. } => {
+                let findings = findings.join("; ");
+                Some(format!("the configuration stays as it was: {findings}"))
+            }
+            // Servers that never ran say by themselves what they lack.
+            Trouble::Awaiting(kept) => (!kept.is_empty()).then(|| kept.join("; ")),
+        }
     }
 
     fn trouble(&self) -> Option<Trouble> {
@@ -113,11 +157,17 @@ impl Reloader {
     async fn reload_at(&self, occasion: Occasion) -> Result<Plan, LoadError> {
         let mut current = self.current.lock().await;
         let read = self.read(occasion).await;
-        let trouble = read.as_ref().err().map(|error| Trouble {
-            findings: error.findings(),
-            is_looked_for: !matches!(error, LoadError::Invalid { .. }),
-        });
+        let mut read = read;
+        let trouble = match &mut read {
+            Ok((_, loaded)) => Trouble::of_files(&current, &mut loaded.config),
+            Err(error) => Some(Trouble::of_error(error)),
+        };
         let is_news = trouble != self.trouble();
+        if let (true, Some(Trouble::Awaiting(kept))) = (is_news, &trouble) {
+            for line in kept {
+                tracing::warn!("{line}");
+            }
+        }
         self.set_trouble(trouble);
         let (text, loaded) = read.inspect_err(|error| {
             if !is_news && occasion == Occasion::Change {
@@ -138,7 +188,9 @@ impl Reloader {
         } else {
             self.take(&mut current, text, loaded.config, None).await;
         }
-        tracing::info!(%plan, "the configuration was reloaded");
+        if is_news || !plan.is_empty() || occasion == Occasion::Request {
+            tracing::info!(%plan, "the configuration was reloaded");
+        }
         Ok(plan)
     }
 
@@ -182,17 +234,13 @@ impl Reloader {
             return stop.cancelled().await;
         };
         let (changed, mut news) = mpsc::channel(1);
-        let start = || {
-            let watching = watch(&path, changed.clone());
-            if let Err(error) = &watching {
-                tracing::warn!(path = %path.display(), %error, "the configuration is not watched");
-            }
-            watching
-        };
-        let mut watching = start();
+        let watching = watch::start(&path, changed);
+        if let Err(error) = &watching {
+            tracing::warn!(path = %path.display(), %error, "the configuration is not watched");
+        }
         loop {
             let before = self.trouble();
-            let is_looked_for = before.as_ref().is_some_and(|it| it.is_looked_for);
+            let is_looked_for = before.as_ref().is_some_and(Trouble::is_looked_for);
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(()) = news.recv() => {
@@ -201,37 +249,11 @@ impl Reloader {
                 }
                 () = tokio::time::sleep(LOOK), if is_looked_for => {}
             }
-            let outcome = self.reload_at(Occasion::Change).await;
-            if is_looked_for && outcome.is_ok() {
-                // The watch goes with the folder, and another folder may have come.
-                drop(watching);
-                watching = start();
-            }
-            match outcome {
-                Ok(plan) if plan.is_empty() && before.is_none() => {}
+            match self.reload_at(Occasion::Change).await {
+                Ok(plan) if plan.is_empty() && self.trouble() == before => {}
                 Err(_) if self.trouble() == before => {}
                 outcome => tell(outcome),
             }
         }
     }
-}
-
-/// Watches the file's folder, for many editors replace the file; ends when the watcher is dropped.
-fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<notify::RecommendedWatcher> {
-    let path = std::path::absolute(path)?;
-    let name = path.file_name().map(ToOwned::to_owned);
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let Ok(event) = event else { return };
-        let ours = event
-            .paths
-            .iter()
-            .any(|path| path.file_name() == name.as_deref());
-        if ours && !event.kind.is_access() {
-            // Full: it is about to be read anyway.
-            changed.try_send(()).ok();
-        }
-    })?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    watcher.watch(folder, RecursiveMode::NonRecursive)?;
-    Ok(watcher)
 }

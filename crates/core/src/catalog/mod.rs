@@ -65,6 +65,11 @@ impl ServerCatalog {
     }
 
     /// The items of a list, less what is kept from clients.
+    /// Names of the deny and allow lists that fit none of its tools, a line each.
+    pub fn unmatched(&self, withheld: &Withheld) -> Vec<String> {
+        withheld.unmatched(self.tools.iter().map(|tool| &*tool.key))
+    }
+
     pub fn shown<'a>(
         &'a self,
         kind: ListKind,

@@ -3,7 +3,11 @@
 //! A reader records a problem and goes on with a placeholder value, so that one run finds every
 //! problem. An entry with a problem is never launched.
 
-use std::{cell::Cell, collections::BTreeMap, path::Path};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use crate::ids::ServerName;
 
@@ -43,6 +47,8 @@ pub(super) struct Entry<'e, 'r, 't> {
     pub scope: Scope<'e>,
     /// The file in which it stands.
     pub file: &'e Path,
+    /// Variables of `env` that are `null`.
+    pub unset: BTreeSet<String>,
 }
 
 impl<'e> Context<'e> {
@@ -138,6 +144,7 @@ impl<'e, 'r, 't> Entry<'e, 'r, 't> {
             report,
             scope: context.scope(),
             file: context.path,
+            unset: BTreeSet::new(),
         }
     }
 }
@@ -187,7 +194,7 @@ impl<'e> Entry<'e, '_, '_> {
                 },
             ) => {
                 let hint = "create it, or leave `envFile` out".to_owned();
-                self.report.error_about(&node.place, &absent, Some(hint));
+                self.report.error_of_file(&node.place, &absent, Some(hint));
                 return;
             }
             Ok(text) if text.contains('\0') => Err(Unresolved::Nul),
@@ -218,6 +225,10 @@ impl<'e> Entry<'e, '_, '_> {
                     &key_place,
                     "not a variable's name: empty, or with '=' or NUL",
                 );
+            } else if node.is_null() {
+                // As VS Code has it: not even what is inherited.
+                self.scope.env.remove(key);
+                self.unset.insert(key.to_owned());
             } else if let Some(value) = self.scalar(&node) {
                 self.scope.env.insert(key.to_owned(), Secret::new(value));
             }
@@ -266,7 +277,10 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     fn look_for_variable(&mut self, place: &Place, text: &str) {
-        if self.scope.looks_like_a_variable(text) {
+        // An argument of several words may be a script, which has variables of its own.
+        let is_script = place.path.contains(".args[") && text.contains(char::is_whitespace);
+        let within = !is_script && self.scope.has_variable_within(text);
+        if within || self.scope.looks_like_a_variable(text) {
             let message = "`$` and a name are taken as they stand here";
             let hint = "${NAME} stands for a variable".to_owned();
             self.report.warn_with_hint(place, message, Some(hint));
@@ -291,6 +305,10 @@ impl<'e> Entry<'e, '_, '_> {
             Ok(text) => Some(text),
             // The entry is wrong already, and a long one would have as many findings as texts.
             Err(Unresolved::NoRoom) => None,
+            Err(fault @ Unresolved::File { .. }) => {
+                self.report.error_of_file(place, &fault, fault.hint());
+                None
+            }
             Err(fault) => {
                 self.report.error_about(place, &fault, fault.hint());
                 None

@@ -13,6 +13,8 @@ pub struct ConfigError {
     pub hint: Option<String>,
     /// 1-based line and column (in characters), where known.
     pub position: Option<(usize, usize)>,
+    /// A file that the entry refers to cannot be read now, and may be back later.
+    pub awaits_file: bool,
 }
 
 impl ConfigError {

@@ -394,6 +394,21 @@ impl Scope<'_> {
         !self.dialect.has_plain_variables && begins && (name.is_empty() || name.starts_with('/'))
     }
 
+    /// Whether `$` and a name stand behind a blank or an `=`, as in `Bearer $TOKEN` and `--t=$TOKEN`.
+    /// Only names in capitals count: a password may have any character.
+    pub fn has_variable_within(&self, text: &str) -> bool {
+        let is_variable = |(at, _): (usize, &str)| {
+            let follows = text[..at].ends_with([' ', '=']);
+            let from = &text[at + 1..];
+            let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            let rest = from.trim_start_matches(is_of_name);
+            let begins = from.starts_with(|c: char| c.is_ascii_uppercase() || c == '_');
+            let ends = rest.is_empty() || rest.starts_with([' ', '/', '&', ',', ';', '"']);
+            follows && begins && ends
+        };
+        !self.dialect.has_plain_variables && text.match_indices('$').any(is_variable)
+    }
+
     fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
         match self.env.get(name) {
             Some(own) => Some(own.expose().into()),

@@ -1,5 +1,7 @@
 //! Files of other programs that cannot be used as they are: what each is, and what to do with it.
 
+use std::path::Path;
+
 use super::{
     fields::{Fields, nearest},
     node::Node,
@@ -29,6 +31,10 @@ const CRUSH: Foreign = Foreign {
 const ZED: Foreign = Foreign {
     message: "this is a settings.json of Zed, with servers in `context_servers`",
     hint: "put what `context_servers` holds into `mcpServers` of a file by itself; a `command` that is an object becomes `command` (its `path`), `args` and `env`",
+};
+const CONTINUE: Foreign = Foreign {
+    message: "this is a config.json of Continue, with servers in `experimental.modelContextProtocolServers`",
+    hint: "write what each `transport` holds as an entry of `mcpServers`, without its `type` for stdio",
 };
 const AMP: Foreign = Foreign {
     message: "this is a settings.json of Amp, with servers in `amp.mcpServers`",
@@ -78,12 +84,20 @@ const YAML: Foreign = Foreign {
 /// What a file is that has neither `mcpServers` nor `servers`.
 pub(super) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
     let object = |key: &str| fields.peek(key).filter(|node| node.is_object());
+    let schema = fields.peek("$schema").and_then(Node::as_str);
+    let has_schema = |name: &str| schema.is_some_and(|schema| schema.contains(name));
     if let Some(mcp) = object("mcp") {
         return Some(match mcp {
+            _ if has_schema("opencode") => &OPENCODE,
+            _ if has_schema("crush") => &CRUSH,
             _ if mcp.member("servers").is_some() => &VS_CODE,
             _ if mcp.values().any(|entry| is_of_opencode(&entry)) => &OPENCODE,
             _ => &CRUSH,
         });
+    }
+    let experimental = object("experimental");
+    if experimental.is_some_and(|it| it.member("modelContextProtocolServers").is_some()) {
+        return Some(&CONTINUE);
     }
     if object("context_servers").is_some() {
         return Some(&ZED);
@@ -115,27 +129,41 @@ pub(super) fn in_json(fields: &Fields<'_>) -> Option<&'static Foreign> {
         .then_some(&BARE_ENTRIES)
 }
 
-/// Its `command` is an array, or its type one of opencode's.
+/// Its `command` is an array, its type one of opencode's, or it is switched off by `enabled`: Crush says
+/// `disabled`.
 fn is_of_opencode(entry: &Node<'_>) -> bool {
     let is_array = entry.member("command").is_some_and(|it| it.is_array());
     let word = entry.member("type").and_then(|it| it.as_str());
-    is_array || matches!(word, Some("local" | "remote"))
+    let is_switched = entry.member("enabled").is_some();
+    is_array || is_switched || matches!(word, Some("local" | "remote"))
 }
 
-/// What a text is that is not JSON. JSON begins with a bracket, and these do not, but for the head of a
-/// table in TOML.
-pub(super) fn in_text(text: &str) -> Option<&'static Foreign> {
-    let lines = text.lines().map(str::trim_end);
+/// What a text is that is not JSON: its extension says so, or its first line. JSON begins with a bracket,
+/// and these do not, but for the head of a table in TOML.
+pub(super) fn in_text(text: &str, path: &Path) -> Option<&'static Foreign> {
+    let lines = text.lines().map(without_comment);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let first = lines.clone().find(|line| *line != "---")?;
-    if is_toml_table(first) || is_toml_pair(first) {
+    let first = lines
+        .clone()
+        .find(|line| *line != "---")
+        .unwrap_or_default();
+    let extension = path.extension().and_then(|it| it.to_str());
+    let (is_toml, is_yaml) = match extension.map(str::to_ascii_lowercase).as_deref() {
+        Some("toml") => (true, false),
+        Some("yaml" | "yml") => (false, true),
+        _ => (
+            is_toml_table(first) || is_toml_pair(first),
+            is_yaml_key(first) || is_yaml_element(first),
+        ),
+    };
+    if is_toml {
         let is_codex = lines.any(|line| line.starts_with("[mcp_servers"));
         return Some(if is_codex { &CODEX } else { &TOML });
     }
-    if !is_yaml_key(first) {
+    if !is_yaml {
         return None;
     }
-    let mut keys = lines.filter_map(|line| line.strip_suffix(':'));
+    let mut keys = lines.filter_map(|line| Some(unquoted(line.strip_suffix(':')?)));
     Some(
         keys.find_map(|key| match key {
             "extensions" => Some(&GOOSE),
@@ -160,13 +188,34 @@ fn is_toml_table(line: &str) -> bool {
 /// `model = "o3"`
 fn is_toml_pair(line: &str) -> bool {
     let name = line.split_once('=').map(|(name, _)| name.trim_end());
-    name.is_some_and(is_word)
+    name.is_some_and(|name| is_word(unquoted(name)))
+}
+
+/// `- name: fs`
+fn is_yaml_element(line: &str) -> bool {
+    line.strip_prefix("- ").is_some_and(is_yaml_key)
+}
+
+/// A comment begins with a blank and `#`.
+fn without_comment(line: &str) -> &str {
+    let end = line.find(" #").unwrap_or(line.len());
+    line[..end].trim_end()
+}
+
+/// A key may stand in quotes.
+fn unquoted(name: &str) -> &str {
+    ['"', '\'']
+        .into_iter()
+        .find_map(|quote| name.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(name)
 }
 
 /// `extensions:`, `name: Local`
 fn is_yaml_key(line: &str) -> bool {
     let key = line.split_once(':');
-    key.is_some_and(|(name, rest)| is_word(name) && (rest.is_empty() || rest.starts_with(' ')))
+    key.is_some_and(|(name, rest)| {
+        is_word(unquoted(name)) && (rest.is_empty() || rest.starts_with(' '))
+    })
 }
 
 fn is_word(name: &str) -> bool {

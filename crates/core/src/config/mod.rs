@@ -41,7 +41,12 @@ mod telemetry;
 mod unreadable;
 mod withheld;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+    time::Duration,
+};
 
 use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
@@ -117,6 +122,25 @@ pub struct Config {
 }
 
 impl Config {
+    /// Takes the launches of these servers where only a file that an entry refers to cannot be read.
+    /// Returns the servers that keep their launches, with what is wrong.
+    pub fn keep_launches(&mut self, in_force: &Self) -> Vec<(ServerName, Vec<ConfigError>)> {
+        let mut kept = Vec::new();
+        for server in &mut self.servers {
+            let known = in_force.servers.iter().find(|it| it.name == server.name);
+            let problems = known.map(|known| server.keep_launch(known));
+            let problems = problems.filter(|problems| !problems.is_empty());
+            kept.extend(problems.map(|problems| (server.name.clone(), problems)));
+        }
+        kept
+    }
+
+    /// Whether a server waits for a file that its entry refers to.
+    pub fn awaits_files(&self) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| server.enabled && server.awaits_files())
+    }
+
     /// Everything that keeps a server from being launched, in the order of the file.
     pub fn problems(&self) -> impl Iterator<Item = (&ServerName, &ConfigError)> {
         self.servers.iter().flat_map(|server| {
@@ -306,6 +330,24 @@ impl ServerConfig {
         self.launch != other.launch || self.protocol != other.protocol
     }
 
+    /// Whether nothing is wrong with the entry but files that cannot be read now.
+    pub fn awaits_files(&self) -> bool {
+        let mut problems = self.problems().peekable();
+        problems.peek().is_some() && problems.all(|problem| problem.awaits_file)
+    }
+
+    /// Takes the launch that is in force in place of one that only lacks a file: what runs goes on.
+    /// Returns what is wrong nevertheless.
+    fn keep_launch(&mut self, known: &Self) -> Vec<ConfigError> {
+        if !self.enabled || matches!(known.launch, Launch::Broken(_)) || !self.awaits_files() {
+            return Vec::new();
+        }
+        let problems = self.problems().cloned().collect();
+        self.launch = known.launch.clone();
+        self.further_problems.clear();
+        problems
+    }
+
     /// Forgets where its problems stand.
     fn unplace(&mut self) {
         if let Launch::Broken(problem) = &mut self.launch {
@@ -342,6 +384,8 @@ pub struct StdioLaunch {
     pub args: Vec<String>,
     /// Set in the child, over what is inherited. Values may be secrets.
     pub env: BTreeMap<String, Secret>,
+    /// Variables that the child does not inherit (`null` in `env`).
+    pub unset: BTreeSet<String>,
     /// Absolute, or relative to the configuration file's folder and already joined to it.
     pub cwd: Option<PathBuf>,
     pub inherit_env: InheritEnv,
@@ -354,6 +398,7 @@ impl fmt::Debug for StdioLaunch {
             command,
             args,
             env,
+            unset,
             cwd,
             inherit_env,
             path_order,
@@ -362,6 +407,7 @@ impl fmt::Debug for StdioLaunch {
             .field("command", command)
             .field("args", &format_args!("[{} ***]", args.len()))
             .field("env", env)
+            .field("unset", unset)
             .field("cwd", cwd)
             .field("inherit_env", inherit_env)
             .field("path_order", path_order)

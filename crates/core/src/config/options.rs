@@ -46,7 +46,13 @@ impl<'e> Entry<'e, '_, '_> {
         if let Some(sessions) = self.whole("maxSessions") {
             server.max_sessions = sessions;
         }
-        self.tools(&mut server.withheld);
+        // AnythingLLM keeps its own keys in an object.
+        let anythingllm = self.fields.take("anythingllm").filter(Node::is_object);
+        let starts = anythingllm.as_ref().and_then(|it| it.member("autoStart"));
+        if starts.and_then(|node| node.boolean(self.report)) == Some(false) {
+            server.auto_start = false;
+        }
+        self.tools(&mut server.withheld, anythingllm.as_ref());
         if let Some(node) = self.fields.take("roots") {
             let roots = node.array(self.report);
             server.roots = roots.iter().filter_map(|node| self.root(node)).collect();
@@ -60,11 +66,34 @@ impl<'e> Entry<'e, '_, '_> {
     }
 
     /// Which tools clients get, in the words of all programs. Each list restricts.
-    fn tools(&mut self, withheld: &mut Withheld) {
+    fn tools(&mut self, withheld: &mut Withheld, anythingllm: Option<&Node<'_>>) {
+        for key in [
+            "disabled_prompts",
+            "disabled_resources",
+            "disabled_resourceTemplates",
+            "include_tags",
+            "exclude_tags",
+        ] {
+            if let Some(node) = self.fields.take(key).filter(|node| !node.is_empty()) {
+                let message = "Mainstay hides tools only, by their names";
+                let hint = "take the key out if clients may see what it hides";
+                self.report.error_with_hint(&node.place, message, hint);
+            }
+        }
         let mut disabled = Vec::new();
-        for key in ["disabledTools", "disabled_tools", "excludeTools"] {
+        for key in [
+            "disabledTools",
+            "disabled_tools",
+            "excludeTools",
+            "suppressedTools",
+        ] {
             let node = self.fields.take(key);
             disabled.extend(node.into_iter().flat_map(|node| node.strings(self.report)));
+        }
+        if let Some(node) = anythingllm
+            && let Some(tools) = node.member("suppressedTools")
+        {
+            disabled.extend(tools.strings(self.report));
         }
         withheld.disabled = disabled.into();
         for key in [
@@ -96,7 +125,15 @@ impl<'e> Entry<'e, '_, '_> {
         } else {
             server.enabled = enabled.unwrap_or(true);
         }
+        // Cherry Studio's word.
+        if self.boolean("isActive") == Some(false) {
+            server.enabled = false;
+        }
         server.auto_start = self.boolean("autoStart").unwrap_or(true);
+        // Warp's word.
+        if self.boolean("start_on_launch") == Some(false) {
+            server.auto_start = false;
+        }
 
         let isolation = self.fields.take("isolation");
         let own = isolation

@@ -141,6 +141,7 @@ impl Runtime {
             message: "nobody has approved it yet".to_owned(),
             hint: Some(format!("`mainstay approve {name}` does")),
             position: None,
+            awaits_file: false,
         };
         let mut server = ServerConfig::new(name, Launch::Broken(waiting));
         server.enabled = false;

@@ -80,8 +80,11 @@ pub fn parse(
     // Some editors on Windows begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = Lines::new(text);
-    let tree = syntax::tree(text, source.syntax, &lines)
-        .map_err(|error| ConfigErrors(vec![foreign_text(text, &lines).unwrap_or(error)]))?;
+    let tree = syntax::tree(text, source.syntax, &lines).map_err(|error| {
+        ConfigErrors(vec![
+            foreign_text(text, source.path, &lines).unwrap_or(error),
+        ])
+    })?;
     let root = Node::root(&tree);
     let mut report = Report::new(lines);
     let mut config = Config::default();
@@ -107,7 +110,7 @@ pub fn parse(
 }
 
 /// What a text is that cannot be read, if another program's.
-fn foreign_text(text: &str, lines: &Lines<'_>) -> Option<ConfigError> {
+fn foreign_text(text: &str, path: &Path, lines: &Lines<'_>) -> Option<ConfigError> {
     let in_json = || {
         let tree = syntax::tree(text, Syntax::Jsonc, lines).ok()?;
         let root = Node::root(&tree);
@@ -115,12 +118,13 @@ fn foreign_text(text: &str, lines: &Lines<'_>) -> Option<ConfigError> {
         let fields = Fields::open(&root, &mut Report::new(Lines::new(text)))?;
         foreign::in_json(&fields).filter(|_| has_servers == [false, false])
     };
-    let Foreign { message, hint } = foreign::in_text(text).or_else(in_json)?;
+    let Foreign { message, hint } = foreign::in_text(text, path).or_else(in_json)?;
     Some(ConfigError {
         path: String::new(),
         message: (*message).to_owned(),
         hint: Some((*hint).to_owned()),
         position: Some((1, 1)),
+        awaits_file: false,
     })
 }
 
@@ -207,6 +211,7 @@ fn too_long() -> ConfigError {
         message: "the entry has more than 1 MiB".to_owned(),
         hint: Some("have the server read large values from a file itself".to_owned()),
         position: None,
+        awaits_file: false,
     }
 }
 
@@ -251,17 +256,53 @@ fn read_root<'a>(
         None => Telemetry::of_environment(surroundings),
     };
     let entries = entries(&mut fields, report);
+    let choice = Choice::take(&mut fields, report);
     let mut taken = HashSet::new();
     for Written { label, place, node } in entries {
         let Some(name) = claim(label, &place, &mut taken, report) else {
             continue;
         };
-        config
-            .servers
-            .push(entry::read(name, label, &node, &context, report));
+        let mut server = entry::read(name, label, &node, &context, report);
+        server.enabled &= choice.has(label, &server.name);
+        config.servers.push(server);
     }
     profiles::read(&mut fields, config, report);
     fields.finish(report, &[], LATER);
+}
+
+/// Which servers Gemini CLI starts: `mcp.allowed` and `mcp.excluded`, beside `mcpServers`.
+#[derive(Default)]
+struct Choice {
+    allowed: Option<Vec<String>>,
+    excluded: Vec<String>,
+}
+
+impl Choice {
+    fn take(fields: &mut Fields<'_>, report: &mut Report<'_>) -> Self {
+        let is_list = |node: &Node<'_>, key| node.member(key).is_some_and(|it| it.is_array());
+        let is_choice = |node: &Node<'_>| is_list(node, "allowed") || is_list(node, "excluded");
+        if !fields.peek("mcp").is_some_and(is_choice) {
+            return Self::default();
+        }
+        let mcp = fields.take("mcp");
+        let Some(mut mcp) = mcp.and_then(|node| Fields::open(&node, report)) else {
+            return Self::default();
+        };
+        let allowed = mcp.take("allowed").map(|node| node.strings(report));
+        let excluded = mcp.take("excluded").map(|node| node.strings(report));
+        mcp.finish(report, &[], &[]);
+        Self {
+            allowed,
+            excluded: excluded.unwrap_or_default(),
+        }
+    }
+
+    /// Whether the server is left in, by its name in the file or the one that it goes by.
+    fn has(&self, label: &str, name: &ServerName) -> bool {
+        let is_it = |it: &String| it == label || it == name.as_str();
+        let is_allowed = |allowed: &Vec<String>| allowed.iter().any(is_it);
+        !self.excluded.iter().any(is_it) && self.allowed.as_ref().is_none_or(is_allowed)
+    }
 }
 
 impl Isolation {

@@ -237,6 +237,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
                 command,
                 args,
                 env,
+                unset,
                 cwd,
                 inherit_env,
                 path_order,
@@ -244,7 +245,7 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
             those([
                 ("command", old.command != *command),
                 ("args", old.args != *args),
-                ("env", old.env != *env),
+                ("env", old.env != *env || old.unset != *unset),
                 ("cwd", old.cwd != *cwd),
                 ("inheritEnv", old.inherit_env != *inherit_env),
                 ("preset", old.path_order != *path_order),

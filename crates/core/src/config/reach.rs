@@ -193,10 +193,19 @@ impl<'e> Entry<'e, '_, '_> {
             let hint = "take the key out if the server may run without one";
             self.report.error_with_hint(&node.place, message, hint);
         }
+        let wants_sandbox = |node: &Node<'_>| node.as_bool() == Some(true);
+        if self.fields.peek("sandbox").is_some_and(wants_sandbox)
+            && let Some(node) = self.fields.take("sandbox")
+        {
+            let message = "Mainstay has no sandbox for servers";
+            let hint = "take the key out if the server may run without one";
+            self.report.error_with_hint(&node.place, message, hint);
+        }
         StdioLaunch {
             command: command.unwrap_or_default(),
             args,
             env: self.scope.env.clone(),
+            unset: self.unset.clone(),
             cwd,
             inherit_env: inherit_env.unwrap_or_default(),
             // The preset says it, which is read later.

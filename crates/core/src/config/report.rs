@@ -138,6 +138,15 @@ impl<'t> Report<'t> {
         self.note_error(place, fault.to_string(), hint);
     }
 
+    /// A file that is referred to cannot be read: later it may be.
+    pub fn error_of_file(&mut self, place: &Place, fault: &impl ToString, hint: Option<String>) {
+        let before = self.errors.len();
+        self.error_about(place, fault, hint);
+        for error in &mut self.errors[before..] {
+            error.awaits_file = true;
+        }
+    }
+
     pub fn warn(&mut self, place: &Place, message: impl Into<String>) {
         self.warn_with_hint(place, message, None);
     }
@@ -173,6 +182,7 @@ impl<'t> Report<'t> {
             message,
             hint,
             position,
+            awaits_file: false,
         }
     }
 }

@@ -22,10 +22,13 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// `.jsonc` and `.json5` may have comments; every other file is JSON.
+    /// `.jsonc` and `.json5` may have comments, and files of programs that read them so; every other
+    /// file is JSON.
     pub fn of(path: &Path) -> Self {
         let extension = path.extension().unwrap_or_default();
-        if extension.eq_ignore_ascii_case("jsonc") || extension.eq_ignore_ascii_case("json5") {
+        let is_jsonc =
+            extension.eq_ignore_ascii_case("jsonc") || extension.eq_ignore_ascii_case("json5");
+        if is_jsonc || is_of_lenient_program(path) {
             Self::Jsonc
         } else {
             Self::Json
@@ -50,6 +53,23 @@ impl Syntax {
     }
 }
 
+/// Folders whose programs read JSON with comments: VS Code and its kin, Visual Studio, Cursor, Gemini
+/// CLI, Qwen Code, Zed, opencode.
+const LENIENT_FOLDERS: [&str; 8] = [
+    ".vscode", ".vs", ".cursor", ".gemini", ".qwen", ".zed", "zed", "opencode",
+];
+
+/// Whether the file lies where one of those programs keeps its own: directly in its folder, or for the
+/// editors in their `User`.
+fn is_of_lenient_program(path: &Path) -> bool {
+    let Some(folder) = path.parent() else {
+        return false;
+    };
+    let is_called = |name: &str| folder.file_name().is_some_and(|it| it == name);
+    let is_opencodes = path.file_name().is_some_and(|it| it == "opencode.json");
+    is_opencodes || is_called("User") || LENIENT_FOLDERS.into_iter().any(is_called)
+}
+
 /// The file's tree, with byte ranges.
 pub(super) fn tree<'t>(
     text: &'t str,
@@ -64,6 +84,7 @@ pub(super) fn tree<'t>(
             message: "the file is empty".to_owned(),
             hint: Some(r#"the smallest configuration is {"mcpServers": {}}"#.to_owned()),
             position: Some((1, 1)),
+            awaits_file: false,
         });
     };
     if syntax == Syntax::Json {
@@ -84,6 +105,7 @@ fn unreadable(error: &ParseError, lines: &Lines<'_>) -> ConfigError {
         message: lowercase_first(&error.kind().to_string()),
         hint,
         position: Some(lines.position(error.range().start)),
+        awaits_file: false,
     }
 }
 
@@ -101,6 +123,7 @@ fn strictly_json(text: &str) -> Result<(), ConfigError> {
         message: message.to_owned(),
         hint: None,
         position: Some((error.line(), error.column().max(1))),
+        awaits_file: false,
     })
 }
 

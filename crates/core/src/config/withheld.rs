@@ -1,9 +1,19 @@
 //! Which tools of a server are hidden from clients, at every door (`disabledTools`, `allowedTools`,
 //! `strictToolNames`, and other programs' names for them).
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
+use super::{
+    fields::nearest,
+    report::{LONGEST_NAME, shortened},
+};
 use crate::names;
+
+/// Names of one list that are reported.
+const MAX_UNMATCHED: usize = 20;
+
+/// Tools among which a similar name is looked for.
+const MAX_COMPARED: usize = 1000;
 
 /// Goes by what the server itself calls its tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +63,41 @@ impl Withheld {
         self.allowed = Some(allowed.into());
     }
 
+    /// What fits no tool of a server with these tools, a line for each name.
+    pub fn unmatched<'t>(&self, tools: impl Iterator<Item = &'t str>) -> Vec<String> {
+        let lists = [
+            ("disabledTools", &self.disabled[..]),
+            ("allowedTools", self.allowed.as_deref().unwrap_or_default()),
+        ];
+        if lists.iter().all(|(_, names)| names.is_empty()) {
+            return Vec::new();
+        }
+        let tools: Vec<&str> = tools.collect();
+        let known: HashSet<&str> = tools.iter().copied().collect();
+        let mut lines = Vec::new();
+        for (list, names) in lists {
+            let unknown = names.iter().filter(|name| !known.contains(name.as_str()));
+            for name in unknown.take(MAX_UNMATCHED) {
+                let shown = shortened(name, LONGEST_NAME);
+                let mut line = format!("{list}: {shown:?} is no tool of this server");
+                // A name as clients see it has the server's in front.
+                let own = name.rsplit_once("__").map_or(name.as_str(), |(_, own)| own);
+                let near = match known.get(own) {
+                    Some(own) => Some(*own),
+                    None => nearest(own, &tools[..tools.len().min(MAX_COMPARED)]),
+                };
+                if name.contains('*') {
+                    line.push_str(" (names are whole, without patterns)");
+                } else if let Some(near) = near {
+                    let near = shortened(near, LONGEST_NAME);
+                    line = format!("{line} (did you mean {near:?}?)");
+                }
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
     /// Whether its name alone keeps it from clients: those are reported.
     pub fn refuses_name(&self, tool: &str) -> bool {
         self.strict_names && !names::is_strict(tool)
@@ -62,6 +107,25 @@ impl Withheld {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_fit_no_tool_are_told() {
+        let mut withheld = Withheld {
+            disabled: ["x__echo", "nosuch", "add"].map(str::to_owned).into(),
+            ..Withheld::default()
+        };
+        withheld.allow(&["ech*".to_owned(), "ad".to_owned(), "add".to_owned()]);
+        assert_eq!(
+            withheld.unmatched(["echo", "add"].into_iter()),
+            [
+                r#"disabledTools: "x__echo" is no tool of this server (did you mean "echo"?)"#,
+                r#"disabledTools: "nosuch" is no tool of this server"#,
+                r#"allowedTools: "ad" is no tool of this server (did you mean "add"?)"#,
+                r#"allowedTools: "ech*" is no tool of this server (names are whole, without patterns)"#,
+            ]
+        );
+        assert!(Withheld::default().unmatched(["a"].into_iter()).is_empty());
+    }
 
     #[test]
     fn every_list_restricts() {

@@ -88,7 +88,9 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 /// The text without the secrets of a server's own configuration.
 pub fn shown<'t>(text: &'t str, secrets: Option<&Secrets>) -> Cow<'t, str> {
     match secrets {
-        Some(secrets) => replaced(secrets.hide(text), redact),
+        Some(secrets) => replaced(secrets.hide(text), |text| {
+            secrets.beside_findings(text, redact)
+        }),
         None => redact(text),
     }
 }
@@ -188,7 +190,10 @@ impl Rules<'_> {
             hidden = replaced(hidden, |text| secrets.hide(text));
         }
         if self.redactor.defaults {
-            hidden = replaced(hidden, redact);
+            hidden = replaced(hidden, |text| match self.secrets {
+                Some(secrets) => secrets.beside_findings(text, redact),
+                None => redact(text),
+            });
         }
         for pattern in &self.redactor.patterns {
             hidden = replaced(hidden, |text| pattern.replace_all(text, HIDDEN));

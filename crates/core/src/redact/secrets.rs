@@ -1,7 +1,10 @@
 //! The secrets of a server's own configuration. A server may say them back: in an error that quotes the
 //! request's headers, or in a dump of its environment.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, fmt::Write as _, sync::OnceLock};
+use std::{
+    borrow::Cow, cmp::Reverse, collections::BTreeSet, fmt, fmt::Write as _, ops::Range,
+    sync::OnceLock,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::{Regex, RegexBuilder};
@@ -32,8 +35,17 @@ const MAX_PATTERN: usize = 64 << 20;
 /// Secrets as they may come back: as they are, in percent-encoding, in base64 and as hexadecimal digits.
 pub struct Secrets {
     pieces: BTreeSet<Vec<u8>>,
+    /// What is wrong with the entry, in our own words, which quote no secret. They name keys such as
+    /// `bearerToken` before a colon, which a pattern would take for the name of a secret.
+    findings: Vec<String>,
     /// Made when the first text is looked at. `None` if that failed, which a test keeps from happening.
     pattern: OnceLock<Option<Regex>>,
+}
+
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        self.pieces == other.pieces && self.findings == other.findings
+    }
 }
 
 impl fmt::Debug for Secrets {
@@ -54,10 +66,52 @@ impl Secrets {
         if let Some(url) = &config.health_check_url {
             found.url(url.expose());
         }
-        (!found.0.is_empty()).then(|| Self {
+        let findings: Vec<String> = config.problems().map(ToString::to_string).collect();
+        (!found.0.is_empty() || !findings.is_empty()).then(|| Self {
             pieces: found.0,
+            findings,
             pattern: OnceLock::new(),
         })
+    }
+
+    /// Where a finding of ours stands in the text.
+    fn finding_in(&self, text: &str) -> Option<Range<usize>> {
+        let found = self.findings.iter().filter_map(|finding| {
+            let at = text.find(finding.as_str())?;
+            Some(at..at + finding.len())
+        });
+        // Of two that begin alike, the longer one.
+        found.min_by_key(|found| (found.start, Reverse(found.len())))
+    }
+
+    /// The text with all but our own findings changed by `redact`.
+    pub(super) fn beside_findings<'t>(
+        &self,
+        text: &'t str,
+        redact: impl Fn(&str) -> Cow<'_, str>,
+    ) -> Cow<'t, str> {
+        let Some(mut found) = self.finding_in(text) else {
+            return match redact(text) {
+                Cow::Borrowed(_) => Cow::Borrowed(text),
+                Cow::Owned(changed) => Cow::Owned(changed),
+            };
+        };
+        let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+        loop {
+            shown.push_str(&redact(&rest[..found.start]));
+            shown.push_str(&rest[found.clone()]);
+            rest = &rest[found.end..];
+            match self.finding_in(rest) {
+                Some(next) => found = next,
+                None => break,
+            }
+        }
+        shown.push_str(&redact(rest));
+        if shown == text {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(shown)
+        }
     }
 
     fn pattern(&self) -> Option<&Regex> {
@@ -65,7 +119,7 @@ impl Secrets {
             let mut forms: Vec<String> =
                 self.pieces.iter().flat_map(|piece| forms(piece)).collect();
             // Of two that begin alike, the longer one first.
-            forms.sort_unstable_by_key(|form| std::cmp::Reverse(form.len()));
+            forms.sort_unstable_by_key(|form| Reverse(form.len()));
             let pattern = RegexBuilder::new(&forms.join("|"))
                 .unicode(true)
                 .size_limit(MAX_PATTERN)
@@ -78,11 +132,17 @@ impl Secrets {
     pub(super) fn may_be_in(&self, text: &str) -> bool {
         // A JSON text may have any character escaped.
         let is_escaped = memchr::memchr(b'\\', text.as_bytes()).is_some();
-        is_escaped || self.pattern().is_none_or(|pattern| pattern.is_match(text))
+        is_escaped
+            || self.finding_in(text).is_some()
+            || !self.pieces.is_empty()
+                && self.pattern().is_none_or(|pattern| pattern.is_match(text))
     }
 
     /// The text without these secrets.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.pieces.is_empty() {
+            return Cow::Borrowed(text);
+        }
         let Some(pattern) = self.pattern() else {
             return HIDDEN.into();
         };

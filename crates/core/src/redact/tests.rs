@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    config::{HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
+    config::{ConfigError, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
 
@@ -650,4 +650,33 @@ proptest! {
         prop_assert!(once.len() <= text.len() + words.len() * HIDDEN.len());
         let _ = redactor(true, &["name"], &[]).redact(&text, None);
     }
+}
+
+/// A finding of ours names keys that mean secrets, and quotes none.
+#[test]
+fn findings_about_the_configuration_stay_readable() {
+    let finding = ConfigError {
+        path: "mcpServers.x.headers.Authorization".to_owned(),
+        message: "variable \"TRACKER_TOKEN\" is not set".to_owned(),
+        hint: Some("set it, or give a default: ${TRACKER_TOKEN:-…}".to_owned()),
+        position: None,
+        awaits_file: false,
+    };
+    let said = finding.to_string();
+    let secrets = Secrets::of(&ServerConfig::new(name(), Launch::Broken(finding)));
+    let redactor = redactor(true, &[], &[]);
+    for text in [
+        said.clone(),
+        format!("cannot start: {said}"),
+        format!("Server 'x' is not connected: {said}; and again: {said}"),
+    ] {
+        assert_eq!(shown(&text, secrets.as_ref()), text);
+        assert_eq!(redactor.redact(&text, secrets.as_ref()), text);
+        assert_ne!(shown(&text, None), text, "a server's text is not trusted");
+    }
+    // What stands beside it is redacted as ever.
+    let quoted = format!("token=abcdef {said} password: hunter2");
+    let expected = format!("token=[redacted] {said} password: [redacted]");
+    assert_eq!(shown(&quoted, secrets.as_ref()), expected);
+    assert_eq!(redactor.redact(&quoted, secrets.as_ref()), expected);
 }

@@ -394,3 +394,150 @@ fn a_command_is_one_word_and_not_mainstay_itself() {
     assert_eq!(usual.config.problems().count(), 1);
     assert_snapshot!(entry_findings(r#"{"url": "http://localhost:7420/mcp"}"#), @"warning config.json:2:9: mcpServers.s.url: Mainstay itself listens at this address, unless it is told otherwise (a Mainstay that is led back to itself refuses the server)");
 }
+
+/// What restricts a server elsewhere restricts it here, or keeps it from running.
+#[test]
+fn keys_that_restrict_are_never_ignored() {
+    let off = |entry: &str| {
+        let server = server(entry);
+        (server.enabled, server.auto_start)
+    };
+    assert_eq!(off(r#"{"command": "x", "isActive": false}"#), (false, true));
+    assert_eq!(off(r#"{"command": "x", "isActive": true}"#), (true, true));
+    assert_eq!(
+        off(r#"{"command": "x", "start_on_launch": false}"#),
+        (true, false)
+    );
+    let suppressed = r#"{"command": "x", "anythingllm": {"autoStart": false, "suppressedTools": ["a"]}, "suppressedTools": ["b"]}"#;
+    assert_eq!(off(suppressed), (true, false));
+    let withheld = server(suppressed).withheld;
+    assert!(withheld.has("a") && withheld.has("b") && !withheld.has("c"));
+    for key in [
+        "disabled_prompts",
+        "disabled_resources",
+        "include_tags",
+        "exclude_tags",
+    ] {
+        let said = entry_findings(&format!(r#"{{"command": "x", "{key}": ["a"]}}"#));
+        assert!(said.contains("problem ") && said.contains(key), "{said}");
+        let nothing = format!(r#"{{"command": "x", "{key}": []}}"#);
+        assert_eq!(entry_findings(&nothing), "");
+    }
+    let said = entry_findings(r#"{"command": "x", "sandbox": true}"#);
+    assert!(
+        said.contains("Mainstay has no sandbox for servers"),
+        "{said}"
+    );
+
+    let chosen = |choice: &str| {
+        let text = format!(
+            r#"{{"mcpServers": {{"a": {{"command": "x"}}, "b c": {{"command": "x"}}}}, "mcp": {choice}}}"#
+        );
+        let servers = read("config.json", &text).unwrap().config.servers;
+        servers.iter().map(|it| it.enabled).collect::<Vec<_>>()
+    };
+    assert_eq!(chosen(r#"{"excluded": ["a"]}"#), [false, true]);
+    assert_eq!(chosen(r#"{"excluded": ["b c"]}"#), [true, false]);
+    assert_eq!(chosen(r#"{"allowed": ["a"]}"#), [true, false]);
+    assert_eq!(
+        chosen(r#"{"allowed": ["a", "b-c"], "excluded": ["a"]}"#),
+        [false, true]
+    );
+    assert_eq!(chosen(r#"{"allowed": []}"#), [false, false]);
+}
+
+#[test]
+fn a_variable_that_is_null_is_not_inherited() {
+    let launch = stdio(r#"{"command": "x", "env": {"HOME": null, "A": "1"}}"#);
+    assert!(launch.unset.contains("HOME") && launch.unset.len() == 1);
+    assert_eq!(launch.env.len(), 1);
+}
+
+#[test]
+fn a_variable_inside_a_text_is_named_as_what_it_is() {
+    let warns = |entry: &str| {
+        let said = entry_findings(entry);
+        said.contains("taken as they stand here") || {
+            assert_eq!(said, "", "{entry}");
+            false
+        }
+    };
+    for (entry, expected) in [
+        (
+            r#"{"url": "http://h/", "headers": {"Authorization": "Bearer $GTOKEN"}}"#,
+            true,
+        ),
+        (r#"{"command": "x", "args": ["--t=$GTOKEN"]}"#, true),
+        (r#"{"command": "x", "env": {"A": "key=$GTOKEN"}}"#, true),
+        (r#"{"url": "http://h/mcp?key=$GTOKEN&x=1"}"#, true),
+        (
+            r#"{"command": "sh", "args": ["-c", "exec x --t=$GTOKEN"]}"#,
+            false,
+        ),
+        (r#"{"command": "x", "env": {"A": "pa$$word =$x"}}"#, false),
+    ] {
+        assert_eq!(warns(entry), expected, "{entry}");
+    }
+}
+
+#[test]
+fn files_whose_programs_read_comments_may_have_them() {
+    let text = "{\n// mine\n\"servers\": {\"s\": {\"command\": \"x\"},}}";
+    for path in [
+        "/p/.vscode/mcp.json",
+        "/h/.config/Code/User/mcp.json",
+        "/p/.cursor/mcp.json",
+        "/p/.gemini/settings.json",
+        "/p/.zed/settings.json",
+    ] {
+        assert_eq!(read(path, text).unwrap().config.servers.len(), 1, "{path}");
+    }
+    assert!(read("/p/mcp.json", text).is_err());
+}
+
+#[test]
+fn yaml_and_toml_are_known_by_extension_and_first_line() {
+    for (file, text, says) in [
+        ("a.json", "- name: x\n  command: y\n", "this is YAML"),
+        (
+            "a.json",
+            "\"mcpServers\":\n  a:\n    command: x\n",
+            "this is YAML, with servers in `mcpServers`",
+        ),
+        (
+            "a.json",
+            "extensions: # mine\n  a:\n",
+            "this is YAML, with servers in `extensions`",
+        ),
+        ("a.yaml", "? odd\n", "this is YAML"),
+        (
+            "a.json",
+            "\"model\" = \"x\"\n[mcp_servers.a]\n",
+            "this is TOML, with servers in `mcp_servers`",
+        ),
+        ("a.toml", "'x'.y = 1\n", "this is TOML"),
+        (
+            "config.json",
+            r#"{"experimental": {"modelContextProtocolServers": []}}"#,
+            "this is a config.json of Continue",
+        ),
+        (
+            "a.json",
+            r#"{"mcp": {"a": {"enabled": false}}}"#,
+            "this is a configuration of opencode",
+        ),
+        (
+            "a.json",
+            r#"{"$schema": "https://opencode.ai/config.json", "mcp": {"a": {}}}"#,
+            "this is a configuration of opencode",
+        ),
+        (
+            "a.json",
+            r#"{"$schema": "https://charm.land/crush.json", "mcp": {"a": {"enabled": true}}}"#,
+            "the servers stand in `mcp`, as Crush",
+        ),
+    ] {
+        let said = findings_in(file, text);
+        assert!(said.contains(says), "{text}: {said}");
+    }
+}

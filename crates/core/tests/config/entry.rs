@@ -305,7 +305,6 @@ fn a22_a24_env_and_args_of_the_wrong_type() {
     assert_snapshot!(findings(r#"{"command": "x", "env": ["A=1"]}"#), @"problem config.json:2:25: mcpServers.s.env: expected an object, found an array");
     assert_snapshot!(findings(r#"{"command": "x", "env": {"A": {}, "B": null, "C=": "1", "": "1"}}"#), @r#"
     problem config.json:2:31: mcpServers.s.env.A: expected a string, found an object
-    problem config.json:2:40: mcpServers.s.env.B: expected a string, found null
     problem config.json:2:46: mcpServers.s.env["C="]: not a variable's name: empty, or with '=' or NUL
     problem config.json:2:57: mcpServers.s.env[""]: not a variable's name: empty, or with '=' or NUL
     "#);

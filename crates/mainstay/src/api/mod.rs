@@ -216,11 +216,17 @@ pub struct Server {
     pub hidden_tools: Vec<String>,
     #[serde(default)]
     pub hidden_tool_count: usize,
+    /// Names in `disabledTools` and `allowedTools` that fit none of its tools, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmatched_tools: Vec<String>,
     pub resource_count: usize,
     pub prompt_count: usize,
     /// The last lines of its stderr.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
+    /// The last line of its stdout that is no message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
 }
 
 /// What a person approves, or does not: to the letter, references unexpanded. A client that cannot

@@ -240,7 +240,7 @@ impl Calls {
             arguments: wanted.arguments,
             since: came,
             trace: wanted.trace,
-            secrets: None,
+            secrets: failure.secrets.clone(),
         });
         let on_record = entry.finish(Finished {
             outcome: failed(failure, false),

@@ -42,6 +42,12 @@ fn told(details: &api::ServerDetails) -> String {
     if let Some(hidden) = hidden(server) {
         lines.push(format!("  {hidden}"));
     }
+    lines.extend(
+        server
+            .unmatched_tools
+            .iter()
+            .map(|line| format!("  {line}")),
+    );
     if let Some(pending) = &server.pending {
         lines.push("  waits for approval:".to_owned());
         lines.extend(

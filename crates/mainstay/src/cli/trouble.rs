@@ -35,7 +35,7 @@ pub fn trouble(server: &Server) -> Option<String> {
         if server.connected {
             reason.clone()
         } else {
-            words::explained(reason, &server.stderr)
+            words::explained(reason, &server.stderr, server.stdout.as_deref())
         }
     });
     let said = match &reason {
@@ -69,7 +69,14 @@ pub fn detail(server: &Server) -> String {
     trouble(server)
         .or_else(|| {
             let uptime = Duration::from_millis(server.uptime_ms?);
-            Some(format!("up {}", output::span(uptime)))
+            let up = format!("up {}", output::span(uptime));
+            Some(match &server.unmatched_tools[..] {
+                [] => up,
+                [line] => format!("{up}; {}", output::one_line(line)),
+                [line, more @ ..] => {
+                    format!("{up}; {} and {} more", output::one_line(line), more.len())
+                }
+            })
         })
         .unwrap_or_else(|| match (server.wanted, server.auto_start) {
             (true, _) => server.status.clone(),
@@ -83,7 +90,8 @@ pub fn detail(server: &Server) -> String {
 fn next_step(server: &Server) -> Option<String> {
     let mut states = State::ALL.into_iter();
     let state = states.find(|state| state.as_str() == server.status)?;
-    words::next_step(&server.name, state, !server.stderr.is_empty())
+    let has_log = !server.stderr.is_empty() || server.stdout.is_some();
+    words::next_step(&server.name, state, has_log)
 }
 
 /// Whether it is being connected, rather than waiting for that.
@@ -196,6 +204,11 @@ mod tests {
             ..server("connected")
         };
         assert_eq!(detail(&up), "up 1.0 s");
+        let unmatched = Server {
+            unmatched_tools: ["a", "b", "c"].map(str::to_owned).to_vec(),
+            ..up
+        };
+        assert_eq!(detail(&unmatched), "up 1.0 s; a and 2 more");
         let stopped = Server {
             wanted: false,
             ..server("disconnected")

@@ -1,6 +1,7 @@
 //! One log file: its queue, and the readers that follow it.
 
 use std::{
+    borrow::Cow,
     io,
     path::PathBuf,
     sync::{
@@ -48,6 +49,16 @@ pub struct LogFile {
     pub counts: Counts,
     /// Secrets of the server's configuration; none in a file of several servers.
     pub secrets: ArcSwapOption<Secrets>,
+    redaction: Redaction,
+}
+
+/// Where secrets are taken out of a file's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redaction {
+    /// Here, in whole batches.
+    AtWriting,
+    /// Before a line is pushed. A second time would not know the server's own findings.
+    Done,
 }
 
 /// What has happened to a file.
@@ -106,7 +117,7 @@ pub struct Followed {
 }
 
 impl LogFile {
-    pub fn new(path: PathBuf, wake: Arc<Wake>) -> Self {
+    pub fn new(path: PathBuf, wake: Arc<Wake>, redaction: Redaction) -> Self {
         Self {
             queue: Mutex::default(),
             disk: Mutex::new(Disk {
@@ -121,6 +132,7 @@ impl LogFile {
             wake,
             counts: Counts::default(),
             secrets: ArcSwapOption::empty(),
+            redaction,
         }
     }
 
@@ -171,7 +183,10 @@ impl LogFile {
             queue.take(spare)
         };
         disk.not_before = (taken.dropped > 0).then(|| Instant::now() + FLUSH_AFTER);
-        let mut batch = shown(&taken.text, self.secrets.load().as_deref());
+        let mut batch = match self.redaction {
+            Redaction::AtWriting => shown(&taken.text, self.secrets.load().as_deref()),
+            Redaction::Done => Cow::Borrowed(&*taken.text),
+        };
         let mut lines = taken.lines as u64;
         disk.unsaid += taken.dropped;
         self.counts
@@ -264,7 +279,11 @@ mod tests {
     #[test]
     fn the_room_of_a_burst_is_given_back() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = LogFile::new(folder.path().join("x.log"), Arc::default());
+        let file = LogFile::new(
+            folder.path().join("x.log"),
+            Arc::default(),
+            Redaction::AtWriting,
+        );
         for _ in 0..2 {
             for _ in 0..1000 {
                 file.push("stderr", &"x".repeat(100));

@@ -33,7 +33,10 @@ pub use self::{
     server_log::{Diagnostics, LogStream, ServerLog},
     throttle::{Throttle, Verdict},
 };
-use self::{log_file::LogFile, writer::Writer};
+use self::{
+    log_file::{LogFile, Redaction},
+    writer::Writer,
+};
 
 /// Where a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl Logs {
         let dir = folder(state);
         match Writer::start() {
             Ok(writer) => {
-                let errors = writer.open(dir.join("mcp-errors.log"));
+                let errors = writer.open(dir.join("mcp-errors.log"), Redaction::Done);
                 Self(Some(Files {
                     dir,
                     writer,
@@ -128,7 +131,10 @@ impl Logs {
     /// A server's log. Without a state directory, the last lines of its stderr are all there is.
     pub fn server(&self, name: &ServerName) -> Arc<ServerLog> {
         let files = self.0.as_ref().map(|files| {
-            let own = files.writer.open(files.dir.join(file_name(name)));
+            let own = {
+                let path = files.dir.join(file_name(name));
+                files.writer.open(path, Redaction::AtWriting)
+            };
             (own, Arc::clone(&files.errors))
         });
         Arc::new(ServerLog::new(name.clone(), files))

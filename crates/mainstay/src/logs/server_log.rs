@@ -40,6 +40,8 @@ pub struct ServerLog {
     files: Option<Files>,
     /// The last lines of stderr.
     pub tail: Tail,
+    /// The last lines of stdout that are no messages.
+    noise: Tail,
     lines: AtomicU64,
     bytes: AtomicU64,
     unparsable: AtomicU64,
@@ -90,6 +92,7 @@ impl ServerLog {
             server,
             files: files.map(|(own, errors)| Files { own, errors }),
             tail: Tail::default(),
+            noise: Tail::default(),
             lines: AtomicU64::default(),
             bytes: AtomicU64::default(),
             unparsable: AtomicU64::default(),
@@ -109,9 +112,23 @@ impl ServerLog {
     pub fn protect(&self, config: &ServerConfig) {
         let secrets = Secrets::of(config).map(Arc::new);
         self.tail.secrets.store(secrets.clone());
+        self.noise.secrets.store(secrets.clone());
         if let Some(files) = &self.files {
             files.own.secrets.store(secrets);
         }
+    }
+
+    /// The last line of stdout that is no message.
+    pub fn noise(&self) -> Option<String> {
+        let mut lines = self.noise.texts();
+        lines.retain(|line| !line.trim().is_empty());
+        lines.pop()
+    }
+
+    /// Forgets what an earlier process said.
+    pub fn forget(&self) {
+        self.tail.clear();
+        self.noise.clear();
     }
 
     pub fn secrets(&self) -> Option<Arc<Secrets>> {
@@ -232,9 +249,14 @@ impl ServerLog {
 
     /// Takes whole lines: one that was gathered, and those that follow it. Returns how many.
     fn append(&self, source: Source, first: &[u8], others: &[u8]) -> u64 {
-        if source == Source::Stderr {
-            self.tail.extend(first);
-            self.tail.extend(others);
+        let tail = match source {
+            Source::Stderr => Some(&self.tail),
+            Source::Stdout => Some(&self.noise),
+            Source::Mainstay => None,
+        };
+        if let Some(tail) = tail {
+            tail.extend(first);
+            tail.extend(others);
         }
         let lines = match &self.files {
             Some(files) => {

@@ -189,7 +189,11 @@ async fn a_log_that_cannot_be_written_is_not_fatal() {
     let state = state();
     // Not a folder.
     fs::write(state.path().join("logs"), "").expect("written");
-    let log_file = LogFile::new(state.path().join("logs/x.log"), Arc::default());
+    let log_file = LogFile::new(
+        state.path().join("logs/x.log"),
+        Arc::default(),
+        Redaction::AtWriting,
+    );
     for _ in 0..3 {
         log_file.push("stderr", "lost");
         log_file.flush();

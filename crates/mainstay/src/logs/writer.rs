@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use super::log_file::LogFile;
+use super::log_file::{LogFile, Redaction};
 
 type Files = HashMap<PathBuf, Arc<LogFile>>;
 
@@ -37,11 +37,12 @@ impl Writer {
     }
 
     /// The file of this path: a server that is removed and comes back goes on with its own.
-    pub fn open(&self, path: PathBuf) -> Arc<LogFile> {
+    pub fn open(&self, path: PathBuf, redaction: Redaction) -> Arc<LogFile> {
         // Held for the lookup only.
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let file = files.entry(path).or_insert_with_key(|path| {
-            Arc::new(LogFile::new(path.clone(), Arc::clone(&self.wake)))
+            let wake = Arc::clone(&self.wake);
+            Arc::new(LogFile::new(path.clone(), wake, redaction))
         });
         Arc::clone(file)
     }

@@ -14,7 +14,7 @@ use mainstay_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{Reloader, save};
+use super::{Reloader, Trouble, save};
 use crate::{
     blocking::off_the_runtime,
     registry::{Known, duplicate},
@@ -56,8 +56,8 @@ impl Reloader {
                 let written = off_the_runtime(move || {
                     change_and_save(&origin, in_force.as_deref().map(String::as_str), change)
                 });
-                let Changed { text, loaded } = written.await?;
-                this.set_trouble(None);
+                let Changed { text, mut loaded } = written.await?;
+                this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
                 let plan = Plan::between(&current, &loaded.config);
                 this.take(&mut current, Some(text), loaded.config, settled.as_ref())
                     .await;

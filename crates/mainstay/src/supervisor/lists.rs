@@ -62,6 +62,7 @@ impl Task {
         let trouble = self
             .listings
             .settled(&listed.lists, had, catalog.tools.len());
+        self.tell_unmatched(catalog.unmatched(&self.config.withheld));
         self.shares = listed.shares;
         // The same one where nothing changed: then there is nothing to merge.
         let changed = before.is_none_or(|before| !Arc::ptr_eq(&before, &catalog));
@@ -90,6 +91,18 @@ impl Task {
         if let Some(kind) = listed.tools_changed {
             self.tell(kind);
         }
+    }
+
+    /// Tells once which names of its deny and allow lists protect nothing.
+    fn tell_unmatched(&mut self, unmatched: Vec<String>) {
+        if unmatched == self.unmatched {
+            return;
+        }
+        for line in &unmatched {
+            tracing::warn!(server = %self.config.name, "{line}");
+            self.log.note(line);
+        }
+        self.unmatched = unmatched;
     }
 
     /// Keeps for the next run what is known of the server.

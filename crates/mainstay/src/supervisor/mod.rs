@@ -371,7 +371,8 @@ impl Server {
         self.asked.send_replace(true);
     }
 
-    /// What the start of its process does that is under way, in words, with the last line of its stderr.
+    /// What the start of its process does that is under way, in words, with the last line of its stderr, or
+    /// of what is no message on its stdout.
     pub fn start_words(&self) -> Option<String> {
         if !matches!(self.config().launch, Launch::Stdio(_)) {
             return None;
@@ -388,7 +389,10 @@ impl Server {
                 let line = message::shortened(line.trim().to_owned(), MAX_SHOWN_LINE);
                 format!("{words}: {line}")
             }
-            None => words,
+            None => match self.log.noise().filter(|_| status.begun.is_some()) {
+                Some(line) => format!("{words}: {}", trouble::misplaced(&line)),
+                None => words,
+            },
         })
     }
 
@@ -402,7 +406,10 @@ impl Server {
             other => other.as_str(),
         };
         let message = format!("Server '{name}' is {}", self.plight(&view, words));
-        let failure = Failure::new(FailureKind::ServerNotConnected, message);
+        let failure = Failure {
+            secrets: self.log.secrets(),
+            ..Failure::new(FailureKind::ServerNotConnected, message)
+        };
         let failure = view.describe(failure, name);
         match (self.config().enabled, view.wanted) {
             (false, _) => failure.with("status", "disabled"),
@@ -438,8 +445,11 @@ impl Server {
         }
         let mut plight = words.to_owned();
         if let Some(reason) = &view.status.reason {
-            let stderr = self.log.tail.texts();
-            plight = format!("{plight}: {}", trouble::explained(reason, &stderr));
+            let (stderr, stdout) = (self.log.tail.texts(), self.log.noise());
+            plight = format!(
+                "{plight}: {}",
+                trouble::explained(reason, &stderr, stdout.as_deref())
+            );
             if let Some(step) = self.next_step(view) {
                 plight = format!("{plight}; {step}");
             }
@@ -452,7 +462,7 @@ impl Server {
 
     /// What a person can do about a server that is not connected.
     pub fn next_step(&self, view: &View) -> Option<String> {
-        let has_log = !self.log.tail.texts().is_empty();
+        let has_log = !self.log.tail.texts().is_empty() || self.log.noise().is_some();
         trouble::next_step(self.name.as_str(), view.state(), has_log)
     }
 

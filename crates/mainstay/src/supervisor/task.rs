@@ -73,6 +73,8 @@ pub struct Task {
     pub(super) carries: HashMap<task::Id, (Which, Epoch)>,
     pub(super) progress: Channel<(Which, Epoch, Progress)>,
     pub(super) probes: Probes,
+    /// What was told of names in its deny and allow lists that fit no tool.
+    pub(super) unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
     unasked: Unread,
@@ -150,6 +152,7 @@ impl Task {
             probes: Probes::default(),
             next_look: Instant::now(),
             unasked,
+            unmatched: Vec::new(),
             listings: Listings::default(),
             shares: taken,
             kept,

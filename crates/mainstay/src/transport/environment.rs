@@ -36,6 +36,9 @@ pub fn of_child(launch: &StdioLaunch) -> Environment {
         "PATH".into(),
         search_path(inherited.as_deref(), launch.path_order),
     );
+    for name in &launch.unset {
+        environment.remove(OsStr::new(name));
+    }
     for (name, value) in &launch.env {
         environment.insert(name.into(), value.expose().into());
     }

@@ -27,6 +27,9 @@ const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
 /// How much of an error page is kept to be shown.
 const SHOWN_ERROR: usize = 16 * 1024;
 
+/// What its reading may take.
+const ERROR_LIMIT: Duration = Duration::from_secs(2);
+
 /// How much of it a failed call shows, in characters.
 const SHOWN_REFUSAL: usize = 300;
 
@@ -202,24 +205,29 @@ pub fn same_origin(one: &Uri, other: &Uri) -> bool {
 
 /// The body of an unsuccessful answer, as far as a person reads.
 pub async fn error_text(mut response: Response) -> String {
-    let body = response
-        .collect(&mut BytesMut::new(), SHOWN_ERROR)
-        .await
-        .unwrap_or_default();
+    let mut read = BytesMut::new();
+    let body = response.collect(&mut read, SHOWN_ERROR);
+    // One that does not end is not waited for.
+    let body = tokio::time::timeout(ERROR_LIMIT, body).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
     String::from_utf8_lossy(&body).trim().to_owned()
 }
 
 /// What an answer to the first request, `asked`, means that is neither success nor a refusal for good.
 /// A server that says when to come back is tried then.
-pub fn unavailable(uri: &Uri, response: &Response, asked: &str) -> Loss {
+pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
     let head = &response.head;
-    let reason = refusals::redirected(uri, head)
-        .unwrap_or_else(|| format!("HTTP {} to {asked}", head.status));
-    let wait = match head.status {
+    let status = head.status;
+    let wait = match status {
         429 | 502..=504 => head.get("retry-after"),
         _ => None,
     };
-    match wait.and_then(|wait| retry_after(wait, SystemTime::now())) {
+    let wait = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
+    let reason = match refusals::redirected(uri, head) {
+        Some(reason) => reason,
+        None => refusals::Refusal::new(uri, status, asked, &error_text(response).await).whole(),
+    };
+    match wait {
         Some(retry_after) => Loss::Unavailable {
             reason,
             retry_after,

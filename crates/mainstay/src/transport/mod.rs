@@ -213,15 +213,17 @@ async fn open_legacy(
         HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
         // Streamable HTTP first; what refuses its first request may be the older transport.
         HttpTransport::Detect => match streamable_http::open(opening, launch).await {
-            Err(streamable_http::Refused::NotSpoken(reason)) => {
+            Err(streamable_http::Refused::NotSpoken(refusal)) => {
                 let opened = sse::open(opening, launch).await;
                 opened.map_err(|loss| match loss {
-                    Loss::ConnectFailed(sse) => Unopened::from(streamable_http::Refused::NotSpoken(
-                        format!(
-                            "neither Streamable HTTP ({reason}) nor HTTP+SSE ({sse}) is spoken at {}; check the path of `url`",
-                            launch.url.split(['?', '#']).next().unwrap_or_default()
-                        ),
-                    )),
+                    // What gives a reason knows the request, and its path is right.
+                    Loss::ConnectFailed(_) if refusal.has_reason && refusal.is_about_request() => {
+                        streamable_http::Refused::NotSpoken(refusal).into()
+                    }
+                    Loss::ConnectFailed(sse) => Unopened {
+                        loss: Loss::ConnectFailed(refusal.neither(&sse)),
+                        ..streamable_http::Refused::NotSpoken(refusal).into()
+                    },
                     other => other.into(),
                 })
             }

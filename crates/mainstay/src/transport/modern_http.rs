@@ -166,13 +166,16 @@ async fn discover(
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
         429 => {
             let asked = Method::Discover.name();
-            return Err(http_client::unavailable(&target.uri, &response, asked).into());
+            return Err(http_client::unavailable(&target.uri, response, asked)
+                .await
+                .into());
         }
         // As for `initialize`: the server does not know it, or it is a Mainstay led back to itself.
         501 | 508 => {}
         500.. => {
             return Err(
-                match http_client::unavailable(&target.uri, &response, Method::Discover.name()) {
+                match http_client::unavailable(&target.uri, response, Method::Discover.name()).await
+                {
                     // One that says when to come back is not asked before.
                     loss @ Loss::Unavailable { .. } => loss.into(),
                     loss => NotModern::Unclear(loss),

@@ -3,13 +3,16 @@
 use std::{io, time::Duration};
 
 use http::Uri;
-use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
 use rustls::{CertificateError, Error as TlsError};
 
 use super::{
-    http_client::resolve,
+    http_client::{resolve, same_origin},
     http1::{Error, Head, SPEAKS_TLS},
 };
+
+/// What is quoted of an answer's body, in bytes.
+const MAX_WORDS: usize = 200;
 
 /// A connection that failed. Keeps the kind of the error.
 pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
@@ -62,6 +65,12 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         CertificateError::UnknownIssuer => format!(
             "the certificate of {host} is not trusted: its issuer is unknown; add the issuer's to the system's trust store, or name a file of trusted ones by SSL_CERT_FILE"
         ),
+        // The verifier says so by a type that is not ours to name.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            format!(
+                "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by SSL_CERT_FILE"
+            )
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("the certificate of {host} has expired")
         }
@@ -71,8 +80,123 @@ fn certificate(host: &str, reason: &CertificateError) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("the certificate is not for {host}, but for another name")
         }
-        other => format!("the certificate of {host} is not accepted: {other}"),
+        CertificateError::Revoked => format!("the certificate of {host} has been revoked"),
+        CertificateError::BadEncoding => format!("the certificate of {host} cannot be read"),
+        CertificateError::BadSignature => {
+            format!("the certificate of {host} is not signed by whom it names as its issuer")
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            format!("the certificate of {host} is not one for servers")
+        }
+        other => {
+            tracing::debug!(host, ?other, "a certificate is not accepted");
+            format!(
+                "the certificate of {host} is not accepted: it breaks a rule for certificates; have a new one made for the server"
+            )
+        }
     }
+}
+
+/// The next step where a server answers, and speaks no MCP.
+const CHECK_PATH: &str = "; check the path of `url`";
+
+/// The URL without the parts that may hold keys: user, password and query.
+pub fn place(uri: &Uri) -> String {
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{}", uri.path())
+}
+
+/// An HTTP answer to the first request that does not open a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    place: String,
+    status: u16,
+    /// What was answered to which question, and the words of the answer if it has any.
+    pub said: String,
+    /// The server gives a reason itself.
+    pub has_reason: bool,
+}
+
+impl Refusal {
+    /// The answer to the question `asked`, with this body.
+    pub fn new(uri: &Uri, status: u16, asked: &str, body: &str) -> Self {
+        let words = words_of(body);
+        let mut said = match (status, is_html(body)) {
+            (200..300, true) => format!("a web page (HTML) in answer to {asked}"),
+            _ => format!("HTTP {status} to {asked}"),
+        };
+        if let Some(words) = &words {
+            said = format!("{said}: {words}");
+        }
+        Self {
+            place: place(uri),
+            status,
+            said,
+            has_reason: words.is_some(),
+        }
+    }
+
+    /// An answer that was accepted and is no message of MCP.
+    pub fn unreadable(uri: &Uri, said: String) -> Self {
+        Self {
+            place: place(uri),
+            status: 200,
+            said,
+            has_reason: false,
+        }
+    }
+
+    /// Whether the status finds fault with what was asked, not with where.
+    pub fn is_about_request(&self) -> bool {
+        matches!(self.status, 400 | 406 | 415)
+    }
+
+    /// Neither this transport nor the older one, which failed with these words.
+    pub fn neither(&self, older: &str) -> String {
+        let Self { place, said, .. } = self;
+        let older = older.strip_prefix(place.as_str()).unwrap_or(older);
+        let older = older.strip_prefix(": ").unwrap_or(older);
+        let older = older.strip_suffix(CHECK_PATH).unwrap_or(older);
+        format!(
+            "neither Streamable HTTP ({said}) nor HTTP+SSE ({older}) is spoken at {place}{CHECK_PATH}"
+        )
+    }
+
+    /// With the URL and the next step.
+    pub fn whole(&self) -> String {
+        let Self { place, said, .. } = self;
+        let step = match self.status {
+            404 | 405 | 200..300 => CHECK_PATH,
+            _ => "",
+        };
+        format!("{place}: {said}{step}")
+    }
+}
+
+fn is_html(body: &str) -> bool {
+    body.trim_start().starts_with('<')
+}
+
+/// The first line of a body that is no page, or all of one in JSON.
+fn words_of(body: &str) -> Option<String> {
+    let body = body.trim();
+    if body.is_empty() || is_html(body) {
+        return None;
+    }
+    let line = if body.starts_with(['{', '[']) {
+        body.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        body.lines()
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned()
+    };
+    Some(message::shortened(line, MAX_WORDS))
 }
 
 /// Why there was no answer at all to the first request.
@@ -148,17 +272,72 @@ pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
     if !(300..400).contains(&head.status) {
         return None;
     }
-    let target = resolve(uri, head.get("location")?)?.to_string();
-    let target = target.split(['?', '#']).next().unwrap_or_default();
-    Some(format!(
-        "the server redirects to {target} (HTTP {}), which is not followed; set `url` to where the server is",
-        head.status
-    ))
+    let (status, target) = (head.status, resolve(uri, head.get("location")?)?);
+    let to = place(&target);
+    Some(if target == *uri {
+        format!(
+            "the server redirects {to} to itself (HTTP {status}); check `url`, and what stands in front of the server"
+        )
+    } else if matches!(status, 307 | 308) && same_origin(uri, &target) {
+        format!(
+            "the server redirects again and again, at last to {to} (HTTP {status}); check `url`"
+        )
+    } else {
+        format!(
+            "the server redirects to {to} (HTTP {status}), which is not followed; set `url` to where the server is"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
     use super::*;
+
+    #[test]
+    fn answers_are_quoted_without_what_may_be_secret() {
+        let uri: Uri = "https://me:pw@host:1/mcp?key=s3cret"
+            .parse()
+            .expect("a URI");
+        for (status, body, expected) in [
+            (404, "", "HTTP 404 to initialize; check the path of `url`"),
+            (
+                405,
+                "<p>no",
+                "HTTP 405 to initialize; check the path of `url`",
+            ),
+            (
+                400,
+                "tenant missing\nmore",
+                "HTTP 400 to initialize: tenant missing",
+            ),
+            (
+                500,
+                "{\n \"error\": \"down\"\n}",
+                "HTTP 500 to initialize: { \"error\": \"down\" }",
+            ),
+            (
+                200,
+                "<!doctype html>",
+                "a web page (HTML) in answer to initialize; check the path of `url`",
+            ),
+        ] {
+            let refusal = Refusal::new(&uri, status, "initialize", body);
+            let whole = refusal.whole();
+            assert_eq!(whole, format!("https://host:1/mcp: {expected}"));
+            let neither = refusal.neither(&whole);
+            let said = &refusal.said;
+            assert_eq!(
+                neither,
+                format!(
+                    "neither Streamable HTTP ({said}) nor HTTP+SSE ({said}) is spoken at https://host:1/mcp; check the path of `url`"
+                )
+            );
+        }
+    }
 
     #[test]
     fn connections_fail_in_words() {
@@ -185,9 +364,21 @@ mod tests {
             (CertificateError::UnknownIssuer, "its issuer is unknown"),
             (CertificateError::Expired, "of example.com has expired"),
             (CertificateError::NotValidForName, "is not for example.com"),
-            (CertificateError::Revoked, "of example.com is not accepted"),
+            (CertificateError::Revoked, "of example.com has been revoked"),
+            (
+                CertificateError::UnhandledCriticalExtension,
+                "breaks a rule for certificates; have",
+            ),
+            (
+                CertificateError::Other(OtherError(Arc::new(io::Error::other(
+                    "CaUsedAsEndEntity",
+                )))),
+                "CA:FALSE), and name its file by SSL_CERT_FILE",
+            ),
         ] {
-            assert!(words(reason).contains(expected), "{expected}");
+            let words = words(reason);
+            assert!(words.contains(expected), "{expected}: {words}");
+            assert!(!words.contains("Other"), "{words}");
         }
     }
 }

@@ -153,10 +153,15 @@ async fn subscribe(
     match response.head.status {
         401 | 403 => Err(refusals::unauthorized(&response.head, launch)),
         200..300 if response.head.is_event_stream => Ok((Events::new(response, limit), target)),
-        200..300 => Err(Loss::ConnectFailed(
-            "the answer to GET is no event stream".to_owned(),
-        )),
-        _ => Err(http_client::unavailable(&target.uri, &response, "GET")),
+        status @ 200..300 => {
+            let body = http_client::error_text(response).await;
+            let mut refusal = refusals::Refusal::new(&target.uri, status, "GET", &body);
+            if !refusal.said.starts_with("a web page") {
+                "the answer to GET is no event stream".clone_into(&mut refusal.said);
+            }
+            Err(Loss::ConnectFailed(refusal.whole()))
+        }
+        _ => Err(http_client::unavailable(&target.uri, response, "GET").await),
     }
 }
 

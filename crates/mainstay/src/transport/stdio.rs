@@ -108,7 +108,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
     let marks = opening.lineage.marks(&opening.tag);
     // What an earlier process said is no reason of this attempt's end.
-    opening.log.tail.clear();
+    opening.log.forget();
     let mut child = spawn(opening, launch, &marks).await?;
     let (pid, log) = (child.id(), Arc::clone(&opening.log));
     opening.signs.started(pid);

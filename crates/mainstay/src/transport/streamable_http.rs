@@ -95,15 +95,15 @@ impl std::fmt::Debug for HttpLink {
 #[derive(Debug)]
 pub enum Refused {
     /// This may be no Streamable HTTP endpoint at all.
-    NotSpoken(String),
+    NotSpoken(refusals::Refusal),
     Unopened(Unopened),
 }
 
 impl From<Refused> for Unopened {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::NotSpoken(reason) => Self {
-                loss: Loss::ConnectFailed(reason),
+            Refused::NotSpoken(refusal) => Self {
+                loss: Loss::ConnectFailed(refusal.whole()),
                 eras: Eras {
                     modern: None,
                     legacy: Some(false),
@@ -173,6 +173,11 @@ async fn greet_server(
         lost: CancellationToken::new(),
     });
     match status {
+        200..300 if is_page(&response.head) => {
+            let text = http_client::error_text(response).await;
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(Refused::NotSpoken(refusal));
+        }
         200..300 => {}
         401 | 403 => return Err(refusals::unauthorized(&response.head, launch).into()),
         // 508: a Mainstay that was led back to itself.
@@ -182,20 +187,27 @@ async fn greet_server(
                 return Err(loss.into());
             }
             // A JSON-RPC error shows a server that speaks MCP.
-            if let Ok(frame) = Frame::read(text.into())
+            if let Ok(frame) = Frame::read(text.clone().into())
                 && let Some(error) = frame.error()
             {
                 let loss = Loss::Rejected(error.to_owned());
                 return Err(Refused::Unopened(refused_initialize(&frame, loss)));
             }
-            return Err(Refused::NotSpoken(format!("HTTP {status} to initialize")));
+            let refusal = refusals::Refusal::new(&uri, status, "initialize", &text);
+            return Err(Refused::NotSpoken(refusal));
         }
-        _ => return Err(http_client::unavailable(&uri, &response, "initialize").into()),
+        _ => {
+            let loss = http_client::unavailable(&uri, response, "initialize").await;
+            return Err(loss.into());
+        }
     }
     let answer = HttpExchange::answered(Arc::clone(&link), 0, response, Budget::new(MAX_GREETING))
         .response()
         .await
-        .map_err(|interruption| Refused::NotSpoken(interruption.to_string()))?;
+        .map_err(|interruption| {
+            let refusal = refusals::Refusal::unreadable(&uri, interruption.to_string());
+            Refused::NotSpoken(refusal)
+        })?;
     let greeting =
         greet(&answer).map_err(|loss| Refused::Unopened(refused_initialize(&answer, loss)))?;
     link.greeted(
@@ -229,6 +241,11 @@ async fn greet_server(
         _ = timeout(STREAM_LIMIT, answered) => {}
     }
     Ok((session, running))
+}
+
+fn is_page(head: &http1::Head) -> bool {
+    let kind = head.get("content-type");
+    kind.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
 impl HttpExchange {

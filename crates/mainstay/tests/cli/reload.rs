@@ -74,7 +74,6 @@ async fn a_file_that_changes_is_read_again() {
 #[tokio::test]
 async fn a_hangup_reloads() {
     let home = Home::new();
-    // The target of the link is not watched.
     let real = home.path().join("elsewhere");
     std::fs::create_dir(&real).expect("made");
     let real = real.join("servers.json");
@@ -100,25 +99,23 @@ async fn a_hangup_reloads() {
 #[tokio::test]
 async fn the_command_reloads_or_says_what_it_would() {
     let home = Home::new();
-    let real = home.path().join("elsewhere");
-    std::fs::create_dir(&real).expect("made");
-    let real = real.join("servers.json");
-    std::fs::write(&real, config(&["one", "two"])).expect("written");
-    let link = home.path().join("servers.json");
-    std::os::unix::fs::symlink(&real, &link).expect("linked");
-    let mut daemon = home
-        .serve(&["--config", link.to_str().expect("UTF-8")])
-        .await;
+    // Changes of a file that an entry refers to are not noticed by themselves.
+    let number = home.path().join("number");
+    std::fs::write(&number, "1").expect("written");
+    let program = fake_server::binary();
+    let text = json!({"mcpServers": {
+        "one": {"command": program, "env": {"NUMBER": "${file:number}"}},
+        "two": {"command": program},
+    }});
+    let path = home.file("servers.json", &text.to_string());
+    let mut daemon = home.serve(&["--config", &path]).await;
     daemon.says("ready: 2 of 2").await;
     let before = servers(&home).await;
-    std::fs::write(&real, config(&["two", "three"])).expect("written");
+    std::fs::write(&number, "2").expect("written");
 
     let dry = home.run(&["reload", "--dry-run"]).await;
     assert_eq!(dry.code, Some(0), "{dry}");
-    assert!(
-        dry.stdout.contains("one") && dry.stdout.contains("three"),
-        "{dry}"
-    );
+    assert!(dry.stdout.contains("one  is restarted"), "{dry}");
     assert_eq!(servers(&home).await, before);
 
     let json = home.run(&["reload", "--dry-run", "--json"]).await.json();
@@ -126,10 +123,18 @@ async fn the_command_reloads_or_says_what_it_would() {
     let run = home.run(&["reload", "--json"]).await;
     assert_eq!((run.code, &run.json()["applied"]), (Some(0), &json!(true)));
     assert_eq!(run.json()["plan"], json["plan"], "it does what it said");
-    let after = until_up(&home, &["two", "three"]).await;
-    assert_eq!(after[0], before[1]);
+    let after = within(async {
+        loop {
+            let after = until_up(&home, &["one", "two"]).await;
+            if after[0] != before[0] {
+                return after;
+            }
+        }
+    })
+    .await;
+    assert_eq!(after[1], before[1]);
 
-    std::fs::write(&real, "{\"mcpServers\": {\"a\": {}}").expect("written");
+    std::fs::write(&path, "{\"mcpServers\": {\"a\": {}}").expect("written");
     let bad = home.run(&["reload"]).await;
     assert_eq!(bad.code, Some(2), "{bad}");
     assert!(bad.stderr.contains("servers.json:1:"), "{bad}");
@@ -236,5 +241,111 @@ async fn a_file_that_is_gone_is_done_without_by_reload() {
     until_up(&home, &[]).await;
     let run = home.run(&["list"]).await;
     assert_eq!(run.stderr, "no servers are configured\n", "{run}");
+    daemon.stop().await;
+}
+
+/// The folder may be renamed, and another take its name: at once, or later.
+#[tokio::test]
+async fn a_folder_that_is_swapped_is_followed_by_its_name() {
+    let home = Home::new();
+    let at = |name: &str| home.path().join(name);
+    let write = |folder: &str, names: &[&str]| {
+        std::fs::create_dir(at(folder)).expect("made");
+        std::fs::write(at(folder).join("servers.json"), config(names)).expect("written");
+    };
+    write("cfg", &["one"]);
+    let path = at("cfg").join("servers.json");
+    let path = path.to_str().expect("UTF-8");
+    let mut daemon = home.serve(&["--config", path]).await;
+    daemon.says("ready: 1 of 1").await;
+    let before = servers(&home).await;
+
+    std::fs::rename(at("cfg"), at("cfg2")).expect("renamed");
+    daemon.says("not reloaded: ").await;
+    let run = home.run(&["list"]).await;
+    assert!(run.stderr.contains("stays as it was"), "{run}");
+    assert_eq!(servers(&home).await, before);
+    write("cfg", &["one", "two"]);
+    daemon.says("reloaded: ").await;
+    assert_eq!(until_up(&home, &["one", "two"]).await[0], before[0]);
+
+    write("new", &["one", "three"]);
+    std::fs::rename(at("cfg"), at("old")).expect("renamed");
+    std::fs::rename(at("new"), at("cfg")).expect("renamed");
+    until_up(&home, &["one", "three"]).await;
+    // The watch goes on in the new folder.
+    std::fs::write(at("cfg").join("servers.json"), config(&["one"])).expect("written");
+    assert_eq!(until_up(&home, &["one"]).await, before);
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.stderr, "", "{run}");
+    daemon.stop().await;
+}
+
+/// The name may be a link: its target changes, or the folder of the target, or the link itself.
+#[tokio::test]
+async fn the_target_of_a_link_is_watched() {
+    let home = Home::new();
+    let at = |name: &str| home.path().join(name);
+    for (folder, names) in [("etc", &[][..]), ("real", &["one"]), ("next", &["three"])] {
+        std::fs::create_dir(at(folder)).expect("made");
+        std::fs::write(at(folder).join("c.json"), config(names)).expect("written");
+    }
+    let link = at("etc").join("config.json");
+    std::os::unix::fs::symlink("../real/c.json", &link).expect("linked");
+    let path = link.to_str().expect("UTF-8");
+    let mut daemon = home.serve(&["--config", path]).await;
+    daemon.says("ready: 1 of 1").await;
+    std::fs::write(at("real").join("c.json"), config(&["two"])).expect("written");
+    until_up(&home, &["two"]).await;
+    std::fs::rename(at("real"), at("old")).expect("renamed");
+    std::fs::rename(at("next"), at("real")).expect("renamed");
+    until_up(&home, &["three"]).await;
+    std::os::unix::fs::symlink("../old/c.json", at("etc").join("new")).expect("linked");
+    std::fs::rename(at("etc").join("new"), &link).expect("renamed");
+    until_up(&home, &["two"]).await;
+    daemon.stop().await;
+}
+
+/// A file that an entry refers to may be away for a moment, and what runs goes on.
+#[tokio::test]
+async fn a_referenced_file_that_is_away_stops_nothing() {
+    let home = Home::new();
+    let token = home.path().join("token");
+    let program = fake_server::binary();
+    let config = |more: &[&str]| {
+        let mut entries = json!({
+            "one": {"command": program, "env": {"TOKEN": "${file:token}"}},
+            "env": {"command": program, "envFile": "token"},
+        });
+        for name in more {
+            entries[*name] = json!({"command": program});
+        }
+        json!({"mcpServers": entries}).to_string()
+    };
+    std::fs::write(&token, "A=1").expect("written");
+    let path = home.file("servers.json", &config(&[]));
+    let mut daemon = home.serve(&["--config", &path]).await;
+    daemon.says("ready: 2 of 2").await;
+    let before = servers(&home).await;
+    std::fs::remove_file(&token).expect("removed");
+    home.file("servers.json", &config(&["two"]));
+    daemon.says("reloaded: ").await;
+    assert_eq!(until_up(&home, &["one", "env", "two"]).await[..2], before);
+    let run = home.run(&["list"]).await;
+    let warning = "one goes on with what it was started with: ";
+    assert!(run.stderr.contains(warning), "{run}");
+    std::fs::write(&token, "A=1").expect("written");
+    daemon.says("reloaded: nothing changes").await;
+    let run = home.run(&["list"]).await;
+    assert_eq!(run.stderr, "", "{run}");
+    assert_eq!(servers(&home).await[..2], before);
+    daemon.stop().await;
+
+    // One that never ran comes with its file.
+    std::fs::remove_file(&token).expect("removed");
+    let mut daemon = home.serve(&["--config", &path]).await;
+    daemon.says("ready: ").await;
+    std::fs::write(&token, "A=1").expect("written");
+    until_up(&home, &["one", "env", "two"]).await;
     daemon.stop().await;
 }

@@ -20,11 +20,32 @@ async fn answer(mut stream: TcpStream) {
     let head = |status: &str| {
         format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").into_bytes()
     };
-    let said = match path {
+    let page = |status: &str, kind: &str, text: &str| {
+        let length = text.len();
+        format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}").into_bytes()
+    };
+    let said = match path.split('?').next().unwrap_or_default() {
         "/moved" => head("302 Found\r\nlocation: https://login.example.com/in?key=s3cret"),
         "/401" => head("401 Unauthorized"),
         "/403" => head("403 Forbidden"),
         "/404" => head("404 Not Found"),
+        "/405" => head("405 Method Not Allowed"),
+        "/400" => page(
+            "400 Bad Request",
+            "text/plain",
+            "tenant missing\nsee the manual",
+        ),
+        "/500" => page(
+            "500 Internal Server Error",
+            "text/plain",
+            "maintenance\u{1b}[2J",
+        ),
+        "/html" => page(
+            "200 OK",
+            "text/html",
+            "<!doctype html><title>Welcome</title>",
+        ),
+        "/loop" => head("307 Temporary Redirect\r\nlocation: /loop"),
         "/https" => {
             let page = "Client sent an HTTP request to an HTTPS server.";
             let length = page.len();
@@ -183,6 +204,92 @@ async fn what_goes_wrong_over_http_is_said_in_words() {
     daemon.stop().await;
 }
 
+/// With a transport that is stated and without: the URL, what the server says, and the next step.
+#[tokio::test]
+async fn an_answer_that_is_no_mcp_is_quoted() {
+    let home = Home::new();
+    let host = listening().await;
+    let local = |path: &str| format!("http://{host}/{path}");
+    let whole = |path: &str, said: &str| format!("cannot connect: {}: {said}", local(path));
+    let check = "; check the path of `url`";
+    let mut cases = vec![(
+        "detected".to_owned(),
+        "400",
+        None,
+        whole("400", "HTTP 400 to initialize: tenant missing;"),
+    )];
+    for (kind, asked) in [("http", "initialize"), ("sse", "GET")] {
+        for (path, said) in [
+            ("404", format!("HTTP 404 to {asked}{check}")),
+            ("405", format!("HTTP 405 to {asked}{check}")),
+            ("400", format!("HTTP 400 to {asked}: tenant missing;")),
+            (
+                "500",
+                format!("HTTP 500 to {asked}: maintenance\\u{{1b}}[2J;"),
+            ),
+            (
+                "html",
+                format!("a web page (HTML) in answer to {asked}{check}"),
+            ),
+        ] {
+            cases.push((
+                format!("{kind}{path}"),
+                path,
+                Some(kind),
+                whole(path, &said),
+            ));
+        }
+        let said = format!(
+            "the server redirects {} to itself (HTTP 307); check `url`",
+            local("loop")
+        );
+        cases.push((format!("{kind}loop"), "loop", Some(kind), said));
+    }
+    let servers = cases.iter().map(|(name, path, kind, _)| {
+        let mut entry = json!({"url": format!("http://{host}/{path}?key=s3cret")});
+        if let Some(kind) = kind {
+            entry["type"] = (*kind).into();
+        }
+        if *path == "loop" {
+            entry["url"] = local("loop").into();
+        }
+        (name.clone(), entry)
+    });
+    let servers: serde_json::Map<String, Value> = servers.collect();
+    let config = json!({"mcpServers": servers});
+    let config = home.file("servers.json", &config.to_string());
+    let daemon = home.serve(&["--config", &config]).await;
+    for (name, _, _, words) in &cases {
+        until_listed(&home, name, words.trim_end_matches(';')).await;
+    }
+    let run = home.run(&["list"]).await;
+    assert!(!run.stdout.contains("s3cret"), "{run}");
+    daemon.stop().await;
+}
+
+/// What a process says on stdout in place of messages is a reason, too.
+#[tokio::test]
+async fn the_last_noise_on_stdout_is_shown() {
+    let home = Home::new();
+    let saying = |script: &str| json!({"command": "sh", "args": ["-c", script], "restart": {"mode": "never"}});
+    let config = json!({"mcpServers": {
+        "usage": saying("echo 'usage: x, the key is missing'; exit 2"),
+        "web": saying("echo 'Server listening on http://0.0.0.0:8000'; exec sleep 1000"),
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let daemon = home.serve(&["--config", &config]).await;
+    let noise = "writes to stdout what is no MCP message: ";
+    let words = format!(
+        "(code 2): it {noise}\"usage: x, the key is missing\"; see \"mainstay logs usage\", then"
+    );
+    until_listed(&home, "usage", &words).await;
+    let call = home.run(&["call", "usage/x"]).await;
+    assert!(call.stderr.contains(&words), "{call}");
+    let words = format!(": {noise}\"Server listening on http://0.0.0.0:8000\"");
+    until_listed(&home, "web", &words).await;
+    daemon.stop().await;
+}
+
 /// A call waits for a server that has never been up as long as for one that is coming back.
 #[tokio::test]
 async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
@@ -206,5 +313,77 @@ async fn a_call_of_a_server_that_never_comes_up_ends_in_time() {
     assert!(run.stderr.contains(stopped), "{run}");
     let list = home.run(&["list"]).await;
     assert!(row(&list, "later").ends_with(start), "{list}");
+    daemon.stop().await;
+}
+
+/// The names of keys that mean secrets hide nothing of what is wrong with an entry.
+#[tokio::test]
+async fn the_reason_for_a_wrong_entry_is_whole_everywhere() {
+    let home = Home::new();
+    let config = json!({"mcpServers": {
+        "tracker": {"url": "http://127.0.0.1:9/mcp", "bearerToken": "${NO_TRACKER_TOKEN}"},
+        "header": {
+            "url": "http://127.0.0.1:9/mcp",
+            "headers": {"Authorization": "Bearer ${NO_TRACKER_TOKEN}"},
+        },
+        "file": {"command": "x", "env": {"GITHUB_TOKEN": "${file:/no/such}"}},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let unset = |key: &str| {
+        format!(
+            "{key}: variable \"NO_TRACKER_TOKEN\" is not set (set it, or give a default: ${{NO_TRACKER_TOKEN:-…}})"
+        )
+    };
+    let wrong = [
+        ("tracker", unset("mcpServers.tracker.bearerToken")),
+        ("header", unset("mcpServers.header.headers.Authorization")),
+        (
+            "file",
+            "mcpServers.file.env.GITHUB_TOKEN: cannot read \"/no/such\": ".to_owned(),
+        ),
+    ];
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 0 of 3").await;
+    let list = home.run(&["list"]).await;
+    let events = home.run(&["events", "--json"]).await;
+    for (name, reason) in &wrong {
+        assert!(daemon.said.contains(reason), "{}", daemon.said);
+        assert!(row(&list, name).contains(reason), "{list}");
+        let get = home.run(&["get", name]).await;
+        assert!(get.stdout.contains(reason), "{get}");
+        let call = home.run(&["call", &format!("{name}/x")]).await;
+        assert!(call.stderr.contains(reason), "{call}");
+        let logs = home.run(&["logs", name]).await;
+        assert!(logs.stdout.contains(reason), "{logs}");
+        let records = home.run(&["records", "--server", name, "--json"]).await;
+        let quoted = reason.replace('"', "\\\"");
+        assert!(records.stdout.contains(&quoted), "{records}");
+        assert!(events.stdout.contains(&quoted), "{events}");
+    }
+    daemon.stop().await;
+    let errors = home.state().join("logs/mcp-errors.log");
+    let errors = std::fs::read_to_string(errors).expect("errors were written");
+    for (_, reason) in &wrong {
+        assert!(errors.contains(reason), "{errors}");
+    }
+}
+
+/// A deny list that names no tool protects nothing, and says so.
+#[tokio::test]
+async fn names_of_tools_that_are_none_are_told() {
+    let home = Home::new();
+    let config = json!({"mcpServers": {
+        "e": {"command": fake_server::binary(), "disabledTools": ["e__echo", "nosuch"]},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    let line = r#"disabledTools: "e__echo" is no tool of this server (did you mean "echo"?)"#;
+    daemon.says(line).await;
+    let run = home.run(&["get", "e"]).await;
+    assert!(
+        run.stdout.contains(line) && run.stdout.contains(r#""nosuch""#),
+        "{run}"
+    );
+    until_listed(&home, "e", &format!("; {line} and 1 more")).await;
     daemon.stop().await;
 }

@@ -117,11 +117,15 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
         tool_count: count(ListKind::Tools),
+        unmatched_tools: catalog
+            .filter(|_| view.listed.is_some())
+            .map_or_else(Vec::new, |it| it.unmatched(&config.withheld)),
         hidden_tools: told_names(refused()),
         hidden_tool_count: refused().count(),
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
+        stdout: server.log.noise(),
     }
 }
 
