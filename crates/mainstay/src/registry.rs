@@ -150,6 +150,7 @@ impl Registry {
             reserve: supervisor::reserve(),
             queue: Arc::default(),
             sole: setting.sole_client.then(Sole::default),
+            watched_file: setting.origin.as_ref().and_then(Origin::path),
         });
         let mut supervisors = JoinSet::new();
         let list: Vec<_> = config
@@ -338,7 +339,6 @@ impl Registry {
         self.announcements.subscribe()
     }
 
-    /// What happens to the servers, and to the configuration.
     /// What servers ask and no client could be asked.
     pub fn queue(&self) -> &Queue {
         &self.fleet.queue
@@ -349,6 +349,7 @@ impl Registry {
         self.fleet.sole.as_ref()
     }
 
+    /// What happens to the servers, and to the configuration.
     pub fn events(&self) -> &Events {
         &self.fleet.events
     }

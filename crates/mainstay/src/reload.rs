@@ -122,7 +122,8 @@ impl Reloader {
             if !is_news && occasion == Occasion::Change {
                 return;
             }
-            tracing::error!(
+            // The caller tells its person.
+            tracing::info!(
                 error = error as &dyn std::error::Error,
                 "the configuration stays as it was"
             );
@@ -200,6 +201,8 @@ impl Reloader {
                 }
                 () = tokio::time::sleep(LOOK), if is_looked_for => {}
             }
+            // A change by a command may have ended the trouble meanwhile: then this is another one.
+            let latest = self.trouble();
             let outcome = self.reload_at(Occasion::Change).await;
             if is_looked_for && outcome.is_ok() {
                 // The watch goes with the folder, and another folder may have come.
@@ -208,7 +211,7 @@ impl Reloader {
             }
             match outcome {
                 Ok(plan) if plan.is_empty() && before.is_none() => {}
-                Err(_) if self.trouble() == before => {}
+                Err(_) if self.trouble() == latest => {}
                 outcome => tell(outcome),
             }
         }

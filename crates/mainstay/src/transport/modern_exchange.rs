@@ -225,7 +225,7 @@ impl ModernExchange {
                             Err(http_client::interruption(&error))
                         }
                         Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "an event stream broke off");
+                            tracing::debug!(server = %self.link.server, %error, "an event stream broke off");
                             Err(Interruption::sent(InterruptionKind::Lost))
                         }
                         Some(Ok(event)) => match event.data.and_then(|data| self.event(data)) {
@@ -242,7 +242,7 @@ impl ModernExchange {
                             Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
                         }
                         Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "a stream of JSON values broke off");
+                            tracing::debug!(server = %self.link.server, %error, "a stream of JSON values broke off");
                             Err(Interruption::sent(InterruptionKind::Lost))
                         }
                         Some(Ok(value)) => match self.event(value) {
@@ -325,7 +325,7 @@ impl ModernExchange {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(%error, times, "an event that is no JSON-RPC message was skipped");
+                    tracing::warn!(server = %self.link.server, %error, times, "an event that is no JSON-RPC message was skipped");
                 }
                 self.spend(length);
                 return None;
@@ -343,7 +343,7 @@ impl ModernExchange {
         match kind {
             Kind::Response { .. } => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(times, "received a JSON-RPC response with an unknown id");
+                    tracing::warn!(server = %self.link.server, times, "received a JSON-RPC response with an unknown id");
                 }
                 None
             }
