@@ -34,8 +34,13 @@ impl Remove {
                 }
             }
             Place::File(origin) => {
-                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?))
-                    .map_err(|failure| suggest::in_file(&origin, &self.name, failure))?;
+                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
+                    |failure| {
+                        // A file that cannot be used has its own error.
+                        let file = origin.load().ok().map(|loaded| loaded.config);
+                        suggest::in_file(file.as_ref(), &self.name, failure)
+                    },
+                )?;
                 tell(&self.daemon, &self.name, "removed from", loaded.path)?;
             }
         }

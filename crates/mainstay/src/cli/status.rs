@@ -289,7 +289,9 @@ impl Teller {
     fn tell_problems(&self, said: &mut Said) {
         let problems = self.server.problems();
         if problems != said.problems {
-            problems.iter().for_each(|problem| complain(problem));
+            for problem in &problems {
+                complain(problem);
+            }
             said.problems = problems;
         }
     }

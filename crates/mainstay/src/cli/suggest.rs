@@ -1,13 +1,13 @@
 //! Suggests the name that was probably meant.
 
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    config::Config,
+    failure::{Failure, FailureKind},
+};
 use serde_json::Value;
 
 use super::CommandError;
-use crate::{
-    api::{self, Client, ClientError},
-    surroundings::Origin,
-};
+use crate::api::{self, Client, ClientError};
 
 /// The member of an error that holds it.
 pub const MEMBER: &str = "did_you_mean";
@@ -16,13 +16,11 @@ pub const MEMBER: &str = "did_you_mean";
 pub const HINT: &str = "hint";
 
 /// Adds which servers the file has to an error about one that it does not have.
-pub fn in_file(origin: &Origin, name: &str, failure: Failure) -> Failure {
+pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
     if failure.kind != FailureKind::ServerNotFound {
         return failure;
     }
-    // A file that cannot be used has its own error.
-    let loaded = origin.load().ok();
-    let servers = loaded.iter().flat_map(|loaded| &loaded.config.servers);
+    let servers = file.iter().flat_map(|file| &file.servers);
     let known: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
     let hint = match nearest(name, known.iter().copied()) {
         Some(meant) => format!("did you mean {meant}?"),

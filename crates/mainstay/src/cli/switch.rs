@@ -47,8 +47,12 @@ impl Switch {
             }
             Place::File(origin) => {
                 let name = legal(&self.name)?;
-                let loaded = change_file(&origin, Change::Switch { name, enabled })
-                    .map_err(|failure| suggest::in_file(&origin, &self.name, failure))?;
+                let loaded =
+                    change_file(&origin, Change::Switch { name, enabled }).map_err(|failure| {
+                        // A file that cannot be used has its own error.
+                        let file = origin.load().ok().map(|loaded| loaded.config);
+                        suggest::in_file(file.as_ref(), &self.name, failure)
+                    })?;
                 tell(&self.daemon, &self.name, done, loaded.path)?;
             }
         }

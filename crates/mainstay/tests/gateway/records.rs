@@ -232,7 +232,7 @@ async fn of_what_nobody_knows() {
             "/mcp",
             "tools/call",
             r#"{"name":"x__nope","arguments":ARGS}"#,
-            "x__nope",
+            "nope",
         ),
         (
             "/mcp",
