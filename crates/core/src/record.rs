@@ -158,7 +158,7 @@ pub struct Target {
     /// `tools/call`, `resources/read`, `prompts/get`, …
     pub method: Cow<'static, str>,
     /// The server's own name of the tool or prompt, or the resource's URI. If the name is unknown, as
-    /// the client gave it.
+    /// the client gave it, without the name of its server.
     pub tool: Arc<str>,
 }
 

@@ -98,6 +98,15 @@ pub fn misplaced(line: &str) -> String {
     format!("writes to stdout what is no MCP message: \"{line}\"")
 }
 
+/// What a person does next about a server whose entry cannot be used; `file` has the entry, if its
+/// changes take effect at once.
+pub fn correct(file: Option<&str>) -> String {
+    match file {
+        Some(file) => format!("correct its entry in {file}; the file is read again at once"),
+        None => "correct its entry in the configuration".to_owned(),
+    }
+}
+
 /// What a person does next about a server that is down for a reason; `has_log` where its process has
 /// written one.
 pub fn next_step(name: &str, state: State, has_log: bool) -> Option<String> {

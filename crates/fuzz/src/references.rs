@@ -116,7 +116,7 @@ fn found(launch: Launch) -> Option<Vec<String>> {
             let headers = launch.headers.iter();
             Some(headers.map(|(_, it)| it.expose().to_owned()).collect())
         }
-        Launch::Broken(_) => None,
+        Launch::Broken(_) | Launch::Unapproved => None,
     }
 }
 

@@ -154,6 +154,7 @@ impl Registry {
             reserve: supervisor::reserve(),
             queue: Arc::default(),
             sole: setting.sole_client.then(Sole::default),
+            watched_file: setting.origin.as_ref().and_then(Origin::path),
         });
         let mut supervisors = JoinSet::new();
         let list: Vec<_> = config
@@ -343,7 +344,6 @@ impl Registry {
         self.announcements.subscribe()
     }
 
-    /// What happens to the servers, and to the configuration.
     /// What servers ask and no client could be asked.
     pub fn queue(&self) -> &Queue {
         &self.fleet.queue
@@ -354,6 +354,7 @@ impl Registry {
         self.fleet.sole.as_ref()
     }
 
+    /// What happens to the servers, and to the configuration.
     pub fn events(&self) -> &Events {
         &self.fleet.events
     }

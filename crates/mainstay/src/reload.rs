@@ -173,7 +173,8 @@ impl Reloader {
             if !is_news && occasion == Occasion::Change {
                 return;
             }
-            tracing::error!(
+            // The caller tells its person.
+            tracing::info!(
                 error = error as &dyn std::error::Error,
                 "the configuration stays as it was"
             );
@@ -249,9 +250,11 @@ impl Reloader {
                 }
                 () = tokio::time::sleep(LOOK), if is_looked_for => {}
             }
+            // A change by a command may have ended the trouble meanwhile: then this is another one.
+            let latest = self.trouble();
             match self.reload_at(Occasion::Change).await {
                 Ok(plan) if plan.is_empty() && self.trouble() == before => {}
-                Err(_) if self.trouble() == before => {}
+                Err(_) if self.trouble() == latest => {}
                 outcome => tell(outcome),
             }
         }

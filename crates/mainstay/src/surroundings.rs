@@ -183,19 +183,25 @@ impl Loaded {
     /// Everything found, a line each: problems as `FILE:LINE:COLUMN: PATH: MESSAGE`, warnings marked
     /// as such.
     pub fn findings(&self) -> impl Iterator<Item = String> {
-        let file = self
-            .path
-            .as_deref()
-            .map(|path| path.display().to_string())
-            .unwrap_or_default();
-        let warnings = self.warnings.iter().map({
-            let file = file.clone();
-            move |warning| format!("warning: {}", warning.at(&file))
-        });
+        let file = self.file();
         self.config
             .problems()
             .map(move |(_, problem)| problem.at(&file).to_string())
-            .chain(warnings)
+            .chain(self.told_warnings())
+    }
+
+    /// The warnings, a line each, marked as such.
+    pub fn told_warnings(&self) -> impl Iterator<Item = String> {
+        let file = self.file();
+        self.warnings
+            .iter()
+            .map(move |warning| format!("warning: {}", warning.at(&file)))
+    }
+
+    fn file(&self) -> String {
+        let path = self.path.as_deref();
+        path.map(|path| path.display().to_string())
+            .unwrap_or_default()
     }
 }
 

@@ -12,7 +12,8 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings, Unreadable,
+    Broken, Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings,
+    Unreadable,
     dialect::Dialect,
     env_file,
     expand::{Scope, Unresolved},
@@ -97,16 +98,23 @@ pub(super) fn read<'e>(
     report: &mut Report<'_>,
 ) -> ServerConfig {
     let before = report.errors.len();
-    let mut server = match Fields::open(node, report) {
-        Some(fields) => read_fields(name, label, fields, context, report),
+    let (mut server, transport) = match Fields::open(node, report) {
+        Some(fields) => {
+            let server = read_fields(name, label, fields, context, report);
+            let transport = server.transport();
+            (server, transport)
+        }
         // A stand-in, like all that is read from an entry with a problem.
-        None => ServerConfig::new(name, Launch::Stdio(StdioLaunch::default())),
+        None => {
+            let launch = Launch::Stdio(StdioLaunch::default());
+            (ServerConfig::new(name, launch), "unknown")
+        }
     };
     let mut problems = report.errors.split_off(before);
     problems.sort_by_key(|problem| problem.position);
     let mut problems = problems.into_iter();
-    if let Some(first) = problems.next() {
-        server.launch = Launch::Broken(first);
+    if let Some(problem) = problems.next() {
+        server.launch = Launch::Broken(Broken { problem, transport });
         server.further_problems = problems.collect();
     }
     server

@@ -276,7 +276,9 @@ impl ServerConfig {
     pub fn new(name: ServerName, launch: Launch) -> Self {
         let max_sessions = match launch {
             Launch::Http(_) => defaults::MAX_SESSIONS_HTTP,
-            Launch::Stdio(_) | Launch::Broken(_) => defaults::MAX_SESSIONS_STDIO,
+            Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => {
+                defaults::MAX_SESSIONS_STDIO
+            }
         };
         Self {
             name,
@@ -306,7 +308,7 @@ impl ServerConfig {
     pub fn longest_start(&self) -> Duration {
         match self.launch {
             Launch::Stdio(_) => self.policy.longest_start(),
-            Launch::Http(_) | Launch::Broken(_) => self.policy.connect_timeout,
+            Launch::Http(_) | Launch::Broken(_) | Launch::Unapproved => self.policy.connect_timeout,
         }
     }
 
@@ -315,13 +317,14 @@ impl ServerConfig {
         self.enabled && self.auto_start
     }
 
-    /// `stdio`, `http` or `sse`; `unknown` where the entry is wrong.
+    /// `stdio`, `http` or `sse`; `unknown` where not even that can be read from the entry.
     pub fn transport(&self) -> &'static str {
         match &self.launch {
             Launch::Stdio(_) => "stdio",
             Launch::Http(http) if http.transport == HttpTransport::Sse => "sse",
             Launch::Http(_) => "http",
-            Launch::Broken(_) => "unknown",
+            Launch::Broken(broken) => broken.transport,
+            Launch::Unapproved => "unknown",
         }
     }
 
@@ -350,8 +353,8 @@ impl ServerConfig {
 
     /// Forgets where its problems stand.
     fn unplace(&mut self) {
-        if let Launch::Broken(problem) = &mut self.launch {
-            problem.position = None;
+        if let Launch::Broken(broken) = &mut self.launch {
+            broken.problem.position = None;
         }
         for problem in &mut self.further_problems {
             problem.position = None;
@@ -361,8 +364,8 @@ impl ServerConfig {
     /// What is wrong with the entry: nothing, unless it is [`Launch::Broken`].
     pub fn problems(&self) -> impl Iterator<Item = &ConfigError> {
         let first = match &self.launch {
-            Launch::Broken(problem) => Some(problem),
-            Launch::Stdio(_) | Launch::Http(_) => None,
+            Launch::Broken(broken) => Some(&broken.problem),
+            Launch::Stdio(_) | Launch::Http(_) | Launch::Unapproved => None,
         };
         first.into_iter().chain(&self.further_problems)
     }
@@ -374,7 +377,17 @@ pub enum Launch {
     Stdio(StdioLaunch),
     Http(HttpLaunch),
     /// The entry is wrong; the reason is shown in `validate` and in the server's status.
-    Broken(ConfigError),
+    Broken(Broken),
+    /// An MCP client added the server, and no person has approved it yet.
+    Unapproved,
+}
+
+/// An entry that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub problem: ConfigError,
+    /// The transport as far as the entry says it: `stdio`, `http`, `sse` or `unknown`.
+    pub transport: &'static str,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::{fmt::Write as _, sync::Arc};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{ConfigError, Launch, ServerConfig, Target};
+use super::{Launch, ServerConfig, Target};
 use crate::ids::ServerName;
 
 /// A server added while Mainstay runs.
@@ -135,15 +135,7 @@ impl Runtime {
 
     /// Takes the place of the server while it is pending, so that no way of starting it can start it.
     fn stand_in(&self) -> ServerConfig {
-        let name = self.config.name.clone();
-        let waiting = ConfigError {
-            path: String::new(),
-            message: "nobody has approved it yet".to_owned(),
-            hint: Some(format!("`mainstay approve {name}` does")),
-            position: None,
-            awaits_file: false,
-        };
-        let mut server = ServerConfig::new(name, Launch::Broken(waiting));
+        let mut server = ServerConfig::new(self.config.name.clone(), Launch::Unapproved);
         server.enabled = false;
         server
     }
@@ -245,18 +237,14 @@ mod tests {
         assert_eq!(shown(&mut overlay, &[server("a", "2")]), "a=2");
     }
 
-    /// What is pending cannot be launched, and says how it can be.
+    /// What is pending cannot be launched.
     #[test]
     fn what_is_pending_could_not_be_started() {
         let mut overlay = Overlay::default();
         overlay.say(&name("p"), entry("p", "x", Approval::Pending), &[]);
         let (server, standing) = overlay.over(&[]).remove(0);
         assert!(!server.connects_at_start());
-        let said = server.problems().next().expect("a problem").to_string();
-        assert_eq!(
-            said,
-            "nobody has approved it yet (`mainstay approve p` does)"
-        );
+        assert_eq!(server.launch, Launch::Unapproved);
         let Standing::Pending(runtime) = standing else {
             panic!("{standing:?}")
         };

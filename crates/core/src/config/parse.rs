@@ -9,7 +9,7 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Config, ConfigError, ConfigErrors, Isolation, Launch, MAX_EXPANDED, Naming, References,
+    Broken, Config, ConfigError, ConfigErrors, Isolation, Launch, MAX_EXPANDED, Naming, References,
     ServerConfig, Surroundings, Syntax, Telemetry, alerts,
     dialect::Dialect,
     entry::{self, Context},
@@ -161,7 +161,13 @@ pub fn parse_entry(
     let entry = serde_json::to_string(entry).unwrap_or_default(); // a map of texts cannot fail
     if entry.len() > MAX_EXPANDED {
         return Ok(ParsedEntry {
-            config: ServerConfig::new(name, Launch::Broken(too_long())),
+            config: ServerConfig::new(
+                name,
+                Launch::Broken(Broken {
+                    problem: too_long(),
+                    transport: "unknown",
+                }),
+            ),
             warnings: Vec::new(),
         });
     }

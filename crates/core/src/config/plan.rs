@@ -265,6 +265,8 @@ fn launch_keys(old: &Launch, new: &Launch) -> Vec<&'static str> {
         }
         (Launch::Broken(old), Launch::Broken(new)) => those([("problems", old != new)]),
         (Launch::Broken(_), _) | (_, Launch::Broken(_)) => vec!["problems"],
+        // No entry of a file is one of these.
+        (Launch::Unapproved, _) | (_, Launch::Unapproved) => Vec::new(),
         (Launch::Stdio(_), Launch::Http(_)) | (Launch::Http(_), Launch::Stdio(_)) => {
             vec!["transport"]
         }

@@ -107,7 +107,7 @@ impl Target {
                     .collect(),
                 ..Self::default()
             },
-            Launch::Broken(_) => Self::default(),
+            Launch::Broken(_) | Launch::Unapproved => Self::default(),
         }
     }
 

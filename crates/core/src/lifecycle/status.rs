@@ -173,7 +173,10 @@ impl Status {
         let Some(begun) = self.begun else {
             return Some("waits for its turn".to_owned());
         };
-        let worked = self.worked.map_or(begun, |worked| worked.max(begun));
+        let Some(worked) = self.worked.filter(|worked| *worked >= begun) else {
+            let time = now.saturating_duration_since(begun);
+            return Some(format!("no sign of work for {} s", time.as_secs()));
+        };
         let silence = now.saturating_duration_since(worked);
         Some(if silence < SILENCE {
             let time = now.saturating_duration_since(begun);

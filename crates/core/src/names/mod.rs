@@ -100,6 +100,17 @@ impl Meaning {
     }
 }
 
+/// The server's own name of a tool or prompt, in a name that names its server: `server/tool`,
+/// `server__tool` or `mcp__server__tool`. Any other name is returned as it is.
+pub fn without_server<'n>(name: &'n str, server: &ServerName) -> &'n str {
+    let own = |name: &'n str| {
+        let rest = name.strip_prefix(server.as_str())?;
+        rest.strip_prefix("__").or_else(|| rest.strip_prefix('/'))
+    };
+    let found = own(name).or_else(|| own(name.strip_prefix("mcp__")?));
+    found.filter(|own| !own.is_empty()).unwrap_or(name)
+}
+
 /// Why a name leads nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unresolved {

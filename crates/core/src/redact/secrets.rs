@@ -61,7 +61,7 @@ impl Secrets {
         match &config.launch {
             Launch::Http(launch) => found.http(launch),
             Launch::Stdio(launch) => found.stdio(launch),
-            Launch::Broken(_) => {}
+            Launch::Broken(_) | Launch::Unapproved => {}
         }
         if let Some(url) = &config.health_check_url {
             found.url(url.expose());

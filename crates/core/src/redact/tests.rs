@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    config::{ConfigError, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
+    config::{
+        Broken, ConfigError, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch,
+    },
     ids::ServerName,
 };
 
@@ -663,7 +665,11 @@ fn findings_about_the_configuration_stay_readable() {
         awaits_file: false,
     };
     let said = finding.to_string();
-    let secrets = Secrets::of(&ServerConfig::new(name(), Launch::Broken(finding)));
+    let broken = Broken {
+        problem: finding,
+        transport: "http",
+    };
+    let secrets = Secrets::of(&ServerConfig::new(name(), Launch::Broken(broken)));
     let redactor = redactor(true, &[], &[]);
     for text in [
         said.clone(),

@@ -17,7 +17,8 @@ fn reached(entry: &str) -> String {
     match server(entry).launch {
         Launch::Stdio(_) => "stdio".to_owned(),
         Launch::Http(launch) => format!("{:?}", launch.transport),
-        Launch::Broken(problem) => format!("broken: {problem}"),
+        Launch::Broken(broken) => format!("broken: {}", broken.problem),
+        Launch::Unapproved => "unapproved".to_owned(),
     }
 }
 
@@ -464,6 +465,19 @@ fn a_broken_entry_names_every_problem_and_leaves_the_others_alone() {
     };
     assert!(matches!(bad.launch, Launch::Broken(_)) && !bad.enabled);
     assert_eq!(bad.problems().count(), 3);
+    assert_eq!(bad.transport(), "stdio");
+    for (entry, transport) in [
+        (
+            r#"{"type": "http", "url": "http://localhost:99999/"}"#,
+            "http",
+        ),
+        (r#"{"type": "sse", "url": "no-url"}"#, "sse"),
+        ("5", "unknown"),
+    ] {
+        let text = format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#);
+        let read = read("c.json", &text).unwrap().config;
+        assert_eq!(read.servers[0].transport(), transport, "{entry}");
+    }
     assert!(matches!(good.launch, Launch::Stdio(_)));
     assert_eq!(
         config

@@ -189,6 +189,9 @@ pub struct Server {
     /// What the start of its process does that is under way, and the last line of its stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starting: Option<String>,
+    /// What a person can do about it where it is not connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

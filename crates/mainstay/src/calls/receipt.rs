@@ -19,6 +19,7 @@ use mainstay_core::{
     failure::{Failure, FailureKind},
     ids::ServerName,
     message::{self, Malformed, Method},
+    names,
     record::{Origin, Target, TraceId},
     trace,
 };
@@ -229,12 +230,20 @@ impl Calls {
         self.refused.add(failure.kind);
         let Some(journal) = &self.journal else { return };
         let now = Instant::now();
+        let server = server(failure);
+        let tool = match (&server, wanted.method) {
+            // Where the address names the server, the name is its own already.
+            (Some(server), Method::ToolsCall | Method::PromptsGet) if wanted.server.is_none() => {
+                names::without_server(&wanted.name, server)
+            }
+            _ => &wanted.name,
+        };
         let entry = journal.begin(Begun {
             origin,
             target: Target {
-                server: server(failure).or(wanted.server),
+                tool: cut(tool).into(),
+                server: server.or(wanted.server),
                 method: Cow::Borrowed(wanted.method.name()),
-                tool: cut(&wanted.name).into(),
             },
             is_listed: false,
             arguments: wanted.arguments,

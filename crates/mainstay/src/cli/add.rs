@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     CommandError, Exit,
-    connect::{DaemonArgs, Place},
+    connect::{ChangeArgs, Place},
     operate, output,
     stderr::complain,
 };
@@ -60,7 +60,7 @@ pub struct Add {
     #[arg(last = true)]
     command: Vec<String>,
     #[command(flatten)]
-    pub daemon: DaemonArgs,
+    pub daemon: ChangeArgs,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ impl Add {
                 entry.insert("name".to_owned(), self.name.clone().into());
                 entry.insert("persist".to_owned(), (!self.ephemeral).into());
                 entry.insert("replace".to_owned(), self.replace.into());
-                operate::tell(&self.daemon, &client.add(&entry).await?)?;
+                operate::tell(self.daemon.json, &client.add(&entry).await?)?;
             }
             Place::File(_) if self.ephemeral => {
                 return Err(CommandError::Usage {
@@ -170,7 +170,7 @@ pub fn legal(name: &str) -> Result<ServerName, CommandError> {
 
 /// Says what was done to the file: `files was added to config.json`.
 pub fn tell(
-    daemon: &DaemonArgs,
+    daemon: &ChangeArgs,
     name: &str,
     done: &str,
     path: Option<PathBuf>,

@@ -54,7 +54,7 @@ impl Approve {
             }
             Ok(client.approve(&self.name, &approval).await?)
         });
-        operate::tell(&self.daemon, &operated.await?)?;
+        operate::tell(self.daemon.json, &operated.await?)?;
         Ok(Exit::DONE)
     }
 

@@ -20,6 +20,21 @@ use crate::{
     surroundings::{self, Loaded, Origin, Process},
 };
 
+/// The options of commands that change the configuration.
+#[derive(Debug, Args)]
+pub struct ChangeArgs {
+    /// Change this configuration file, without a daemon; no server is started
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    config: Option<PathBuf>,
+    /// Ask the daemon at this URL [default: $MAINSTAY_URL, or the one of the state directory]. Its
+    /// token is taken from $MAINSTAY_TOKEN
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Print raw JSON on stdout, and errors as JSON on stderr
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
     /// Do without a daemon: start the servers of this configuration for the occasion
@@ -71,7 +86,9 @@ impl DaemonArgs {
             None => self.with(work).await,
         }
     }
+}
 
+impl ChangeArgs {
     /// Where a change of the servers goes: to the daemon, or without one to the file itself, which
     /// starts nothing.
     pub fn place(&self) -> Result<Place, CommandError> {

@@ -3,7 +3,7 @@
 use std::{error::Error, io, net::SocketAddr};
 
 use http::StatusCode;
-use mainstay_core::failure::Failure;
+use mainstay_core::{failure::Failure, lifecycle::State};
 use serde_json::{Map, Value};
 
 use super::{
@@ -164,7 +164,11 @@ impl CommandError {
                 "remove server {server:?}, or give the Mainstay that it starts another configuration with --config"
             )),
             Self::Client(error) => suggested(error),
-            Self::Failed(failure) => hint_of(failure.kind.code()).map(str::to_owned),
+            Self::Failed(failure) => {
+                let own = failure.details.get(suggest::HINT).and_then(Value::as_str);
+                own.or_else(|| hint_of(failure.kind.code()))
+                    .map(str::to_owned)
+            }
             Self::NotFound { hint, .. } => Some(hint.clone()),
             Self::Usage { hint, .. } => hint.clone(),
             Self::Listen { source, .. } => match source.kind() {
@@ -204,6 +208,25 @@ impl CommandError {
             }
             _ => complain(&format!("error: {}", self.sentence())),
         }
+        self.explain();
+    }
+
+    /// Prints it as what became of one server of several.
+    pub fn report_of(&self, server: &str, json: bool) {
+        if json {
+            let mut body = self.body();
+            if let Some(body) = body.as_object_mut() {
+                body.entry("server").or_insert_with(|| server.into());
+            }
+            complain_json(&body);
+            return;
+        }
+        complain(&format!("{server}: {}", self.sentence()));
+        self.explain();
+    }
+
+    /// Prints what helps to understand it, for people.
+    fn explain(&self) {
         for line in self.details() {
             complain(&format!("  | {line}"));
         }
@@ -291,13 +314,13 @@ fn suggested(error: &ClientError) -> Option<String> {
             "did you mean {meant}? {}",
             next.unwrap_or_default()
         )),
-        None => next.map(str::to_owned),
+        None => next,
     }
 }
 
 /// What to do next.
-fn client_hint(error: &ClientError) -> Option<&'static str> {
-    Some(match error {
+fn client_hint(error: &ClientError) -> Option<String> {
+    let hint = match error {
         ClientError::NotRunning { .. } => {
             "start one with `mainstay serve`, or name a configuration with --config to do without"
         }
@@ -307,12 +330,20 @@ fn client_hint(error: &ClientError) -> Option<&'static str> {
         }
         ClientError::Refused { body, .. } => match body.get("error")?.as_str()? {
             "call_failed" if body.get("code").is_some_and(|code| code == "call_timeout") => {
+                let status = body.get("status").and_then(Value::as_str);
+                if status.is_some_and(|status| status != State::Connected.as_str()) {
+                    let server = body.get("server").and_then(Value::as_str)?;
+                    return Some(format!(
+                        "the server is not up yet; see \"mainstay logs {server}\""
+                    ));
+                }
                 "`timeout` in the server's entry gives its calls more time"
             }
-            code => return hint_of(code),
+            code => hint_of(code)?,
         },
         ClientError::BadUrl { .. } | ClientError::Foreign { .. } => return None,
-    })
+    };
+    Some(hint.to_owned())
 }
 
 /// What to do next about a failure with this code.

@@ -179,12 +179,7 @@ impl Command {
     /// Whether a guardian stands above it: it runs servers of its own, which must not outlive it. What
     /// may read from a terminal does without, for the terminal lets only its foreground group read.
     pub fn is_guarded(&self) -> bool {
-        // These write the file instead.
-        let writes = matches!(
-            self,
-            Self::Add(_) | Self::Remove(_) | Self::Enable(_) | Self::Disable(_)
-        );
-        let for_the_occasion = || !writes && self.daemon().is_some_and(DaemonArgs::starts_servers);
+        let for_the_occasion = || self.daemon().is_some_and(DaemonArgs::starts_servers);
         let may_read = matches!(self, Self::Mcp(_)) || for_the_occasion();
         matches!(self, Self::Serve(_)) || may_read && !io::stdin().is_terminal()
     }
@@ -194,9 +189,6 @@ impl Command {
         match self {
             Self::List(command) => Some(&command.daemon),
             Self::Get(command) => Some(&command.daemon),
-            Self::Add(command) => Some(&command.daemon),
-            Self::Remove(command) => Some(&command.daemon),
-            Self::Enable(command) | Self::Disable(command) => Some(&command.daemon),
             Self::Approve(command) => Some(&command.daemon),
             Self::Events(command) => Some(&command.daemon),
             Self::Health(command) => Some(&command.daemon),
@@ -218,6 +210,10 @@ impl Command {
             Self::Logs(command) => Some(&command.daemon),
             Self::Serve(_)
             | Self::Mcp(_)
+            | Self::Add(_)
+            | Self::Remove(_)
+            | Self::Enable(_)
+            | Self::Disable(_)
             | Self::Token(_)
             | Self::Validate(_)
             | Self::Resolve(_)
@@ -231,6 +227,9 @@ impl Command {
             Self::Validate(command) => command.json,
             Self::Resolve(command) => command.json,
             Self::Token(command) => command.json,
+            Self::Add(command) => command.daemon.json,
+            Self::Remove(command) => command.daemon.json,
+            Self::Enable(command) | Self::Disable(command) => command.daemon.json,
             _ => self.daemon().is_some_and(|daemon| daemon.json),
         }
     }

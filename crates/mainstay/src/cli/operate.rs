@@ -2,17 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::{CommandError, Exit, connect::DaemonArgs, output, screen::complain, suggest};
+use crate::api::{self, Client, Operated};
 use clap::Args;
 use futures_util::future::join_all;
-use serde_json::json;
-
-use super::{
-    CommandError, Exit,
-    connect::DaemonArgs,
-    output,
-    screen::{complain, complain_json},
-};
-use crate::api::{self, Client, ClientError, Operated};
 
 #[derive(Debug, Args)]
 pub struct Operate {
@@ -26,7 +19,7 @@ pub struct Operate {
     pub daemon: DaemonArgs,
 }
 
-type Outcomes = Vec<(String, Result<Operated, ClientError>)>;
+type Outcomes = Vec<(String, Result<Operated, CommandError>)>;
 
 impl Operate {
     /// `operation` as the REST route has it. Of several servers every one is tried, and those that failed
@@ -35,26 +28,29 @@ impl Operate {
         if let [name] = self.names.as_slice() {
             let operate = async |client: &Client| Ok(client.operate(name, operation).await?);
             let operated = self.daemon.with(operate).await?;
-            tell(&self.daemon, &operated)?;
+            tell(self.daemon.json, &operated)?;
             return Ok(Exit::DONE);
         }
         let operate = async |client: &Client| self.operate(client, operation).await;
-        let mut exit = Exit::DONE;
+        let mut exits = Vec::new();
         for (name, operated) in self.daemon.with(operate).await? {
             match operated {
-                Ok(operated) => tell(&self.daemon, &operated)?,
+                Ok(operated) => {
+                    exits.push(Exit::DONE);
+                    tell(self.daemon.json, &operated)?;
+                }
                 Err(error) => {
-                    exit = Exit::FAILED;
-                    if self.daemon.json {
-                        let (code, message) = (error.code(), error.to_string());
-                        complain_json(&json!({"error": code, "server": name, "message": message}));
-                    } else {
-                        complain(&format!("{name}: {error}"));
-                    }
+                    exits.push(error.exit());
+                    error.report_of(&name, self.daemon.json);
                 }
             }
         }
-        Ok(exit)
+        // What they have in common.
+        Ok(match exits.split_first() {
+            None => Exit::DONE,
+            Some((first, rest)) if rest.iter().all(|exit| exit == first) => *first,
+            Some(_) => Exit::FAILED,
+        })
     }
 
     async fn operate(&self, client: &Client, operation: &str) -> Result<Outcomes, CommandError> {
@@ -64,14 +60,25 @@ impl Operate {
                 "start" => server.enabled && server.pending.is_none(),
                 _ => server.wanted,
             };
-            let servers = client.servers().await?.servers.into_iter();
-            names.extend(servers.filter(is_meant).map(|server| server.name));
+            let servers = client.servers().await?.servers;
+            if operation == "start" && !self.daemon.json {
+                for server in servers.iter().filter(|server| !is_meant(server)) {
+                    let why = match server.pending {
+                        Some(_) => "waits for approval",
+                        None => "is disabled",
+                    };
+                    complain(&format!("{} was skipped: it {why}", server.name));
+                }
+            }
+            let meant = servers.into_iter().filter(is_meant);
+            names.extend(meant.map(|server| server.name));
         }
         // One that is named twice is meant once.
         let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         Ok(join_all(names.into_iter().map(async |name| {
             let operated = client.operate(&name, operation).await;
+            let operated = suggest::completed(client, operated.map_err(Into::into)).await;
             (name, operated)
         }))
         .await)
@@ -79,8 +86,8 @@ impl Operate {
 }
 
 /// Says what came of it, and on stderr what is odd about it.
-pub fn tell(daemon: &DaemonArgs, operated: &Operated) -> Result<(), CommandError> {
-    if daemon.json {
+pub fn tell(json: bool, operated: &Operated) -> Result<(), CommandError> {
+    if json {
         return output::json(operated);
     }
     for warning in &operated.warnings {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width, presets};
 use mainstay_core::display;
 
 pub use super::screen::{bytes, data, json, line, pretty, text};
@@ -21,18 +21,39 @@ pub fn headline(text: &str) -> Cow<'_, str> {
 /// How rows that are wider than the terminal are laid out. Output to anything else is never cut.
 #[derive(Clone, Copy)]
 enum Wide<'a> {
-    /// The last column wraps.
-    Wrap,
+    /// This column wraps. Where little room is left for it, it has lines of its own: above the others if
+    /// it is the first, else indented below them.
+    Wrap(usize),
     /// A row is one line: these columns share what the others leave, and end in `…`.
     Cut(&'a [&'a str]),
 }
+
+/// The blanks between two columns.
+const GAP: u16 = 2;
+
+/// A column that wraps has lines of its own where less room is left for it.
+const LEAST_ROOM: u16 = 30;
+
+/// What is left of a column at least, with the blanks behind it.
+const LEAST_COLUMN: u16 = 10;
+
+/// How far lines of a row are indented below its first one.
+const INDENT: u16 = 4;
 
 /// Prints rows under a head; on a terminal the last column wraps.
 pub fn table<const N: usize>(
     head: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> Result<(), CommandError> {
-    text(&laid_out(head, rows, Wide::Wrap, terminal_width()))
+    text(&laid_out(head, rows, Wide::Wrap(N - 1), terminal_width()))
+}
+
+/// Prints rows under a head; on a terminal the first column wraps.
+pub fn table_of_names<const N: usize>(
+    head: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Result<(), CommandError> {
+    text(&laid_out(head, rows, Wide::Wrap(0), terminal_width()))
 }
 
 /// Prints rows under a head, one line each; on a terminal the columns in `cut` are cut to its width.
@@ -57,6 +78,14 @@ fn laid_out<const N: usize>(
     wide: Wide<'_>,
     width: Option<u16>,
 ) -> String {
+    // Escaped before it is measured.
+    let escaped = |cells: [String; N]| cells.map(|cell| one_line(&cell).into_owned());
+    let rows: Vec<[String; N]> = rows.into_iter().map(escaped).collect();
+    if let (Wide::Wrap(wide), Some(width)) = (wide, width)
+        && let Some(narrow) = Narrow::of(&head, &rows, wide, width)
+    {
+        return narrow.laid_out(&head, &rows);
+    }
     let mut table = Table::new();
     let row_of = |mut row: Row| {
         if let Wide::Cut(_) = wide {
@@ -74,22 +103,111 @@ fn laid_out<const N: usize>(
         None => table.set_content_arrangement(ContentArrangement::Disabled),
     };
     for cells in rows {
-        // Escaped before it is measured.
-        let row = Row::from(cells.map(|cell| one_line(&cell).into_owned()));
-        table.add_row(row_of(row));
+        table.add_row(row_of(Row::from(cells)));
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, GAP));
         let is_flexible = match wide {
-            Wide::Wrap => index + 1 == N,
+            Wide::Wrap(wide) => index == wide,
             Wide::Cut(columns) => columns.contains(&head[index]),
         };
         if !is_flexible {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
+    lines_of(&table).join("\n")
+}
+
+fn lines_of(table: &Table) -> Vec<String> {
     let lines = table.lines().map(|line| line.trim_end().to_owned());
-    lines.collect::<Vec<_>>().join("\n")
+    lines.collect()
+}
+
+/// A layout for narrow terminals: one column has lines of its own.
+struct Narrow {
+    /// The column with its own lines.
+    wide: usize,
+    /// The width of the terminal.
+    width: u16,
+    /// The widths of all columns, with the blanks behind them.
+    columns: Vec<u16>,
+}
+
+impl Narrow {
+    /// `None` where the others leave enough room for the column.
+    fn of<const N: usize>(
+        head: &[&str; N],
+        rows: &[[String; N]],
+        wide: usize,
+        width: u16,
+    ) -> Option<Self> {
+        let mut table = Table::new();
+        table.set_header(head);
+        table.add_rows(rows);
+        let columns = table.column_max_content_widths().into_iter();
+        let mut columns: Vec<u16> = columns.map(|width| width.saturating_add(GAP)).collect();
+        let others = |columns: &[u16]| -> u16 {
+            let others = columns.iter().enumerate();
+            let others = others.filter(|(index, _)| *index != wide);
+            others.fold(0, |sum, (_, width)| sum.saturating_add(*width))
+        };
+        let room = width.saturating_sub(others(&columns));
+        if room >= LEAST_ROOM || room >= columns[wide] {
+            return None;
+        }
+        // Names of servers may be long: the longest column of the others wraps.
+        let indent = if wide == 0 { INDENT } else { 0 };
+        let excess = others(&columns).saturating_sub(width.saturating_sub(indent));
+        let others = (0..N).filter(|index| *index != wide);
+        if let Some(longest) = others.max_by_key(|index| columns[*index]) {
+            columns[longest] = columns[longest].saturating_sub(excess).max(LEAST_COLUMN);
+        }
+        Some(Self {
+            wide,
+            width,
+            columns,
+        })
+    }
+
+    fn laid_out<const N: usize>(&self, head: &[&str; N], rows: &[[String; N]]) -> String {
+        let mut lines = self.entry(&head.map(str::to_owned));
+        lines.extend(rows.iter().flat_map(|row| self.entry(row)));
+        lines.join("\n")
+    }
+
+    /// The lines of one row.
+    fn entry<const N: usize>(&self, cells: &[String; N]) -> Vec<String> {
+        let others = (0..N).filter(|index| *index != self.wide);
+        let others: Vec<(&String, u16)> = others
+            .map(|index| (&cells[index], self.columns[index]))
+            .collect();
+        let own = [(&cells[self.wide], self.width.saturating_sub(INDENT))];
+        let indented = |lines: Vec<String>| -> Vec<String> {
+            let indent = " ".repeat(INDENT.into());
+            let lines = lines.into_iter().filter(|line| !line.is_empty());
+            lines.map(|line| format!("{indent}{line}")).collect()
+        };
+        if self.wide == 0 {
+            [fixed(&own), indented(fixed(&others))].concat()
+        } else {
+            [fixed(&others), indented(fixed(&own))].concat()
+        }
+    }
+}
+
+/// A row of cells with these widths.
+fn fixed(cells: &[(&String, u16)]) -> Vec<String> {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(cells.iter().map(|(_, width)| width).sum());
+    table.add_row(cells.iter().map(|(cell, _)| cell));
+    for (column, (_, width)) in table.column_iter_mut().zip(cells) {
+        column.set_padding((0, if cells.len() > 1 { GAP } else { 0 }));
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(*width)));
+    }
+    lines_of(&table)
 }
 
 /// `1 tool`, `2 tools`
@@ -155,7 +273,52 @@ mod tests {
             &zalgo,
         ]
         .map(row);
-        insta::assert_snapshot!(laid_out(["CELL", "NEXT"], rows, Wide::Wrap, None));
+        insta::assert_snapshot!(laid_out(["CELL", "NEXT"], rows, Wide::Wrap(1), None));
+    }
+
+    /// `list` and `stats` on terminals of 60, 80 and 140 columns.
+    #[test]
+    fn a_wide_column_has_lines_of_its_own_on_a_narrow_terminal() {
+        let servers = || {
+            [
+                ["files", "connected", "stdio", "14", "81432", "up 3 min"],
+                [
+                    "a-server-with-a-name-of-32-bytes",
+                    "reconnecting",
+                    "stdio",
+                    "0",
+                    "",
+                    "process exited unexpectedly (code 7): no licence found; attempt 3 in 4.0 s; see \"mainstay logs a-server-with-a-name-of-32-bytes\"",
+                ],
+                ["off", "disabled", "http", "0", "", ""],
+            ]
+            .map(|row| row.map(str::to_owned))
+        };
+        let head = ["NAME", "STATUS", "TRANSPORT", "TOOLS", "PID", "DETAIL"];
+        let calls = || {
+            let row = |name: &str| {
+                [name, "12345", "17", "1.2 s", "12.5 s", "29.9 s", "1.2 MB"].map(str::to_owned)
+            };
+            [
+                row("a-server-with-a-name-of-32-bytes/and_a_tool"),
+                row("x/y"),
+            ]
+        };
+        let head_of_calls = ["CALL", "CALLS", "ERRORS", "P50", "P95", "P99", "SENT"];
+        let shown = [60, 80, 140].map(|width| {
+            let list = laid_out(head, servers(), Wide::Wrap(5), Some(width));
+            let stats = laid_out(head_of_calls, calls(), Wide::Wrap(0), Some(width));
+            let shown = format!("{list}\n\n{stats}");
+            for line in shown.lines() {
+                assert!(line.chars().count() <= width.into(), "{width}: {line}");
+            }
+            format!("--- {width}\n{shown}")
+        });
+        insta::assert_snapshot!(shown.join("\n"));
+        for width in 20..200 {
+            let shown = laid_out(head, servers(), Wide::Wrap(5), Some(width));
+            assert!(shown.lines().count() <= 26, "{width}: {shown}");
+        }
     }
 
     /// `records` at 80 columns: the columns that may be cut share what the others leave.

@@ -5,7 +5,7 @@ use clap::Args;
 use super::{
     CommandError, Exit,
     add::{legal, tell},
-    connect::{DaemonArgs, Place},
+    connect::{ChangeArgs, Place},
     output, suggest,
 };
 use crate::reload::{Change, change_file};
@@ -18,7 +18,7 @@ pub struct Remove {
     #[arg(long)]
     ephemeral: bool,
     #[command(flatten)]
-    pub daemon: DaemonArgs,
+    pub daemon: ChangeArgs,
 }
 
 impl Remove {
@@ -34,7 +34,13 @@ impl Remove {
                 }
             }
             Place::File(origin) => {
-                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?))?;
+                let loaded = change_file(&origin, Change::Remove(legal(&self.name)?)).map_err(
+                    |failure| {
+                        // A file that cannot be used has its own error.
+                        let file = origin.load().ok().map(|loaded| loaded.config);
+                        suggest::in_file(file.as_ref(), &self.name, failure)
+                    },
+                )?;
                 tell(&self.daemon, &self.name, "removed from", loaded.path)?;
             }
         }

@@ -51,7 +51,7 @@ impl Resources {
                     it.name.clone(),
                 ]
             });
-            output::table(
+            output::table_of_names(
                 ["URI", "SERVER", "TYPE", "NAME"],
                 resources.chain(templates),
             )?;

@@ -122,7 +122,10 @@ impl Serve {
         let loaded = self.load(&origin)?;
         let state = StateDir::locate(&Process)?;
         self.check_exposure(&loaded.config, &state)?;
-        tell_findings(&loaded);
+        // What is wrong with an entry is told with its server.
+        loaded
+            .told_warnings()
+            .for_each(|warning| complain(&warning));
         let lineage = Lineage::begin(loaded.path.as_deref())?;
         let mut signals = Signals::listen().map_err(CommandError::Signals)?;
         let state = own(state, &mut signals).await?;
@@ -350,7 +353,13 @@ async fn ending(signals: &mut Signals, reloader: Option<&Arc<Reloader>>) -> Sign
 
 fn tell_reload(outcome: &Result<Plan, LoadError>) {
     match outcome {
-        Ok(plan) => complain(&format!("reloaded: {plan}")),
+        Ok(plan) if plan.is_empty() => complain(&format!("reloaded: {plan}")),
+        Ok(plan) => {
+            complain("reloaded:");
+            for line in plan.to_string().lines() {
+                complain(&format!("  {line}"));
+            }
+        }
         Err(error) => {
             complain("not reloaded: the configuration stays as it was");
             for finding in error.findings() {

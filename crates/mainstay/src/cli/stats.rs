@@ -66,7 +66,7 @@ impl Stats {
             let head = [
                 "CALL", "CALLS", "ERRORS", "P50", "P95", "P99", "SENT", "GOT",
             ];
-            output::table(head, found.tools.iter().map(row))?;
+            output::table_of_names(head, found.tools.iter().map(row))?;
         }
         Ok(Exit::DONE)
     }

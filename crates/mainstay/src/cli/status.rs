@@ -1,4 +1,4 @@
-//! The lines of `serve` about its servers: one when a server comes up, is lost, or is given up.
+//! The lines of `serve` about its servers: one when a server comes up, is lost, is stopped, or is given up.
 
 use std::{
     fmt::Write as _,
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::{catalog::ListKind, config::Withheld, lifecycle::State};
+use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
 use tokio::{
     sync::broadcast::error::RecvError,
     task::JoinSet,
@@ -16,7 +16,7 @@ use tokio::{
 use super::{output, stderr::complain};
 use crate::{
     registry::{Announcement, Registry},
-    supervisor::{Server, View},
+    supervisor::{KeptDown, Server, View},
 };
 
 /// Lines of stderr shown beside a failure.
@@ -131,10 +131,26 @@ struct Teller {
 }
 
 struct Said {
-    /// What was said last, with its attempt.
-    last: Option<(State, u32)>,
+    last: Option<News>,
     /// When the server was started or lost.
     since: Instant,
+    /// Whether an attempt to connect it, or the wait for one, goes on.
+    is_starting: bool,
+    /// What is wrong with its entry.
+    problems: Vec<String>,
+}
+
+/// What a line has told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// Nothing may start it.
+    KeptDown(KeptDown),
+    /// Its operator does not want it up.
+    Idle,
+    Up(Epoch),
+    /// Lost, with the number of the attempt that follows.
+    Lost(u32),
+    Down(State),
 }
 
 impl Teller {
@@ -142,6 +158,8 @@ impl Teller {
         let said = Said {
             last: None,
             since: Instant::now(),
+            is_starting: false,
+            problems: Vec::new(),
         };
         Self {
             server: Arc::clone(server),
@@ -151,21 +169,28 @@ impl Teller {
     }
 
     async fn run(self: Arc<Self>) {
-        if !self.server.config().enabled {
-            self.say("disabled", "");
-        } else if !self.server.is_wanted() {
-            let name = &self.server.name;
-            let start = format!("not started by itself; start it by \"mainstay start {name}\"");
-            self.say(State::Disconnected.as_str(), &start);
-        }
         let mut changes = self.server.changes();
+        // The attempt that is waited for, and when its process was started.
+        let mut attempt = None;
         let mut patience = SLOW_START;
         let slow = sleep(patience);
         tokio::pin!(slow);
         loop {
             let view = changes.borrow_and_update().clone();
             self.look(&view);
-            let is_starting = view.status.state == State::Connecting;
+            let status = &view.status;
+            let is_starting = status.attempting
+                && match status.state {
+                    State::Connecting => true,
+                    State::Reconnecting => status.attempt.is_power_of_two(),
+                    _ => false,
+                };
+            let under_way = is_starting.then_some((status.epoch, status.begun));
+            if under_way != attempt {
+                attempt = under_way;
+                patience = SLOW_START;
+                slow.as_mut().reset(Instant::now() + patience);
+            }
             tokio::select! {
                 ended = changes.changed() => {
                     if ended.is_err() {
@@ -174,8 +199,8 @@ impl Teller {
                 }
                 () = &mut slow, if is_starting => {
                     let words = self.server.start_words();
-                    let words = words.unwrap_or_else(|| "the first attempt is under way".to_owned());
-                    self.say(State::Connecting.as_str(), &words);
+                    let words = words.unwrap_or_else(|| "an attempt is under way".to_owned());
+                    self.say(status.state.as_str(), &words);
                     patience *= 2;
                     slow.as_mut().reset(Instant::now() + patience);
                 }
@@ -186,48 +211,88 @@ impl Teller {
     /// Says what is new.
     fn look(&self, view: &View) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_problems(&mut said);
         let (state, attempt) = (view.status.state, view.status.attempt);
-        let was_up = matches!(said.last, Some((State::Connected, _)));
-        if was_up && state != State::Connected {
+        let was_up = matches!(said.last, Some(News::Up(_)));
+        let is_starting = matches!(state, State::Connecting | State::Reconnecting);
+        if state == State::Connecting && !said.is_starting {
+            // A start that somebody asked for: whatever comes of it is news.
+            said.last = None;
+            said.since = Instant::now();
+        } else if was_up && state != State::Connected {
             said.since = Instant::now();
         }
-        let due = match state {
+        said.is_starting = is_starting;
+        let news = match state {
+            _ if let Some(why) = self.server.kept_down() => News::KeptDown(why),
+            State::Disconnected if !view.wanted => News::Idle,
             // Its lists are part of the news.
-            State::Connected => view.attempted && view.catalog.is_some(),
-            // Said when it is known what comes next, and of long absences ever less.
-            State::Reconnecting => {
-                view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two())
+            State::Connected if view.attempted && view.is_ready(view.status.epoch) => {
+                News::Up(view.status.epoch)
             }
-            State::Error | State::Failed | State::Crashed => true,
-            State::Connecting | State::Disconnected | State::Stopping => false,
+            // Said when it is known what comes next, and of long absences ever less.
+            State::Reconnecting
+                if view.status.next_retry.is_some() && (was_up || attempt.is_power_of_two()) =>
+            {
+                News::Lost(attempt)
+            }
+            State::Error | State::Failed | State::Crashed => News::Down(state),
+            // Lost, or never up, under a policy that does not try again.
+            State::Disconnected if view.status.reason.is_some() => News::Down(state),
+            _ => return,
         };
-        let known = match said.last {
-            Some((last, _)) if state != State::Reconnecting => last == state,
-            last => last == Some((state, attempt)),
-        };
-        if !due || known {
+        let before = said.last.replace(news);
+        if before == Some(news) {
             return;
         }
-        said.last = Some((state, attempt));
-        if state == State::Connected {
-            self.say(
-                state.as_str(),
-                &offer(view, &self.server.config().withheld, said.since.elapsed()),
-            );
-            return;
-        }
-        let wait = view
-            .status
-            .next_retry
-            .map(|at| at.saturating_duration_since(Instant::now().into_std()));
-        let reason = view.status.reason.as_deref().unwrap_or_default();
-        let trouble = output::trouble(reason, attempt, wait);
         let step = self.server.next_step(view);
         let step = step.map(|step| format!("; {step}")).unwrap_or_default();
-        self.say(state.as_str(), &format!("{trouble}{step}"));
-        let stderr = self.server.log.tail.texts();
-        for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
-            complain(&format!("{:width$}  | {line}", "", width = self.width));
+        match news {
+            News::KeptDown(KeptDown::Disabled) => self.say(KeptDown::Disabled.as_str(), ""),
+            News::KeptDown(why) => {
+                self.say(why.as_str(), &format!("waits for approval{step}"));
+            }
+            News::Idle => {
+                let why = match before {
+                    None => "not started by itself",
+                    Some(_) => "stopped",
+                };
+                self.say(state.as_str(), &format!("{why}{step}"));
+            }
+            News::Up(_) => {
+                let took = said.since.elapsed();
+                self.say(
+                    state.as_str(),
+                    &offer(view, &self.server.config().withheld, took),
+                );
+            }
+            News::Down(_) if !said.problems.is_empty() => {
+                self.say(state.as_str(), &format!("its entry cannot be used{step}"));
+            }
+            News::Lost(_) | News::Down(_) => {
+                let wait = view
+                    .status
+                    .next_retry
+                    .map(|at| at.saturating_duration_since(Instant::now().into_std()));
+                let reason = view.status.reason.as_deref().unwrap_or_default();
+                let trouble = output::trouble(reason, attempt, wait);
+                self.say(state.as_str(), &format!("{trouble}{step}"));
+                let stderr = self.server.log.tail.texts();
+                for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
+                    complain(&format!("{:width$}  | {line}", "", width = self.width));
+                }
+            }
+        }
+    }
+
+    /// Says what is wrong with the entry, and where, when the entry is new or has changed.
+    fn tell_problems(&self, said: &mut Said) {
+        let problems = self.server.problems();
+        if problems != said.problems {
+            for problem in &problems {
+                complain(problem);
+            }
+            said.problems = problems;
         }
     }
 

@@ -3,13 +3,19 @@
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
     ffi::OsString,
-    panic,
+    fmt, panic,
+    sync::{Mutex, PoisonError},
 };
 
-use tracing_subscriber::{EnvFilter, filter::ParseError as Invalid};
+use chrono::{DateTime, FixedOffset, Local, Offset as _, Utc};
+use tracing_subscriber::{
+    EnvFilter,
+    filter::ParseError as Invalid,
+    fmt::{format::Writer, time::FormatTime},
+};
 
-use super::screen::Log;
 pub use super::screen::complain;
+use super::{screen::Log, time};
 
 /// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay::calls=trace`) wins over
 /// `--verbose`. A quiet command says itself what a warning would.
@@ -34,8 +40,45 @@ pub fn start(verbose: u8, quiet: bool) {
         .with_writer(Log::new())
         .with_ansi(false)
         .with_target(false)
+        .with_timer(LocalTime::default())
         .init();
     panic::set_hook(Box::new(tell_panic));
+}
+
+/// The log's times: local, as commands print them, and with the offset of the time zone.
+#[derive(Default)]
+struct LocalTime(Mutex<Offset>);
+
+/// The time zone's offset, as it was looked up last.
+#[derive(Default)]
+struct Offset {
+    /// When, in quarters of an hour: offsets change on the quarter.
+    quarter: i64,
+    known: Option<FixedOffset>,
+}
+
+impl LocalTime {
+    /// Files of the time zone are read once in a quarter of an hour, and not for each line.
+    fn of(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
+        let quarter = time.timestamp().div_euclid(15 * 60);
+        // Locked for the look.
+        let mut offset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if offset.known.is_none() || offset.quarter != quarter {
+            let now = time.with_timezone(&Local);
+            *offset = Offset {
+                quarter,
+                known: Some(*now.offset()),
+            };
+        }
+        let known = offset.known.unwrap_or(Utc.fix());
+        time.with_timezone(&known)
+    }
+}
+
+impl FormatTime for LocalTime {
+    fn format_time(&self, to: &mut Writer<'_>) -> fmt::Result {
+        write!(to, "{}", time::with_offset(self.of(Utc::now())))
+    }
 }
 
 /// Reads the directives of `MAINSTAY_LOG`. The error quotes them.

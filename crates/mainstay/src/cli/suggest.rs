@@ -1,5 +1,9 @@
 //! Suggests the name that was probably meant.
 
+use mainstay_core::{
+    config::Config,
+    failure::{Failure, FailureKind},
+};
 use serde_json::Value;
 
 use super::CommandError;
@@ -7,6 +11,24 @@ use crate::api::{self, Client, ClientError};
 
 /// The member of an error that holds it.
 pub const MEMBER: &str = "did_you_mean";
+
+/// The member of a failure that holds a hint of its own.
+pub const HINT: &str = "hint";
+
+/// Adds which servers the file has to an error about one that it does not have.
+pub fn in_file(file: Option<&Config>, name: &str, failure: Failure) -> Failure {
+    if failure.kind != FailureKind::ServerNotFound {
+        return failure;
+    }
+    let servers = file.iter().flat_map(|file| &file.servers);
+    let known: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None if known.is_empty() => "it has no servers".to_owned(),
+        None => format!("it has {}", known.join(", ")),
+    };
+    failure.with(HINT, hint)
+}
 
 /// Adds it to an error of the daemon.
 pub async fn completed<T>(

@@ -5,7 +5,7 @@ use clap::Args;
 use super::{
     CommandError, Exit,
     add::{legal, tell},
-    connect::{DaemonArgs, Place},
+    connect::{ChangeArgs, Place},
     operate, output, suggest,
 };
 use crate::{
@@ -21,7 +21,7 @@ pub struct Switch {
     #[arg(long)]
     ephemeral: bool,
     #[command(flatten)]
-    pub daemon: DaemonArgs,
+    pub daemon: ChangeArgs,
 }
 
 impl Switch {
@@ -40,14 +40,19 @@ impl Switch {
                 let operated = client.switch(&self.name, switch, keeping).await;
                 let operated = suggest::completed(&client, operated.map_err(Into::into)).await?;
                 if enabled || self.daemon.json {
-                    operate::tell(&self.daemon, &operated)?;
+                    operate::tell(self.daemon.json, &operated)?;
                 } else {
                     output::line(&format!("{} is disabled", operated.name))?;
                 }
             }
             Place::File(origin) => {
                 let name = legal(&self.name)?;
-                let loaded = change_file(&origin, Change::Switch { name, enabled })?;
+                let loaded =
+                    change_file(&origin, Change::Switch { name, enabled }).map_err(|failure| {
+                        // A file that cannot be used has its own error.
+                        let file = origin.load().ok().map(|loaded| loaded.config);
+                        suggest::in_file(file.as_ref(), &self.name, failure)
+                    })?;
                 tell(&self.daemon, &self.name, done, loaded.path)?;
             }
         }

@@ -1,6 +1,6 @@
 //! Times as commands print them for people: in the machine's time zone. JSON keeps UTC.
 
-use chrono::{DateTime, Local};
+use chrono::{DateTime, FixedOffset, Local};
 
 /// A time of RFC 3339 in local time, to the millisecond; the day only if it is not today.
 ///
@@ -30,6 +30,11 @@ pub fn local_with_day(time: &str) -> String {
 /// `2026-11-21 08:30:12`, the form of [`local_with_day`].
 pub fn with_day(time: DateTime<Local>) -> String {
     time.format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// `2026-11-21 08:30:12.345 +01:00`
+pub fn with_offset(time: DateTime<FixedOffset>) -> impl std::fmt::Display {
+    time.format("%Y-%m-%d %H:%M:%S%.3f %:z")
 }
 
 #[cfg(test)]

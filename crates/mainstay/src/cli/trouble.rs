@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use mainstay_core::{lifecycle::State, trouble as words};
+use mainstay_core::trouble as words;
 
 use super::output;
 use crate::api::Server;
 
 /// The canonical word of its status, or `disabled`.
 pub fn word(server: &Server) -> &str {
-    if server.enabled {
+    if server.enabled || server.pending.is_some() {
         &server.status
     } else {
         "disabled"
@@ -54,10 +54,12 @@ pub fn trouble(server: &Server) -> Option<String> {
             _ => return None,
         },
     };
-    Some(match next_step(server).filter(|_| reason.is_some()) {
-        Some(step) => format!("{said}; {step}"),
-        None => said,
-    })
+    Some(
+        match server.next_step.as_ref().filter(|_| reason.is_some()) {
+            Some(step) => format!("{said}; {step}"),
+            None => said,
+        },
+    )
 }
 
 /// Why a server is down, or its status if nothing is wrong.
@@ -87,13 +89,6 @@ pub fn detail(server: &Server) -> String {
         })
 }
 
-fn next_step(server: &Server) -> Option<String> {
-    let mut states = State::ALL.into_iter();
-    let state = states.find(|state| state.as_str() == server.status)?;
-    let has_log = !server.stderr.is_empty() || server.stdout.is_some();
-    words::next_step(&server.name, state, has_log)
-}
-
 /// Whether it is being connected, rather than waiting for that.
 fn is_under_way(server: &Server) -> bool {
     server.status == "reconnecting" && server.next_retry_ms.is_none()
@@ -101,6 +96,7 @@ fn is_under_way(server: &Server) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mainstay_core::lifecycle::State;
     use serde_json::json;
 
     use super::*;
@@ -135,12 +131,16 @@ mod tests {
                 "the server ended the session; attempt 1 is under way",
             ),
             (
-                lost("failed", None),
+                Server {
+                    next_step: Some("try again by \"mainstay start fs\"".to_owned()),
+                    ..lost("failed", None)
+                },
                 "the server ended the session; try again by \"mainstay start fs\"",
             ),
             (
                 Server {
                     stderr: vec!["no licence".to_owned(), "Node.js v22".to_owned()],
+                    next_step: Some("see \"mainstay logs fs\"".to_owned()),
                     ..lost("reconnecting", Some(1000))
                 },
                 "the server ended the session: no licence; attempt 1 in 1.0 s; see \"mainstay logs fs\"",

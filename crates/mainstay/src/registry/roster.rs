@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Announcement, Registry, Servers, profiles::Rules, targets::KnownTargets, watch};
 use crate::{
     blocking::off_the_runtime,
-    supervisor::{self, Operation, Server},
+    supervisor::{self, KeptDown, Operation, Server},
     surroundings::{self, Origin},
 };
 
@@ -205,8 +205,13 @@ impl Registry {
         .await
     }
 
-    /// Enables a server until a restart; one that starts by itself is being started then.
+    /// Enables a server until a restart; one that starts by itself is being started then. One that waits
+    /// for approval is refused: nothing but the approval helps.
     pub async fn enable(self: &Arc<Self>, name: &str) -> Result<Arc<Server>, Failure> {
+        let server = self.server(name)?;
+        if server.kept_down() == Some(KeptDown::Unapproved) {
+            return Err(server.not_connected());
+        }
         self.switch(name, true).await
     }
 

@@ -199,7 +199,7 @@ fn state_transport(
         Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
         // As detection would find it: either of the two.
         Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
-        Launch::Broken(_) => None,
+        Launch::Broken(_) | Launch::Unapproved => None,
     };
     Ok(())
 }

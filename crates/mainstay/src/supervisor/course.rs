@@ -78,7 +78,7 @@ impl Task {
         let policy = self.shared.policy.health.clone();
         let http = match &self.config.launch {
             Launch::Http(launch) => Some(launch),
-            Launch::Stdio(_) | Launch::Broken(_) => None,
+            Launch::Stdio(_) | Launch::Broken(_) | Launch::Unapproved => None,
         };
         let url = self
             .config

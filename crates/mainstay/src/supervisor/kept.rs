@@ -124,7 +124,7 @@ fn fingerprint(launch: &Launch) -> String {
             .chain(launch.args.iter().map(String::as_str))
             .collect(),
         Launch::Http(launch) => vec![launch.url.as_str()],
-        Launch::Broken(_) => Vec::new(),
+        Launch::Broken(_) | Launch::Unapproved => Vec::new(),
     };
     catalog::digest_of(&parts)
 }

@@ -29,7 +29,7 @@ mod view;
 mod wanted;
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -40,7 +40,7 @@ use std::{
 use arc_swap::{ArcSwap, Guard};
 use mainstay_core::{
     catalog::{ListKind, ServerCatalog},
-    config::{Isolation, Launch, ServerConfig},
+    config::{ConfigError, Isolation, Launch, ServerConfig},
     era::{Era, Eras},
     failure::{Failure, FailureKind},
     ids::{Epoch, ServerName},
@@ -116,6 +116,8 @@ pub struct Fleet {
     pub queue: Arc<Queue>,
     /// The one client, where there can be no other.
     pub sole: Option<Sole>,
+    /// The file with the servers' entries, if its changes take effect at once.
+    pub watched_file: Option<PathBuf>,
 }
 
 /// What its operator wants of a server.
@@ -126,6 +128,24 @@ pub enum Operation {
     Stop,
     /// Up with a new session, whatever there is.
     Reconnect,
+}
+
+/// Why nothing may start a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptDown {
+    /// An MCP client added it, and no person has approved it yet.
+    Unapproved,
+    Disabled,
+}
+
+impl KeptDown {
+    /// The word that stands for its status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unapproved => "pending",
+            Self::Disabled => "disabled",
+        }
+    }
 }
 
 /// The handle by which all other tasks know a server.
@@ -152,6 +172,8 @@ pub struct Server {
     asked: Arc<watch::Sender<bool>>,
     /// What is counted of its calls.
     pub figures: Arc<Figures>,
+    /// The file with its entry, if changes of that file take effect at once.
+    watched_file: Option<PathBuf>,
 }
 
 /// Names one isolated upstream session of a server.
@@ -195,6 +217,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
     let log = fleet.logs.server(&config.name);
     log.protect(&config);
     let queue = Arc::clone(&fleet.queue);
+    let watched_file = fleet.watched_file.clone();
     let is_shared_by_one = fleet.sole.is_some();
     let (task, view, listener) = task::Task::new(Arc::clone(&config), Arc::clone(&log), fleet);
     let (blame, asked) = (Arc::clone(&task.blame), Arc::clone(&task.asked));
@@ -214,6 +237,7 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         blame,
         asked,
         figures: Arc::default(),
+        watched_file,
     });
     (server, tokio::spawn(task.run(inbox)))
 }
@@ -411,11 +435,11 @@ impl Server {
             ..Failure::new(FailureKind::ServerNotConnected, message)
         };
         let failure = view.describe(failure, name);
-        match (self.config().enabled, view.wanted) {
-            (false, _) => failure.with("status", "disabled"),
+        match (self.kept_down(), view.wanted) {
+            (Some(why), _) => failure.with("status", why.as_str()),
             // What it said before it was stopped is no reason.
-            (true, false) => failure,
-            (true, true) => self.with_stderr(failure),
+            (None, false) => failure,
+            (None, true) => self.with_stderr(failure),
         }
     }
 
@@ -436,23 +460,19 @@ impl Server {
     /// How a server is that is not connected, why, and what a person can do; `words` are those of its
     /// state.
     pub fn plight(&self, view: &View, words: &str) -> String {
-        let name = &self.name;
-        if !self.config().enabled {
-            return format!("disabled; enable it by \"mainstay enable {name}\"");
-        }
-        if !view.wanted {
-            return format!("{words}: it is stopped; start it by \"mainstay start {name}\"");
+        let step = self.next_step(view);
+        let step = step.map(|step| format!("; {step}")).unwrap_or_default();
+        match self.kept_down() {
+            Some(KeptDown::Unapproved) => return format!("waiting for approval{step}"),
+            Some(KeptDown::Disabled) => return format!("disabled{step}"),
+            None if !view.wanted => return format!("{words}: it is stopped{step}"),
+            None => {}
         }
         let mut plight = words.to_owned();
         if let Some(reason) = &view.status.reason {
             let (stderr, stdout) = (self.log.tail.texts(), self.log.noise());
-            plight = format!(
-                "{plight}: {}",
-                trouble::explained(reason, &stderr, stdout.as_deref())
-            );
-            if let Some(step) = self.next_step(view) {
-                plight = format!("{plight}; {step}");
-            }
+            let why = trouble::explained(reason, &stderr, stdout.as_deref());
+            plight = format!("{plight}: {why}{step}");
         }
         if let Some(words) = self.start_words() {
             plight = format!("{plight}; starting: {words}");
@@ -462,8 +482,45 @@ impl Server {
 
     /// What a person can do about a server that is not connected.
     pub fn next_step(&self, view: &View) -> Option<String> {
+        let name = &self.name;
+        match self.kept_down() {
+            Some(KeptDown::Unapproved) => {
+                return Some(format!("approve it by \"mainstay approve {name}\""));
+            }
+            Some(KeptDown::Disabled) => {
+                return Some(format!("enable it by \"mainstay enable {name}\""));
+            }
+            None => {}
+        }
+        if let Launch::Broken(_) = self.config().launch {
+            let file = self.watched_file.as_deref().map(Path::to_string_lossy);
+            return Some(trouble::correct(file.as_deref()));
+        }
+        if !view.wanted {
+            return Some(format!("start it by \"mainstay start {name}\""));
+        }
         let has_log = !self.log.tail.texts().is_empty() || self.log.noise().is_some();
-        trouble::next_step(self.name.as_str(), view.state(), has_log)
+        trouble::next_step(name.as_str(), view.state(), has_log)
+    }
+
+    /// What is wrong with its entry, a line each, with the place where its file is known.
+    pub fn problems(&self) -> Vec<String> {
+        let config = self.config();
+        let shown = |problem: &ConfigError| match &self.watched_file {
+            Some(file) => problem.at(file.display()).to_string(),
+            None => problem.to_string(),
+        };
+        config.problems().map(shown).collect()
+    }
+
+    /// Why nothing may start it, if nothing may.
+    pub fn kept_down(&self) -> Option<KeptDown> {
+        let config = self.config();
+        match &config.launch {
+            Launch::Unapproved => Some(KeptDown::Unapproved),
+            _ if !config.enabled => Some(KeptDown::Disabled),
+            _ => None,
+        }
     }
 
     /// Why a server died is the first question, and its stderr the first answer.
@@ -509,8 +566,11 @@ impl Server {
     }
 
     /// Does what the operator wants, and returns when it is done, or has failed. A server that is up
-    /// has its lists read, too.
+    /// has its lists read, too. One that is disabled, or waits for approval, is not started.
     pub async fn operate(&self, operation: Operation) -> Result<(), Failure> {
+        if operation != Operation::Stop && self.kept_down().is_some() {
+            return Err(self.not_connected());
+        }
         let limit = self.config().longest_start() + OPERATION_GRACE;
         let operating = async {
             if operation != Operation::Stop {

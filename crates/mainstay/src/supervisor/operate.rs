@@ -49,6 +49,10 @@ impl Task {
 
     /// Does what the operator wants; returns the attempt to look at.
     async fn operate(&mut self, operation: Operation) -> Epoch {
+        // It was disabled while the command was on its way.
+        if operation != Operation::Stop && !self.config.enabled {
+            return self.shared.status().epoch.next();
+        }
         self.stopped = operation == Operation::Stop;
         let event = match operation {
             Operation::Start => Event::Start,

@@ -71,7 +71,7 @@ impl Pace {
                 self.turns.take().await;
                 None
             }
-            Launch::Broken(_) => None,
+            Launch::Broken(_) | Launch::Unapproved => None,
         }
     }
 }

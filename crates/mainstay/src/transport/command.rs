@@ -67,9 +67,9 @@ pub fn resolve(command: &str, path: &OsStr) -> Resolution {
             Resolution::Found(found)
         }
         None => {
-            // Each attempt fails with its reason, so this is logged once.
+            // Each attempt fails with its reason, which its server's status shows.
             if before != Some(None) {
-                tracing::warn!("could not resolve {command:?} to an absolute path, using as-is");
+                tracing::info!("could not resolve {command:?} to an absolute path, using as-is");
             }
             Resolution::NotFound(given)
         }

@@ -200,7 +200,7 @@ impl HttpExchange {
                             return Err(http_client::interruption(&error));
                         }
                         Some(Err(StreamBroken::Broken(error))) => {
-                            tracing::debug!(%error, "an event stream broke off");
+                            tracing::debug!(server = %self.link.unasked.server(), %error, "an event stream broke off");
                             if !self.part() {
                                 self.state = State::Done;
                                 return Err(Interruption::sent(InterruptionKind::Lost));
@@ -318,7 +318,7 @@ impl HttpExchange {
         let length = data.len();
         if message::is_batch(&data) {
             if let Some(times) = self.link.unasked.fault() {
-                tracing::warn!(times, "a batch in an event stream was skipped");
+                tracing::warn!(server = %self.link.unasked.server(), times, "a batch in an event stream was skipped");
             }
             self.spend(length);
             return None;
@@ -336,7 +336,7 @@ impl HttpExchange {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(%error, times, "an event that is no JSON-RPC message was skipped");
+                    tracing::warn!(server = %self.link.unasked.server(), %error, times, "an event that is no JSON-RPC message was skipped");
                 }
                 self.spend(length);
                 return None;
@@ -354,7 +354,7 @@ impl HttpExchange {
         match kind {
             Kind::Response { .. } => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(times, "received a JSON-RPC response with an unknown id");
+                    tracing::warn!(server = %self.link.unasked.server(), times, "received a JSON-RPC response with an unknown id");
                 }
                 None
             }

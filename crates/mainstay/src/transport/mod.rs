@@ -149,7 +149,11 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
     let opened = match &opening.launch {
         Launch::Stdio(launch) => stdio::open(&opening, launch).await,
         Launch::Http(launch) => open_http(&opening, launch).await,
-        Launch::Broken(error) => Err(Loss::Misconfigured(error.to_string()).into()),
+        Launch::Broken(broken) => Err(Loss::Misconfigured(broken.problem.to_string()).into()),
+        // A supervisor starts nothing that is disabled, and this always is.
+        Launch::Unapproved => {
+            Err(Loss::Misconfigured("nobody has approved it yet".to_owned()).into())
+        }
     };
     opened.map_err(|unopened| match unopened.loss {
         Loss::Rejected(reason) => Unopened {

@@ -263,7 +263,7 @@ impl ModernExchange {
                         Err(http_client::interruption(&error))
                     }
                     Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "an event stream broke off");
+                        tracing::debug!(server = %self.link.server, %error, "an event stream broke off");
                         Err(Interruption::sent(InterruptionKind::Lost))
                     }
                     Some(Ok(event)) => return event.data.and_then(|data| self.event(data)),
@@ -277,7 +277,7 @@ impl ModernExchange {
                         Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
                     }
                     Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(%error, "a stream of JSON values broke off");
+                        tracing::debug!(server = %self.link.server, %error, "a stream of JSON values broke off");
                         Err(Interruption::sent(InterruptionKind::Lost))
                     }
                     Some(Ok(value)) => return self.event(value),
@@ -379,7 +379,7 @@ impl ModernExchange {
             Ok(frame) => frame,
             Err(error) => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(%error, times, "an event that is no JSON-RPC message was skipped");
+                    tracing::warn!(server = %self.link.server, %error, times, "an event that is no JSON-RPC message was skipped");
                 }
                 self.spend(length);
                 return None;
@@ -397,7 +397,7 @@ impl ModernExchange {
         match kind {
             Kind::Response { .. } => {
                 if let Some(times) = self.link.unasked.fault() {
-                    tracing::warn!(times, "received a JSON-RPC response with an unknown id");
+                    tracing::warn!(server = %self.link.server, times, "received a JSON-RPC response with an unknown id");
                 }
                 None
             }

@@ -312,7 +312,7 @@ impl Stream {
                 Some(Err(StreamBroken::TooLarge { limit, head })) => {
                     let id = self.link.pending.too_large(&head, limit);
                     if let Some(times) = self.unasked.fault() {
-                        tracing::warn!(id, limit, times, "an event exceeds maxMessageBytes");
+                        tracing::warn!(server = %self.unasked.server(), id, limit, times, "an event exceeds maxMessageBytes");
                     }
                     continue;
                 }
@@ -331,7 +331,7 @@ impl Stream {
                     self.unasked.sort(frame, &self.link.pending, &link)
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
+                    tracing::debug!(server = %self.unasked.server(), %error, "an event that is no JSON-RPC message was skipped");
                     self.unasked.count(length + MESSAGE)
                 }
             };

@@ -413,7 +413,7 @@ impl HttpLink {
                             Some(Ok(event)) => event,
                             Some(Err(error @ StreamBroken::TooLarge { .. })) => {
                                 if let Some(times) = self.unasked.fault() {
-                                    tracing::warn!(%error, times, "a notification was dropped");
+                                    tracing::warn!(server = %self.unasked.server(), %error, times, "a notification was dropped");
                                 }
                                 continue;
                             }
@@ -466,7 +466,7 @@ impl HttpLink {
                 self.unasked.sort(frame, nobody, &link)
             }
             Err(error) => {
-                tracing::debug!(%error, "an event that is no JSON-RPC message was skipped");
+                tracing::debug!(server = %self.unasked.server(), %error, "an event that is no JSON-RPC message was skipped");
                 self.unasked.count(length + MESSAGE)
             }
         }

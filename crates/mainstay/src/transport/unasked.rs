@@ -82,6 +82,10 @@ struct Left {
 }
 
 impl Unasked {
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
     pub fn new(server: ServerName, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
         Self {
             server,

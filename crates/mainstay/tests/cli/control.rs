@@ -106,8 +106,10 @@ async fn without_a_daemon_the_file_is_changed() {
             &["add", "three", "--", "x", "${NOT_SET_ANYWHERE}"],
             &["add", "--ephemeral", "three", "--", "x"],
             &["disable", "one"],
+            &["disable", "onee"],
             &["remove", "two"],
-            &["remove", "--json", "two"],
+            &["remove", "--json", "onee"],
+            &["remove", "nothing-like-it"],
         ])
         .await;
     assert_snapshot!(redacted(&home, &transcript));

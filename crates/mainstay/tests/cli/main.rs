@@ -18,6 +18,7 @@ mod records;
 mod reload;
 mod serve;
 mod shutdown;
+mod standing;
 mod state_dir;
 mod switches;
 mod terminal;

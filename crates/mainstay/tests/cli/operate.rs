@@ -73,6 +73,7 @@ async fn a_reconnect_of_all_names_those_that_failed() {
         run.stderr.contains("bad: ") && run.stderr.contains("code 7"),
         "{run}"
     );
+    assert!(run.stderr.contains("  | no licence\n"), "{run}");
     daemon.stop().await;
 }
 
@@ -89,6 +90,8 @@ async fn several_servers_are_operated_at_once() {
             &["restart", "--all"],
             &["start", "--all"],
             &["restart", "one", "twoo"],
+            &["restart", "onee", "twoo"],
+            &["restart", "onee", "twoo", "--json"],
             &["restart", "thre"],
             &["restart", "thre", "--json"],
             &["disable", "twoo"],

@@ -47,9 +47,12 @@ async fn a_file_that_changes_is_read_again() {
     daemon.says("ready: 1 of 1").await;
     let before = servers(&home).await;
 
-    // Written in place.
+    // Written in place. What changes has a line each.
     home.file("servers.json", &config(&["one", "two"]));
-    daemon.says("reloaded: ").await;
+    let line = daemon.says("reloaded").await;
+    assert_eq!(line, "reloaded:");
+    assert_eq!(daemon.says("two").await, "  + two  is added and started");
+    assert_eq!(daemon.says("unchanged").await, "  = 1 unchanged");
     let after = until_up(&home, &["one", "two"]).await;
     assert_eq!(after[0], before[0], "the same process");
 
@@ -57,7 +60,7 @@ async fn a_file_that_changes_is_read_again() {
     for names in [&["one", "three"][..], &["one", "four"]] {
         let new = home.file("servers.json.swp", &config(names));
         std::fs::rename(new, &path).expect("renamed");
-        daemon.says("reloaded: ").await;
+        daemon.says("reloaded:").await;
         assert_eq!(until_up(&home, names).await[0], before[0]);
     }
 
@@ -68,6 +71,17 @@ async fn a_file_that_changes_is_read_again() {
         .await;
     daemon.says("servers.json:").await;
     assert_eq!(servers(&home).await.len(), 2);
+    // A line of the log would say the same again.
+    assert!(!daemon.said.contains("ERROR"), "{}", daemon.said);
+    // What an entry of the new file has wrong is said with its place.
+    home.file(
+        "servers.json",
+        r#"{"mcpServers": {"wrong": {"url": "http://localhost:99999/"}}}"#,
+    );
+    let finding = daemon.says("the URL's port").await;
+    assert!(finding.contains("servers.json:1:34: "), "{finding}");
+    let line = daemon.says("wrong  error").await;
+    assert!(line.contains("correct its entry in"), "{line}");
     daemon.stop().await;
 }
 
@@ -85,13 +99,13 @@ async fn a_hangup_reloads() {
     daemon.says("ready: 1 of 1").await;
     std::fs::write(&real, config(&["one", "two"])).expect("written");
     daemon.signal(Signal::HUP);
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     // The daemon's own process hears it as well.
     std::fs::write(&real, config(&["two"])).expect("written");
     let own = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw);
     kill_process(own.expect("a process id"), Signal::HUP).expect("it lives");
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     until_up(&home, &["two"]).await;
     daemon.stop().await;
 }
@@ -181,7 +195,7 @@ async fn a_file_that_is_gone_for_a_moment_stops_nothing() {
 
     // The watch goes on.
     std::fs::write(&path, config(&["one"])).expect("written");
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }
@@ -202,10 +216,10 @@ async fn a_folder_that_comes_back_is_watched_again() {
     daemon.says("not reloaded: ").await;
     std::fs::create_dir(&folder).expect("made");
     std::fs::write(&path, config(&["one", "two"])).expect("written");
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     until_up(&home, &["one", "two"]).await;
     std::fs::write(&path, config(&["one"])).expect("written");
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     until_up(&home, &["one"]).await;
     daemon.stop().await;
 }

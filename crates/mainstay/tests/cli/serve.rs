@@ -68,13 +68,13 @@ async fn each_server_has_its_line() {
     let config = home.file("servers.json", &config.to_string());
     let mut daemon = home.serve(&["--config", &config]).await;
     daemon.says("ready:").await;
-    let mut lines: Vec<String> = home
+    let lines: Vec<String> = home
         .redacted(&daemon.said)
         .lines()
         .map(str::to_owned)
         .collect();
-    // A line of stderr belongs to the one above it; the log's own lines bear the time.
-    lines.retain(|line| !line.contains("WARN"));
+    // A line of stderr belongs to the one above it.
+    assert!(!daemon.said.contains("WARN"), "{}", daemon.said);
     let servers = lines.iter().filter(|line| !line.starts_with(' ')).skip(2);
     let mut servers: Vec<&str> = servers.map(String::as_str).collect();
     servers.sort_unstable();
@@ -103,6 +103,76 @@ async fn a_slow_start_has_its_line() {
         line.contains("at work for") && line.contains("downloading piece"),
         "{line}"
     );
+    daemon.stop().await;
+}
+
+/// Each start and each stop has its line, with the time since that start.
+#[tokio::test]
+async fn every_start_has_its_line() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = serde_json::json!({"mcpServers": {
+        "again": {"command": program},
+        "later": {"command": program, "autoStart": false},
+        "missing": {"command": "no-such-tool-anywhere", "restart": {"mode": "never"}},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    daemon.said.clear();
+    // Long enough for a slow start's line to be due, if time counted from the daemon's start.
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    home.run(&["start", "later"]).await;
+    let line = daemon.says("later").await;
+    assert!(
+        line.contains("connected  ") && line.contains(" ms)"),
+        "{line}"
+    );
+    home.run(&["stop", "again"]).await;
+    let stopped = daemon.says("again").await;
+    home.run(&["start", "again"]).await;
+    let started = daemon.says("again").await;
+    home.run(&["restart", "again"]).await;
+    daemon.says("again    connected").await;
+    assert_snapshot!(home.redacted(&format!("{stopped}\n{started}")), @r#"
+    again    disconnected  stopped; start it by "mainstay start again"
+    again    connected     35 tools, 3 resources, 2 prompts ([TIME])
+    "#);
+    home.run(&["start", "missing"]).await;
+    daemon.says("attempt 1 in").await;
+    assert!(!daemon.said.contains("turn"), "{}", daemon.said);
+    // What ends with the daemon needs no line.
+    daemon.said.clear();
+    daemon.signal(Signal::TERM);
+    daemon.says("stopping").await;
+    assert_eq!(daemon.said.matches("disconnected").count(), 0);
+    assert_eq!(daemon.ended().await, Some(0));
+}
+
+/// A start that comes later and takes long is told of, too.
+#[tokio::test]
+async fn a_later_slow_start_has_its_line() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = serde_json::json!({"mcpServers": {
+        "slow": {"command": program, "args": ["--slow-start", "60000"], "autoStart": false},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 0 of 0").await;
+    let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
+    let first = daemon.says("slow  connecting").await;
+    assert!(!first.contains("waits for its turn"), "{first}");
+    daemon.says("slow  connecting").await;
+    start.kill().await.expect("killed");
+    home.run(&["stop", "slow"]).await;
+    daemon.says("slow  disconnected").await;
+    // The next one is told of just as early.
+    let begun = std::time::Instant::now();
+    let mut start = home.command(&["start", "slow"]).spawn().expect("it starts");
+    daemon.says("slow  connecting").await;
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+    start.kill().await.expect("killed");
     daemon.stop().await;
 }
 

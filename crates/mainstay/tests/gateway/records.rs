@@ -232,7 +232,7 @@ async fn of_what_nobody_knows() {
             "/mcp",
             "tools/call",
             r#"{"name":"x__nope","arguments":ARGS}"#,
-            "x__nope",
+            "nope",
         ),
         (
             "/mcp",
@@ -264,7 +264,7 @@ async fn of_what_nobody_knows() {
             "/api/mcp-tools/call",
             json!({"tool": "x/nope"}),
             404,
-            "x/nope",
+            "nope",
         ),
         (
             "/api/mcp-tools/call",
@@ -276,7 +276,7 @@ async fn of_what_nobody_knows() {
             "/api/mcp-prompts/get",
             json!({"prompt": "x/nope"}),
             404,
-            "x/nope",
+            "nope",
         ),
         (
             "/api/mcp-resources/read",

@@ -267,7 +267,10 @@ fn a_start_that_falls_silent_is_ended() {
     course.step(Event::Start);
     course.report(Report::Begun);
     let begun = course.now;
-    course.wait(50 * SECOND);
+    course.wait(2 * SECOND);
+    let words = course.status().start_words(course.now);
+    assert_eq!(words.as_deref(), Some("no sign of work for 2 s"));
+    course.wait(48 * SECOND);
     course.report(Report::AtWork(course.now));
     // A report of an earlier look.
     course.report(Report::AtWork(begun));

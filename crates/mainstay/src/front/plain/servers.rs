@@ -17,12 +17,12 @@ use tokio::time::Instant;
 use crate::{
     api,
     registry::Registry,
-    supervisor::{Server, View},
+    supervisor::{KeptDown, Server, View},
     utc,
 };
 
 /// The status of a server that is not approved yet.
-pub const PENDING: &str = "pending";
+pub const PENDING: &str = KeptDown::Unapproved.as_str();
 
 /// Which client is told. A server that waits for approval may hold secrets in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
         ),
         (None, Launch::Stdio(launch)) => (Some(launch.command.clone()), None),
         (None, Launch::Http(launch)) => (None, Some(shown_url(&launch.url))),
-        (None, Launch::Broken(_)) => (None, None),
+        (None, Launch::Broken(_) | Launch::Unapproved) => (None, None),
     };
     let status = &view.status;
     let connected = status.state == State::Connected;
@@ -101,6 +101,7 @@ pub fn details(registry: &Registry, server: &Server, sight: Sight) -> api::Serve
             .map(utc::rfc3339),
         last_error: last_error(&view),
         starting: server.start_words(),
+        next_step: server.next_step(&view),
         reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
         next_retry_ms: status
             .next_retry

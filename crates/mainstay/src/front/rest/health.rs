@@ -58,12 +58,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         message: view.list_note(),
     };
     let Some(session) = view.session.as_ref().filter(|session| !session.is_over()) else {
-        let state = view.state();
-        found.message = Some(if view.wanted || !server.config().enabled {
-            server.plight(&view, state.as_str())
-        } else {
-            state.to_string()
-        });
+        found.message = Some(server.plight(&view, view.state().as_str()));
         return found;
     };
     let asked = Instant::now();

@@ -1,0 +1,193 @@
+//! Servers that no attempt can bring up: they wait for approval, are disabled, or their entry is wrong.
+//! Every command says what can be done about them.
+
+use serde_json::json;
+
+use crate::{
+    control::add_from_inside,
+    records::recorded,
+    world::{Home, Run},
+};
+
+const APPROVE: &str = "waiting for approval; approve it by \"mainstay approve newone\"";
+const ENABLE: &str = "disabled; enable it by \"mainstay enable off\"";
+
+fn says(run: &Run, code: i32, words: &[&str]) {
+    assert_eq!(run.code, Some(code), "{run}");
+    for words in words {
+        let said = run.stdout.contains(words) || run.stderr.contains(words);
+        assert!(said, "{words}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_approval_says_so_everywhere() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = r#"{"mcpServers": {}, "ownTools": ["control"]}"#;
+    let config = home.file("servers.json", config);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    let entry = json!({"name": "newone", "command": program});
+    add_from_inside(&home, &daemon.url, &entry).await;
+    let line = daemon.says("newone").await;
+    assert!(line.contains("pending"), "{line}");
+    assert!(line.contains("mainstay approve newone"), "{line}");
+    says(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
+    let json = home.run(&["call", "newone/echo", "--json"]).await;
+    says(&json, 1, &[r#""status":"pending""#]);
+    says(&home.run(&["health", "newone"]).await, 1, &[APPROVE]);
+    for command in ["enable", "start", "restart", "reconnect"] {
+        says(&home.run(&[command, "newone"]).await, 1, &[APPROVE]);
+    }
+    let again = home.run(&["enable", "--ephemeral", "newone"]).await;
+    says(&again, 1, &[APPROVE]);
+    // A client can switch it off, and it still waits then.
+    home.run(&["disable", "--ephemeral", "newone"]).await;
+    says(&home.run(&["call", "newone/echo"]).await, 1, &[APPROVE]);
+    let approved = home.run(&["approve", "newone", "--yes"]).await;
+    assert_eq!(approved.code, Some(0), "{approved}");
+    assert!(
+        !daemon.said.contains("nobody has approved"),
+        "{}",
+        daemon.said
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_disabled_is_started_by_nobody() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = json!({"mcpServers": {
+        "on": {"command": program},
+        "off": {"command": program, "disabled": true},
+    }});
+    let config = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    for command in ["start", "restart", "reconnect"] {
+        says(&home.run(&[command, "off"]).await, 1, &[ENABLE]);
+        let json = home.run(&[command, "off", "--json"]).await;
+        says(
+            &json,
+            1,
+            &["server_not_connected", r#""status":"disabled""#],
+        );
+        let all = home.run(&[command, "--all"]).await;
+        says(&all, 0, &["on is connected"]);
+        assert!(!all.stdout.contains("off"), "{all}");
+    }
+    let all = home.run(&["start", "--all"]).await;
+    says(&all, 0, &["off was skipped: it is disabled"]);
+    says(&home.run(&["call", "off/echo"]).await, 1, &[ENABLE]);
+    let list = home.run(&["list"]).await;
+    says(&list, 0, &["enable it by \"mainstay enable off\""]);
+    let enabled = home.run(&["enable", "--ephemeral", "off"]).await;
+    says(&enabled, 0, &["off is connected"]);
+    daemon.stop().await;
+}
+
+/// No attempt can help where the entry cannot be used.
+#[tokio::test]
+async fn a_wrong_entry_is_to_be_corrected() {
+    let home = Home::new();
+    let program = fake_server::binary();
+    let config = json!({"mcpServers": {
+        "badport": {"type": "http", "url": "http://localhost:99999/mcp"},
+        "unset": {"command": program, "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
+        "nothing": 5,
+    }});
+    let path = home.file("servers.json", &config.to_string());
+    let mut daemon = home.serve(&["--config", &path]).await;
+    daemon.says("ready: 0 of 3").await;
+    let step = format!("correct its entry in {path}; the file is read again at once");
+    let list = home.run(&["list"]).await;
+    assert!(!list.stdout.contains("mainstay start"), "{list}");
+    assert_eq!(list.stdout.matches(&step).count(), 3, "{list}");
+    let transports: Vec<&str> = list.rows()[1..].iter().map(|row| row[2]).collect();
+    assert_eq!(transports, ["http", "stdio", "unknown"], "{list}");
+    for arguments in [["call", "badport/x"], ["health", "unset"]] {
+        says(&home.run(&arguments).await, 1, &[&step]);
+    }
+    // A finding has its place, and is said once.
+    assert_eq!(
+        daemon.said.matches("the URL's port").count(),
+        1,
+        "{}",
+        daemon.said
+    );
+    assert_eq!(daemon.said.matches(&step).count(), 3, "{}", daemon.said);
+    daemon.stop().await;
+    // For the occasion nothing is read again.
+    let list = home.run(&["list", "--config", &path]).await;
+    says(&list, 0, &["correct its entry in the configuration\n"]);
+}
+
+#[tokio::test]
+async fn what_is_stopped_has_a_next_step() {
+    let home = Home::new();
+    let config = home.fakes(&[("one", &[])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 1").await;
+    home.run(&["stop", "one"]).await;
+    let words = "disconnected: it is stopped; start it by \"mainstay start one\"";
+    says(&home.run(&["health", "one"]).await, 1, &[words]);
+    daemon.stop().await;
+}
+
+/// A refused call is recorded under the server's own name of the tool, whichever way it was spelled.
+#[tokio::test]
+async fn a_refused_call_is_recorded_under_one_name() {
+    let home = Home::new();
+    let config = home.fakes(&[("brave-search", &[]), ("down", &["--crash-at-start", "7"])]);
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("ready: 1 of 2").await;
+    for name in [
+        "down/echo",
+        "down__echo",
+        "mcp__down__echo",
+        "brave-search/x",
+        "brave-search__x",
+        "down/down/echo",
+    ] {
+        home.run(&["call", name]).await;
+    }
+    let found = recorded(&home, 6, &[]).await;
+    let calls = found["calls"].as_array().expect("calls").iter().rev();
+    let names: Vec<String> = calls
+        .map(|call| format!("{} {}", call["server"], call["tool"]).replace('"', ""))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "down echo",
+            "down echo",
+            "down echo",
+            "brave-search x",
+            "brave-search x",
+            "down down/echo"
+        ],
+        "{found}"
+    );
+    daemon.stop().await;
+}
+
+/// The start hangs, so more time for calls would not help.
+#[tokio::test]
+async fn a_call_to_a_hanging_start_says_so() {
+    let home = Home::new();
+    let config = json!({"mcpServers": {"hangs": {
+        "command": "sleep", "args": ["600"], "timeout": 1000,
+    }}});
+    let config = home.file("servers.json", &config.to_string());
+    let daemon = home.serve(&["--config", &config]).await;
+    let call = home.run(&["call", "hangs/echo"]).await;
+    says(
+        &call,
+        5,
+        &["the server is not up yet", "mainstay logs hangs"],
+    );
+    assert!(!call.stderr.contains("gives its calls more time"), "{call}");
+    assert!(!call.stderr.contains("at work"), "{call}");
+    daemon.stop().await;
+}
