@@ -277,8 +277,11 @@ impl Teller {
                 let reason = view.status.reason.as_deref().unwrap_or_default();
                 let trouble = output::trouble(reason, attempt, wait);
                 self.say(state.as_str(), &format!("{trouble}{step}"));
-                let stderr = self.server.log.tail.texts();
-                for line in &stderr[stderr.len().saturating_sub(SHOWN_STDERR)..] {
+                let mut said = self.server.log.tail.texts();
+                if said.is_empty() {
+                    said.extend(self.server.log.noise());
+                }
+                for line in &said[said.len().saturating_sub(SHOWN_STDERR)..] {
                     complain(&format!("{:width$}  | {line}", "", width = self.width));
                 }
             }

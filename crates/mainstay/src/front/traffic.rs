@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use tokio::{
@@ -61,12 +61,17 @@ impl Traffic {
     }
 }
 
+/// A longer write is made in pieces of this size. Other tasks have their turn between two of them: over loopback
+/// the writer does its reader's work, and ten megabytes take several milliseconds.
+const PIECE: usize = 256 * 1024;
+
 /// A connection whose traffic is counted.
-#[derive(Debug)]
 pub struct Counted {
     stream: TcpStream,
     traffic: Arc<Traffic>,
     unread: Share,
+    /// Other tasks have their turn before the next piece.
+    pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Counted {
@@ -75,8 +80,45 @@ impl Counted {
             stream,
             traffic,
             unread,
+            pause: None,
         }
     }
+
+    /// Writes what has room, a piece at most. What waits behind the piece counts as unread.
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        let stream = Pin::new(&mut self.stream);
+        let written = if offered <= PIECE {
+            stream.poll_write_vectored(context, slices)
+        } else {
+            stream.poll_write_vectored(context, &beginning(slices))
+        };
+        if offered > PIECE && written.is_ready() {
+            self.pause = Some(Box::pin(tokio::task::yield_now()));
+        }
+        self.traffic.count(offered, &written, &mut self.unread);
+        written
+    }
+}
+
+/// The first [`PIECE`] bytes.
+fn beginning<'s>(slices: &'s [IoSlice<'_>]) -> Vec<IoSlice<'s>> {
+    let mut room = PIECE;
+    let mut beginning = Vec::new();
+    for slice in slices {
+        let length = slice.len().min(room);
+        beginning.push(IoSlice::new(&slice[..length]));
+        room -= length;
+    }
+    beginning
 }
 
 impl Drop for Counted {
@@ -104,11 +146,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let counted = &mut *self;
-        let written = Pin::new(&mut counted.stream).poll_write(context, bytes);
-        let unread = &mut counted.unread;
-        counted.traffic.count(bytes.len(), &written, unread);
-        written
+        self.write(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -116,13 +154,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let counted = &mut *self;
-        let written = Pin::new(&mut counted.stream).poll_write_vectored(context, slices);
-        let offered = slices.iter().map(|slice| slice.len()).sum();
-        counted
-            .traffic
-            .count(offered, &written, &mut counted.unread);
-        written
+        self.write(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -135,5 +167,50 @@ impl AsyncWrite for Counted {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::task::noop_waker;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::front::unread::Unread;
+
+    #[tokio::test]
+    async fn other_tasks_have_their_turn_between_the_pieces_of_a_long_body() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        let (peer, _) = listener.accept().await.expect("a connection");
+        stream.writable().await.expect("room");
+        let traffic = Arc::new(Traffic::default());
+        let share = Share::new(Unread::new(usize::MAX));
+        let mut counted = Counted::new(stream, Arc::clone(&traffic), share);
+        let waker = noop_waker();
+        let mut context = Context::from_waker(&waker);
+        let body = vec![b'x'; 4 * PIECE];
+        let written = counted.write(&mut context, &[IoSlice::new(b"head"), IoSlice::new(&body)]);
+        let Poll::Ready(Ok(bytes)) = written else {
+            panic!("{written:?}");
+        };
+        assert!((1..=PIECE).contains(&bytes), "{bytes}");
+        let slices = [IoSlice::new(&body)];
+        assert!(counted.write(&mut context, &slices).is_pending());
+        assert!(!traffic.is_blocked());
+        drop(peer);
+    }
+
+    #[test]
+    fn a_piece_is_the_beginning_of_what_is_written() {
+        let body = vec![b'x'; 2 * PIECE];
+        let slices = [
+            IoSlice::new(b"head"),
+            IoSlice::new(&body),
+            IoSlice::new(b"more"),
+        ];
+        let lengths: Vec<usize> = beginning(&slices).iter().map(|it| it.len()).collect();
+        assert_eq!(lengths, [4, PIECE - 4, 0]);
     }
 }

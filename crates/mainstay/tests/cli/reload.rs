@@ -280,7 +280,7 @@ async fn a_folder_that_is_swapped_is_followed_by_its_name() {
     assert!(run.stderr.contains("stays as it was"), "{run}");
     assert_eq!(servers(&home).await, before);
     write("cfg", &["one", "two"]);
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     assert_eq!(until_up(&home, &["one", "two"]).await[0], before[0]);
 
     write("new", &["one", "three"]);
@@ -343,7 +343,7 @@ async fn a_referenced_file_that_is_away_stops_nothing() {
     let before = servers(&home).await;
     std::fs::remove_file(&token).expect("removed");
     home.file("servers.json", &config(&["two"]));
-    daemon.says("reloaded: ").await;
+    daemon.says("reloaded:").await;
     assert_eq!(until_up(&home, &["one", "env", "two"]).await[..2], before);
     let run = home.run(&["list"]).await;
     let warning = "one goes on with what it was started with: ";

@@ -277,7 +277,8 @@ async fn the_last_noise_on_stdout_is_shown() {
         "web": saying("echo 'Server listening on http://0.0.0.0:8000'; exec sleep 1000"),
     }});
     let config = home.file("servers.json", &config.to_string());
-    let daemon = home.serve(&["--config", &config]).await;
+    let mut daemon = home.serve(&["--config", &config]).await;
+    daemon.says("  | usage: x, the key is missing").await;
     let noise = "writes to stdout what is no MCP message: ";
     let words = format!(
         "(code 2): it {noise}\"usage: x, the key is missing\"; see \"mainstay logs usage\", then"

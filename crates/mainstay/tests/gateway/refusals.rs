@@ -317,24 +317,24 @@ async fn by_every_mcp_door() {
     let args = Some(r#"{"a":1}"#);
     it.check_all(&cases![
         Door::Mcp("/mcp"), "tools/call", r#"{"name":"nope","arguments":{"a":1}}"# => None, "nope", "tool_not_found", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "x__nope", "tool_not_found", args;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "x__add", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__nope","arguments":{"a":1}}"# => Some("x"), "nope", "tool_not_found", args;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__add"}"# => Some("x"), "add", "tool_not_found", None;
         Door::Mcp("/mcp"), "tools/call", r#"{"name":"echo"}"# => None, "echo", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"down__nope"}"# => Some("down"), "down__nope", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"failed__echo"}"# => Some("failed"), "failed__echo", "tool_not_found", None;
-        Door::Mcp("/mcp"), "tools/call", r#"{"name":"wait__echo"}"# => Some("wait"), "wait__echo", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"down__nope"}"# => Some("down"), "nope", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"failed__echo"}"# => Some("failed"), "echo", "tool_not_found", None;
+        Door::Mcp("/mcp"), "tools/call", r#"{"name":"wait__echo"}"# => Some("wait"), "echo", "tool_not_found", None;
         Door::Mcp("/mcp"), "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
         Door::Mcp("/mcp"), "tools/call", r#"{"name":7,"arguments":{"a":1}}"# => None, "", "invalid_request", args;
         Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","name":"y__echo"}"# => None, "y__echo", "invalid_request", None;
         Door::Mcp("/mcp"), "tools/call", r#"{"name":"x__echo","_meta":{"progressToken":[]}}"# => None, "x__echo", "invalid_request", None;
-        Door::Mcp("/mcp"), "prompts/get", r#"{"name":"x__nope"}"# => Some("x"), "x__nope", "prompt_not_found", None;
+        Door::Mcp("/mcp"), "prompts/get", r#"{"name":"x__nope"}"# => Some("x"), "nope", "prompt_not_found", None;
         Door::Mcp("/mcp"), "prompts/get", "{}" => None, "", "invalid_request", None;
         Door::Mcp("/mcp"), "resources/read", "{}" => None, "", "invalid_request", None;
         Door::Mcp("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
         Door::Modern("/mcp"), "resources/read", r#"{"uri":"fake://nothing"}"# => None, "fake://nothing", "resource_not_found", None;
         Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"y__echo"}"# => None, "y__echo", "tool_not_found", None;
-        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"x__sleep"}"# => Some("x"), "x__sleep", "tool_not_found", None;
-        Door::Limited, "tools/call", r#"{"name":"y__echo","arguments":{"a":1}}"# => Some("y"), "y__echo", "tool_not_found", args;
+        Door::Mcp("/mcp/some"), "tools/call", r#"{"name":"x__sleep"}"# => Some("x"), "sleep", "tool_not_found", None;
+        Door::Limited, "tools/call", r#"{"name":"y__echo","arguments":{"a":1}}"# => Some("y"), "echo", "tool_not_found", args;
         Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":"add","arguments":{"a":1}}"# => Some("x"), "add", "tool_not_found", args;
         Door::Mcp("/servers/x/mcp"), "tools/call", r#"{"name":[]}"# => Some("x"), "", "invalid_request", None;
         Door::Batch, "tools/call", r#"{"name":"nope"}"# => None, "nope", "tool_not_found", None;
@@ -371,15 +371,15 @@ async fn by_rest() {
     let whole = Door::Rest("/api/resources/read");
     it.check_all(&cases![
         call, "tools/call", r#"{"tool":"nobody/echo","arguments":{"a":1}}"# => None, "nobody/echo", "server_not_found", args;
-        call, "tools/call", r#"{"tool":"x/nope"}"# => Some("x"), "x/nope", "tool_not_found", Some("{}");
+        call, "tools/call", r#"{"tool":"x/nope"}"# => Some("x"), "nope", "tool_not_found", Some("{}");
         call, "tools/call", r#"{"tool":"echo"}"# => None, "echo", "tool_not_found", Some("{}");
         call, "tools/call", r#"{"tool":"nope"}"# => None, "nope", "tool_not_found", Some("{}");
-        call, "tools/call", r#"{"tool":"failed/echo"}"# => Some("failed"), "failed/echo", "server_not_connected", Some("{}");
-        call, "tools/call", r#"{"tool":"wait/echo"}"# => Some("wait"), "wait/echo", "server_not_connected", Some("{}");
+        call, "tools/call", r#"{"tool":"failed/echo"}"# => Some("failed"), "echo", "server_not_connected", Some("{}");
+        call, "tools/call", r#"{"tool":"wait/echo"}"# => Some("wait"), "echo", "server_not_connected", Some("{}");
         call, "tools/call", r#"{"tool":"x/echo","arguments":[]}"# => None, "x/echo", "invalid_request", None;
         call, "tools/call", r#"{"arguments":{"a":1}}"# => None, "", "invalid_request", args;
         call, "tools/call", r#"{"tool":"#  => None, "", "invalid_request", None;
-        get, "prompts/get", r#"{"prompt":"x/nope"}"# => Some("x"), "x/nope", "prompt_not_found", None;
+        get, "prompts/get", r#"{"prompt":"x/nope"}"# => Some("x"), "nope", "prompt_not_found", None;
         get, "prompts/get", r#"{"prompt":"nobody/plain"}"# => None, "nobody/plain", "server_not_found", None;
         get, "prompts/get", "{}" => None, "", "invalid_request", None;
         read, "resources/read", r#"{"server":"nobody","uri":"fake://text"}"# => None, "fake://text", "server_not_found", None;
@@ -407,15 +407,15 @@ async fn by_own_tools() {
     let mcp = Door::Mcp("/mcp");
     it.check_all(&cases![
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
-        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__nope","arguments":{"a":1}}}"# => Some("x"), "x__nope", "tool_not_found", args;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__nope","arguments":{"a":1}}}"# => Some("x"), "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"echo"}}"# => None, "echo", "tool_not_found", None;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"nobody/echo"}}"# => None, "nobody/echo", "server_not_found", None;
-        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"wait__echo"}}"# => Some("wait"), "wait__echo", "server_not_connected", None;
+        mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"wait__echo"}}"# => Some("wait"), "echo", "server_not_connected", None;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"name":"x__echo","arguments":7}}"# => None, "x__echo", "invalid_request", None;
         mcp, "tools/call", r#"{"name":"execute_tool","arguments":{"nome":"x__echo"}}"# => None, "execute_tool", "invalid_request", Some(r#"{"nome":"x__echo"}"#);
         mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"nope","arguments":{"a":1}}}"# => None, "nope", "tool_not_found", args;
         mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"nobody/echo"}}"# => None, "nobody/echo", "server_not_found", None;
-        mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"failed/echo"}}"# => Some("failed"), "failed/echo", "server_not_connected", None;
+        mcp, "tools/call", r#"{"name":"external_call_tool","arguments":{"tool":"failed/echo"}}"# => Some("failed"), "echo", "server_not_connected", None;
     ])
     .await;
     // These read a resource or get a prompt by a call of a tool.
@@ -445,7 +445,7 @@ async fn by_own_tools() {
             r#"{"name":"get_prompt","arguments":{"name":"x/nope"}}"#,
             "prompts/get",
             Some("x"),
-            "x/nope",
+            "nope",
             "prompt_not_found",
         ),
     ] {
@@ -545,13 +545,13 @@ async fn a_client_sees_its_own() {
         let names = calls.map(|call| call["tool"].as_str().expect("a name").to_owned());
         names.collect::<Vec<_>>()
     };
-    assert_eq!(seen(&limited).await, ["nobody", "y__echo"]);
+    assert_eq!(seen(&limited).await, ["nobody", "echo"]);
     assert_eq!(
         seen(&its_double).await,
         [""; 0],
         "they are another session's"
     );
-    assert_eq!(seen(&other).await, ["nobody", "y__echo", "one"]);
+    assert_eq!(seen(&other).await, ["nobody", "echo", "one"]);
 }
 
 /// A batch that is refused as a whole: each call in it is on record, up to as many as a batch may hold.

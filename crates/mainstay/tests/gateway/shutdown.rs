@@ -91,7 +91,7 @@ over_every_transport! {
         let slept = ("sleep".to_owned(), Status::Ok, None);
         assert_eq!(
             on_record(&folder).await,
-            [refused("x__echo"), refused("x__echo"), refused("x/echo"), slept]
+            [refused("x__echo"), refused("x__echo"), refused("echo"), slept]
         );
     }
 

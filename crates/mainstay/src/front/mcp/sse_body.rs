@@ -31,13 +31,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A call whose reply ends a stream; it goes on when the stream is dropped.
 pub type PendingReply = Pin<Box<dyn Future<Output = Closed<Reply>> + Send>>;
 
-/// A longer body is written in pieces of this size. Others have their turn between two of them: over loopback the
-/// writer does its reader's work, and ten megabytes take several milliseconds.
-const PIECE: usize = 256 * 1024;
-
 pub enum ResponseBody {
     Whole(Option<Bytes>),
-    Long(Long),
     Events(Box<Events>),
     Other(axum::body::Body),
 }
@@ -50,35 +45,7 @@ impl ResponseBody {
 
 impl From<String> for ResponseBody {
     fn from(text: String) -> Self {
-        if text.len() <= PIECE {
-            return Self::Whole(Some(text.into()));
-        }
-        Self::Long(Long {
-            rest: text.into(),
-            pause: None,
-        })
-    }
-}
-
-/// A body that is written in pieces.
-pub struct Long {
-    rest: Bytes,
-    /// Others have their turn.
-    pause: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl Long {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
-        }
-        if self.rest.is_empty() {
-            return Poll::Ready(None);
-        }
-        self.pause = Some(Box::pin(tokio::task::yield_now()));
-        let length = self.rest.len().min(PIECE);
-        Poll::Ready(Some(self.rest.split_to(length)))
+        Self::Whole(Some(text.into()))
     }
 }
 
@@ -92,9 +59,6 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         match self.get_mut() {
             Self::Whole(body) => Poll::Ready(body.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Long(long) => long
-                .poll(context)
-                .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
             Self::Events(events) => events
                 .poll(context)
                 .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
@@ -105,7 +69,6 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(body) => body.is_none(),
-            Self::Long(long) => long.rest.is_empty(),
             Self::Events(_) => false,
             Self::Other(body) => body.is_end_stream(),
         }
@@ -116,7 +79,6 @@ impl Body for ResponseBody {
             Self::Whole(body) => {
                 SizeHint::with_exact(body.as_ref().map_or(0, |body| body.len() as u64))
             }
-            Self::Long(long) => SizeHint::with_exact(long.rest.len() as u64),
             Self::Events(_) => SizeHint::default(),
             Self::Other(body) => body.size_hint(),
         }
@@ -342,42 +304,4 @@ fn event(message: &str) -> Bytes {
     event.push_str(message);
     event.push_str("\n\n");
     event.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::task::noop_waker;
-
-    use super::*;
-
-    /// The pieces of a body, and how often others had their turn.
-    fn read(text: &str) -> (Vec<Bytes>, usize) {
-        let mut body = ResponseBody::from(text.to_owned());
-        let waker = noop_waker();
-        let mut context = Context::from_waker(&waker);
-        let (mut pieces, mut turns) = (Vec::new(), 0);
-        let mut left = text.len() as u64;
-        while !body.is_end_stream() {
-            assert_eq!(body.size_hint().exact(), Some(left));
-            match Pin::new(&mut body).poll_frame(&mut context) {
-                Poll::Pending => turns += 1,
-                Poll::Ready(piece) => {
-                    let piece = piece.expect("a piece").expect("no error");
-                    let piece = piece.into_data().expect("data");
-                    left -= piece.len() as u64;
-                    pieces.push(piece);
-                }
-            }
-        }
-        (pieces, turns)
-    }
-
-    #[test]
-    fn a_long_body_lets_others_have_their_turn() {
-        let text: String = ('a'..='z').cycle().take(3 * PIECE + 7).collect();
-        let (pieces, turns) = read(&text);
-        assert_eq!(pieces.concat(), text.as_bytes());
-        assert_eq!((pieces.len(), turns), (4, 3));
-        assert_eq!(read(&text[..PIECE]).1, 0);
-    }
 }

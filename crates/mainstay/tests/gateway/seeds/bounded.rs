@@ -73,7 +73,8 @@ over_every_transport! {
         }
         let health = rest.get("/api/health?server=x").await;
         let (status, message) = (&health["servers"][0]["status"], &health["servers"][0]["message"]);
-        assert_eq!((status, message), (&json!("error"), &json!("disconnected")), "{health}");
+        let stopped = "disconnected: it is stopped; start it by \"mainstay start x\"";
+        assert_eq!((status, message), (&json!("error"), &json!(stopped)), "{health}");
 
         backend.offer(1);
         let (status, answer) = rest.post("/api/mcp-clients/x/reconnect", json!({})).await;
