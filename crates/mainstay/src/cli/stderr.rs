@@ -4,7 +4,10 @@ use std::{
     backtrace::{Backtrace, BacktraceStatus},
     ffi::OsString,
     fmt, panic,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicI32, AtomicI64, Ordering::Relaxed},
+    },
 };
 
 use chrono::{DateTime, FixedOffset, Local, Offset as _, Utc};
@@ -40,39 +43,56 @@ pub fn start(verbose: u8, quiet: bool) {
         .with_writer(Log::new())
         .with_ansi(false)
         .with_target(false)
-        .with_timer(LocalTime::default())
+        .with_timer(LocalTime::new())
         .init();
     panic::set_hook(Box::new(tell_panic));
 }
 
 /// The log's times: local, as commands print them, and with the offset of the time zone.
-#[derive(Default)]
-struct LocalTime(Mutex<Offset>);
+struct LocalTime(Arc<Zone>);
 
 /// The time zone's offset, as it was looked up last.
 #[derive(Default)]
-struct Offset {
+struct Zone {
+    seconds: AtomicI32,
     /// When, in quarters of an hour: offsets change on the quarter.
-    quarter: i64,
-    known: Option<FixedOffset>,
+    quarter: AtomicI64,
+}
+
+impl Zone {
+    /// Reads the files of the time zone.
+    fn look_up(&self, time: DateTime<Utc>) {
+        let seconds = time.with_timezone(&Local).offset().local_minus_utc();
+        self.seconds.store(seconds, Relaxed);
+    }
 }
 
 impl LocalTime {
-    /// Files of the time zone are read once in a quarter of an hour, and not for each line.
-    fn of(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
-        let quarter = time.timestamp().div_euclid(15 * 60);
-        // Locked for the look.
-        let mut offset = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if offset.known.is_none() || offset.quarter != quarter {
-            let now = time.with_timezone(&Local);
-            *offset = Offset {
-                quarter,
-                known: Some(*now.offset()),
-            };
-        }
-        let known = offset.known.unwrap_or(Utc.fix());
-        time.with_timezone(&known)
+    fn new() -> Self {
+        let (zone, now) = (Zone::default(), Utc::now());
+        zone.look_up(now);
+        zone.quarter.store(quarter(now), Relaxed);
+        Self(Arc::new(zone))
     }
+
+    /// Looks the offset up again once in a quarter of an hour, on a thread that may block. Lines that are
+    /// written meanwhile have the one before.
+    fn of(&self, time: DateTime<Utc>) -> DateTime<FixedOffset> {
+        let zone = &self.0;
+        if zone.quarter.swap(quarter(time), Relaxed) != quarter(time) {
+            let zone = Arc::clone(zone);
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(move || zone.look_up(time))),
+                Err(_) => zone.look_up(time),
+            }
+        }
+        let offset = FixedOffset::east_opt(zone.seconds.load(Relaxed));
+        time.with_timezone(&offset.unwrap_or(Utc.fix()))
+    }
+}
+
+fn quarter(time: DateTime<Utc>) -> i64 {
+    time.timestamp().div_euclid(15 * 60)
 }
 
 impl FormatTime for LocalTime {
@@ -110,7 +130,24 @@ fn tell_panic(panic: &panic::PanicHookInfo) {
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
+
+    /// The offset is that of the time zone, and another one is looked up beside the runtime.
+    #[tokio::test]
+    async fn times_are_local() {
+        let (clock, now) = (LocalTime::new(), Utc::now());
+        let local = now.with_timezone(&Local).fixed_offset();
+        assert_eq!(clock.of(now).to_rfc3339(), local.to_rfc3339());
+        clock.0.seconds.store(-3600, Relaxed);
+        let later = now + TimeDelta::minutes(15);
+        assert_eq!(clock.of(later).offset().local_minus_utc(), -3600);
+        let expected = later.with_timezone(&Local).offset().local_minus_utc();
+        while clock.of(later).offset().local_minus_utc() != expected {
+            tokio::task::yield_now().await;
+        }
+    }
 
     #[test]
     fn directives_are_read_strictly() {

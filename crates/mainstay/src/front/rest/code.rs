@@ -70,6 +70,9 @@ pub const INVALID_CONFIG: Code = Failed(FailureKind::InvalidConfig);
 pub const SERVER_NOT_FOUND: Code = Failed(FailureKind::ServerNotFound);
 pub const CONNECT_FAILED: Code = Failed(FailureKind::ConnectFailed);
 
+/// Of a server that is disabled or waits for approval, and is to be started.
+pub const KEPT_DOWN: Code = Failed(FailureKind::ServerNotConnected);
+
 /// Errors of every operation: missing permission, and the end of Mainstay.
 pub const EVERYWHERE: [Code; 3] = [
     Code::Unauthorized,

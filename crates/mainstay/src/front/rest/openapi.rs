@@ -20,7 +20,7 @@ use super::{
             MissingParameter, NotReloadable, StateUnusable, StateUnwritable, TokenExists,
             TooManyStreams, TooManyTokens, UnknownRoute, UnknownToken,
         },
-        INVALID_CONFIG, OF_CALLS, OF_CLIENTS, OF_RECORDS, OF_THE_FILE, SERVER_NOT_FOUND,
+        INVALID_CONFIG, KEPT_DOWN, OF_CALLS, OF_CLIENTS, OF_RECORDS, OF_THE_FILE, SERVER_NOT_FOUND,
     },
     operation::Operation,
     schema::{boolean, entry, number, one_of, place, record, text, time},
@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
             .may_take::<api::Reconnect>()
             .answers::<api::ClientOperated>()
             .fails(&OF_CLIENTS)
-            .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED]),
+            .fails(&[SERVER_NOT_FOUND, CONNECT_FAILED, KEPT_DOWN]),
         post(api::DISCONNECT_CLIENT, "Stop a server")
             .answers::<api::ClientLeft>()
             .fails(&OF_CLIENTS)
@@ -139,11 +139,11 @@ fn operations() -> Vec<Operation> {
             .fails(&OF_THE_FILE),
         post(api::OPERATE, "Start, stop, restart or reconnect a server")
             .answers::<api::Operated>()
-            .fails(&[UnknownRoute, SERVER_NOT_FOUND, CONNECT_FAILED]),
+            .fails(&[UnknownRoute, SERVER_NOT_FOUND, CONNECT_FAILED, KEPT_DOWN]),
         post(api::ENABLE, "Enable a server")
             .may_take::<api::Keeping>()
             .answers::<api::Operated>()
-            .fails(&[SERVER_NOT_FOUND])
+            .fails(&[SERVER_NOT_FOUND, KEPT_DOWN])
             .fails(&OF_THE_FILE),
         post(api::DISABLE, "Disable a server")
             .may_take::<api::Keeping>()
