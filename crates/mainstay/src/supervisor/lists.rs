@@ -62,7 +62,6 @@ impl Task {
         let trouble = self
             .listings
             .settled(&listed.lists, had, catalog.tools.len());
-        self.tell_unmatched(catalog.unmatched(&self.config.withheld));
         self.shares = listed.shares;
         // The same one where nothing changed: then there is nothing to merge.
         let changed = before.is_none_or(|before| !Arc::ptr_eq(&before, &catalog));
@@ -70,6 +69,7 @@ impl Task {
             view.list_trouble = trouble;
             view.catalog = Some(Arc::clone(&catalog));
         });
+        let unmatched = catalog.unmatched(&self.config.withheld);
         if changed {
             self.offered_to = Declarations::default();
         }
@@ -88,6 +88,7 @@ impl Task {
             view.listed = Some(epoch);
             view.attempted = true;
         });
+        self.tell_unmatched(unmatched);
         if let Some(kind) = listed.tools_changed {
             self.tell(kind);
         }
