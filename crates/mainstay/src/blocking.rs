@@ -24,6 +24,20 @@ pub async fn off_the_runtime_if_long<T: Send + 'static>(
     }
 }
 
+/// For tests: a runtime whose one thread that may block is taken until the sender is dropped, so that
+/// work taken off the runtime has not ended when a test looks.
+#[cfg(test)]
+pub fn runtime_that_waits() -> (tokio::runtime::Runtime, std::sync::mpsc::Sender<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()
+        .expect("a runtime");
+    let (release, released) = std::sync::mpsc::channel();
+    runtime.spawn_blocking(move || released.recv());
+    (runtime, release)
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;

@@ -239,18 +239,23 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::blocking;
 
-    #[tokio::test]
-    async fn a_long_message_is_read_though_nobody_waits_for_a_while() {
+    #[test]
+    fn a_long_message_is_read_though_nobody_waits_for_a_while() {
         let text = |bytes| {
             let text = "x".repeat(bytes);
             Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{text}"}}"#))
         };
         assert!(Reading::of_long(&text(100), Frame::of_server).is_none());
         let long = text(8 * LONG);
-        let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
-        assert!(reading.done().now_or_never().is_none(), "it is read here");
-        let frame = reading.done().await.expect("a message");
-        assert_eq!(frame.text().as_bytes(), long);
+        let (runtime, release) = blocking::runtime_that_waits();
+        runtime.block_on(async {
+            let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
+            assert!(reading.done().now_or_never().is_none(), "it is read here");
+            drop(release);
+            let frame = reading.done().await.expect("a message");
+            assert_eq!(frame.text().as_bytes(), long);
+        });
     }
 }

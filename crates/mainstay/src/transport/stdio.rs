@@ -475,7 +475,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        blocking::LONG,
+        blocking::{self, LONG},
         logs::Logs,
         transport::{Notice, Question},
     };
@@ -512,8 +512,8 @@ mod tests {
     }
 
     /// The runtime's thread does not read a long message, and what follows it waits.
-    #[tokio::test]
-    async fn a_long_message_is_read_elsewhere_and_in_its_turn() {
+    #[test]
+    fn a_long_message_is_read_elsewhere_and_in_its_turn() {
         let pending = Arc::new(Pending::default());
         let mut calls: Vec<_> = (0..3)
             .map(|_| pending.register(None, None).expect("open"))
@@ -524,14 +524,18 @@ mod tests {
             .map(|(call, bytes)| answer(call.id, bytes))
             .collect();
         let text = text.concat();
-        let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
-        assert!((&mut running).now_or_never().is_none(), "it is read here");
-        let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
-        assert!(has_come(0));
-        assert!(!has_come(2), "the short one came first");
-        tokio::time::timeout(Duration::from_secs(20), running)
-            .await
-            .expect("it ends");
-        assert!(has_come(1) && has_come(2));
+        let (runtime, release) = blocking::runtime_that_waits();
+        runtime.block_on(async {
+            let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
+            assert!((&mut running).now_or_never().is_none(), "it is read here");
+            let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
+            assert!(has_come(0));
+            assert!(!has_come(2), "the short one came first");
+            drop(release);
+            tokio::time::timeout(Duration::from_secs(20), running)
+                .await
+                .expect("it ends");
+            assert!(has_come(1) && has_come(2));
+        });
     }
 }
