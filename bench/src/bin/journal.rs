@@ -14,12 +14,12 @@ use std::{
 use anyhow::{Context as _, ensure};
 use bytestring::ByteString;
 use clap::Parser;
-use mainstay::journal::{Begun, Filter, Finished, Journal, Outcome, Range};
 use mainstay_core::{
     config::{self, Durability, Payloads},
     ids::ServerName,
     record::{ClientInfo, Door, Origin, RecordError, State, Status, Target},
 };
+use mainstay_journal::{Begun, Filter, Finished, Journal, Outcome, Range};
 use rustix::time::{
     ClockId::{self, ProcessCPUTime, ThreadCPUTime},
     clock_gettime,

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use mainstay::api::{Call, Client};
+use mainstay_api::{Call, Client};
 use mainstay_bench::calls::Calls;
 use mainstay_bench::http;
 use serde::Serialize;

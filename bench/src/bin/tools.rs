@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use mainstay::api::Call;
+use mainstay_api::Call;
 use mainstay_bench::calls::Calls;
 use mainstay_bench::http::{Client, Endpoint};
 use mainstay_bench::many_tools::CHANGE;

@@ -4,8 +4,8 @@
 use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use mainstay::journal::{Filter, Journal};
 use mainstay_core::config;
+use mainstay_journal::{Filter, Journal};
 use serde_json::json;
 
 /// Reads a whole journal, and checks every object.

@@ -4,6 +4,7 @@
 //! runtime on purpose, so that no decision can hide an await (ARCHITECTURE.md, invariant 1).
 
 pub mod alert;
+pub mod builtin;
 pub mod catalog;
 pub mod config;
 pub mod display;
@@ -15,7 +16,6 @@ pub mod ids;
 pub mod lifecycle;
 pub mod message;
 pub mod names;
-pub mod own;
 pub mod principal;
 pub mod programs;
 pub mod record;

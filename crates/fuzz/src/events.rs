@@ -2,7 +2,7 @@
 //! out on the whole stream at once.
 
 use bytes::Bytes;
-use mainstay::event_stream::{Event, EventParser, TooLarge};
+use mainstay_platform::event_stream::{Event, EventParser, TooLarge};
 
 use crate::Input;
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mainstay::transport::{Beside, Frame, Line, LineReader};
 use mainstay_core::message::{self, Kind};
+use mainstay_transport::{Beside, Frame, Line, LineReader};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;

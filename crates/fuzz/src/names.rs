@@ -8,11 +8,11 @@ use std::{
 };
 
 use mainstay_core::{
+    builtin,
     catalog::{self, Catalog, Claims, ListKind, Owner, Part, ServerCatalog, Target},
-    config::{self, Naming, Profile, Source, Surroundings, Syntax, Unreadable},
+    config::{self, Environment, Naming, Profile, Source, Syntax, Unreadable},
     ids::ServerName,
     names::Unresolved,
-    own,
 };
 use serde_json::{Map, Value, json};
 
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Every item has one name of its own, and leads to itself by it.
+    /// Every item has one name of its builtin, and leads to itself by it.
     fn check_list(&self, catalog: &Catalog, kind: ListKind) {
         let mut seen = HashSet::new();
         for (exposed, target) in catalog.names(kind) {
@@ -366,7 +366,7 @@ impl World {
             "{name:?} is no spelling of {exposed:?}"
         );
         if name != exposed {
-            assert!(!own::is_tool(name), "{name:?} is an own tool's");
+            assert!(!builtin::is_tool(name), "{name:?} is an own tool's");
         }
         // What does not say its server is not had by two. A name that reads as the target's own says it.
         let says_nobody = (name != exposed || self.naming == Naming::None) && !reads_as(name, own);
@@ -395,7 +395,7 @@ impl World {
         let mut names: BTreeSet<String> = self.asked.iter().cloned().collect();
         names.extend(catalog.names(kind).map(|(exposed, _)| exposed.to_owned()));
         names.extend(
-            own::Group::ALL
+            builtin::Group::ALL
                 .iter()
                 .flat_map(|group| group.tools())
                 .map(|it| (*it).to_owned()),
@@ -533,7 +533,7 @@ fn reads_as(name: &str, server: &str) -> bool {
 /// Where no file can be read.
 struct Nowhere;
 
-impl Surroundings for Nowhere {
+impl Environment for Nowhere {
     fn var(&self, _: &str) -> Option<String> {
         None
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mainstay_core::{
-    config::{Launch, MAX_EXPANDED, References, Source, Surroundings, Unreadable, parse_entry},
+    config::{Environment, Launch, MAX_EXPANDED, References, Source, Unreadable, parse_entry},
     ids::ServerName,
 };
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ struct World {
     asked: Cell<usize>,
 }
 
-impl Surroundings for World {
+impl Environment for World {
     fn var(&self, name: &str) -> Option<String> {
         self.asked.set(self.asked.get() + 1);
         match name {

@@ -1,53 +1,77 @@
 //! Wires everything, and owns the order of start and stop.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use mainstay_core::config::{Config, Plan};
+use mainstay_core::config::{Config, Plan, Secret};
+pub use mainstay_doors::http::bind;
+use mainstay_doors::{
+    authenticator::Authenticator,
+    connections::{Connections, Limits as ConnectionLimits},
+    guard::Guard,
+    http::{self, Door},
+    mcp::{self, BodyLimits, Hub, Limits, Seal, SessionLimits},
+    rest,
+    tokens::Tokens,
+    unread::Unread,
+};
+use mainstay_gateway::{
+    DRAIN_LIMIT, Gateway, GatewayOptions, SERVERS_LIMIT, registry::Profile, reload::Reloader,
+};
+use mainstay_platform::{descriptors, environment::LoadError};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     task::JoinHandle,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    alerts::Alerts,
-    calls::Calls,
-    descriptors,
-    front::{
-        connections::{Connections, Limits as ConnectionLimits},
-        entrance::Entrance,
-        guard::Guard,
-        http::{self, Door},
-        mcp::{self, BodyLimits, Hub, Limits, Seal, SessionLimits},
-        rest,
-        unread::Unread,
-    },
-    registry::{Profile, Registry},
-    reload::Reloader,
-    setting::{Pauses, Setting},
-    surroundings::LoadError,
-    switches::SwitchBoard,
-    tokens::Tokens,
-    traces::Traces,
-};
+/// What a daemon is told beside its configuration.
+#[derive(Clone, Debug, Default)]
+pub struct DaemonOptions {
+    pub gateway: GatewayOptions,
+    /// Seals the ids of clients' sessions, so that a later run knows them; without one none does.
+    pub session_key: Option<Secret>,
+    /// Demands no token, unless the configuration says otherwise (`serve --insecure`).
+    pub insecure: bool,
+    /// How long clients may stand still.
+    pub pauses: Pauses,
+}
 
-pub use crate::front::http::bind;
+impl From<GatewayOptions> for DaemonOptions {
+    fn from(gateway: GatewayOptions) -> Self {
+        Self {
+            gateway,
+            ..Self::default()
+        }
+    }
+}
 
-/// What calls that were ended and cancellations on their way may take at the end.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// How long clients may stand still.
+#[derive(Clone, Copy, Debug)]
+pub struct Pauses {
+    /// Between two pieces of a request's body.
+    pub body: Duration,
+    /// How often a connection is looked at. One that reads too little of an answer is ended at the second
+    /// look.
+    pub look: Duration,
+}
 
-/// What servers may take to end, after the calls.
-const SERVERS_LIMIT: Duration = Duration::from_secs(4);
-
-/// How often it is looked whether calls are still at work.
-const LOOK: Duration = Duration::from_millis(20);
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            // A machine may be busy, a network may lose packets.
+            body: Duration::from_secs(10),
+            look: Duration::from_secs(30),
+        }
+    }
+}
 
 /// A running Mainstay, without its doors.
 pub struct Daemon {
-    pub hub: Arc<Hub>,
-    max_body: usize,
+    pub gateway: Arc<Gateway>,
+    hub: Arc<Hub>,
+    bodies: BodyLimits,
     connections: ConnectionLimits,
     max_unread: usize,
     /// How often a connection is looked at.
@@ -56,44 +80,31 @@ pub struct Daemon {
     origins: Vec<String>,
     /// Whether the MCP paths ask for a token; `None` leaves it to the address and the tokens.
     require_token: Option<bool>,
-    reloader: Option<Arc<Reloader>>,
     /// How long calls at work may take at the end.
     grace: Duration,
     /// Cancelled to close the doors and stop the hub.
     stop: CancellationToken,
     telling: JoinHandle<()>,
-    alerts: Alerts,
-    traces: Option<Traces>,
 }
 
 impl Daemon {
     /// Starts the servers of a configuration; returns at once.
-    pub fn start(config: &Config, setting: Setting) -> Self {
-        let origin = setting.origin.clone();
-        let lineage = setting.lineage.clone();
-        let session_key = setting.session_key.clone();
+    pub fn start(config: &Config, options: impl Into<DaemonOptions>) -> Self {
+        let DaemonOptions {
+            gateway: options,
+            session_key,
+            insecure,
+            pauses,
+        } = options.into();
         // Without a key no session is revived.
-        let state = setting.state.clone().filter(|_| session_key.is_some());
-        let journal = setting.journal.clone();
-        let pauses = setting.pauses;
-        let switches = SwitchBoard::open(setting.switches.clone());
-        let insecure = setting.insecure.then_some(false);
-        let traces = config.telemetry.as_ref();
-        let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
-        let registry = Registry::start(config, setting);
-        let alerts = Alerts::start(&config.alerts, registry.events());
-        let reloader = origin.map(|origin| {
-            let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
-            Arc::new(Reloader::new(origin, registry, alerts, config.clone()))
-        });
+        let state = options.state.clone().filter(|_| session_key.is_some());
+        let limits = limits(config, pauses);
+        let gateway = Gateway::start(config, options);
         let hub = Arc::new(Hub::new(
-            registry,
-            Calls::new(journal, traces.as_ref().map(Traces::tracer)),
-            lineage,
+            Arc::clone(&gateway),
             Seal::new(session_key),
-            switches,
             state,
-            limits(config, pauses),
+            limits,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
@@ -101,8 +112,9 @@ impl Daemon {
             async move { hub.run(stop).await }
         });
         Self {
+            gateway,
             hub,
-            max_body: config.max_body_bytes,
+            bodies: limits.bodies,
             connections: ConnectionLimits {
                 all: config.max_connections,
                 of_address: config.max_connections_per_address,
@@ -112,13 +124,10 @@ impl Daemon {
             look: pauses.look,
             hosts: config.allowed_hosts.clone(),
             origins: config.allowed_origins.clone(),
-            require_token: config.require_token.or(insecure),
+            require_token: config.require_token.or(insecure.then_some(false)),
             grace: config.shutdown_grace,
-            reloader,
             stop,
             telling,
-            alerts,
-            traces,
         }
     }
 
@@ -139,7 +148,7 @@ impl Daemon {
             hub: Arc::clone(&self.hub),
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
-            entrance: Entrance::new(tokens, self.require_token, exposed),
+            authenticator: Authenticator::new(tokens, self.require_token, exposed),
             connections: Connections::new(self.connections.within(descriptors::limit())),
             unread: Unread::new(self.max_unread),
             look: self.look,
@@ -150,22 +159,21 @@ impl Daemon {
     /// The REST door, open to the control token.
     pub fn rest(&self, tokens: impl Into<Tokens>) -> axum::Router {
         rest::router(rest::Door {
-            hub: Arc::clone(&self.hub),
-            reloader: self.reloader.clone(),
+            gateway: Arc::clone(&self.gateway),
             tokens: tokens.into(),
-            max_body: self.max_body,
+            bodies: self.bodies,
             stop: self.stop.clone(),
         })
     }
 
     /// Reads the configuration again, where it can be.
     pub fn reloader(&self) -> Option<&Arc<Reloader>> {
-        self.reloader.as_ref()
+        self.gateway.reloader.as_ref()
     }
 
     /// Reloads whenever the configuration's file changes; ends with the daemon.
     pub async fn watch(&self, tell: impl Fn(Result<Plan, LoadError>)) {
-        match &self.reloader {
+        match &self.gateway.reloader {
             Some(reloader) => reloader.watch(self.stop.clone(), tell).await,
             None => self.stop.cancelled().await,
         }
@@ -184,7 +192,7 @@ impl Daemon {
         O: AsyncWrite + Unpin + Send + 'static,
     {
         let (hub, stop) = (Arc::clone(&self.hub), self.stop.clone());
-        let max_body = self.max_body;
+        let max_body = self.bodies.of_body;
         async move {
             // A client that does not read its last answers delays no end.
             let too_late = async {
@@ -200,7 +208,7 @@ impl Daemon {
 
     /// What [`Daemon::stop`] may take, and a little more.
     pub fn stop_limit(&self) -> Duration {
-        self.grace + SERVERS_LIMIT + DRAIN_LIMIT
+        self.gateway.stop_limit()
     }
 
     /// Stops in order: calls, sessions, the doors, the servers; returns when nothing is left. Calls at work
@@ -214,17 +222,10 @@ impl Daemon {
     /// killed.
     pub async fn stop_in_haste(self, doors: Option<JoinHandle<()>>, haste: CancellationToken) {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
-        let calls = &self.hub.calls;
-        calls.closing().begin();
+        // Calls that wait for their clients do not take the grace of the others.
+        self.gateway.calls.closing().begin();
         self.hub.end_waiting();
-        tokio::select! {
-            () = self.calls_ended(self.grace) => {}
-            () = haste.cancelled() => {}
-        }
-        // What ends because Mainstay ends is no event.
-        self.hub.registry.events().close();
-        calls.closing().end();
-        self.calls_ended(DRAIN_LIMIT).await;
+        self.gateway.end_calls(&haste).await;
         self.hub.end_all();
         self.stop.cancel();
         for task in doors.into_iter().chain([self.telling]) {
@@ -232,38 +233,7 @@ impl Daemon {
                 tracing::error!(%error, "a door failed");
             }
         }
-        calls.drain(DRAIN_LIMIT).await;
-        let mut stopping = pin!(self.hub.registry.stop());
-        let in_time = timeout_at(end, haste.run_until_cancelled(stopping.as_mut()));
-        if !matches!(in_time.await, Ok(Some(()))) {
-            self.hub.registry.kill().await;
-            stopping.await;
-        }
-        if let Some(journal) = calls.journal() {
-            journal.close().await;
-        }
-        if let Some(traces) = self.traces {
-            traces.stop().await;
-        }
-        self.alerts.stop().await;
-    }
-
-    /// Returns when no call is at work, or after `limit`.
-    async fn calls_ended(&self, limit: Duration) {
-        let is_at_work = || {
-            let servers = self.hub.registry.servers();
-            let mut figures = servers.iter().map(|server| &server.figures);
-            figures.any(|figures| figures.waiting() + figures.in_flight() > 0)
-        };
-        if !is_at_work() {
-            return;
-        }
-        let end = Instant::now() + limit;
-        while is_at_work() && Instant::now() < end {
-            sleep(LOOK).await;
-        }
-        // The last answers are on their way to the doors.
-        sleep(LOOK).await;
+        self.gateway.stop(end, &haste).await;
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use mainstay::{
     cli::{Cli, Command, stderr},
     demo,
-    guardian::{self, Post},
 };
+use mainstay_platform::guardian::{self, Post};
 
 mod allocator;
 
@@ -41,7 +41,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     let is_guarded = cli.command.is_guarded();
     if is_guarded {
         #[cfg(target_os = "linux")]
-        mainstay::huge_pages::turn_off();
+        mainstay_platform::huge_pages::turn_off();
         // Before there is a second thread.
         match guardian::take_post() {
             Ok(Post::Daemon) => {}

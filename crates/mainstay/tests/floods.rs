@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mainstay::api::{Call, Client};
+use mainstay_api::{Call, Client};
 use mainstay_core::config::Secret;
 use rustix::process::Signal;
 use serde_json::{Value, json, value::RawValue};

@@ -7,13 +7,14 @@ use fake_server::{Fake, Script, WEIRD_RESULT};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use insta::assert_snapshot;
-use mainstay::{daemon::Daemon, setting::Setting};
+use mainstay::daemon::Daemon;
 use mainstay_core::{
     config::{Config, HttpLaunch, HttpTransport, Launch, Secret, ServerConfig, StdioLaunch},
     event::EventKind,
     ids::ServerName,
     lifecycle::Preset,
 };
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -72,9 +73,9 @@ impl World {
             max_body_bytes: MAX_BODY,
             ..Config::default()
         };
-        let daemon = Daemon::start(&config, Setting::default());
+        let daemon = Daemon::start(&config, GatewayOptions::default());
         let router = daemon.rest(Secret::new(TOKEN));
-        within(daemon.hub.registry.settled()).await;
+        within(daemon.gateway.registry.settled()).await;
         Self {
             daemon,
             router,
@@ -519,7 +520,7 @@ async fn a_stream_of_events_begins_with_a_snapshot_and_goes_on_from_a_place() {
     servers["servers"][0]["uptimeMs"] = snapshot["servers"][0]["uptimeMs"].clone();
     assert_eq!(snapshot, servers);
 
-    let events = world.daemon.hub.registry.events().clone();
+    let events = world.daemon.gateway.registry.events().clone();
     let fake = ServerName::new("fake").expect("a name");
     let publish = |reason: &str| {
         let reason = reason.to_owned();

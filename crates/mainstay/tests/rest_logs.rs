@@ -6,11 +6,12 @@ use axum::{Router, body::Body};
 use fake_server::binary;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
-use mainstay::{daemon::Daemon, setting::Setting};
+use mainstay::daemon::Daemon;
 use mainstay_core::{
     config::{Config, Launch, Secret, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
+use mainstay_gateway::GatewayOptions;
 use serde_json::Value;
 use tempfile::TempDir;
 use tower_service::Service as _;
@@ -43,13 +44,13 @@ impl World {
             servers: vec![ServerConfig::new(name, Launch::Stdio(launch))],
             ..Config::default()
         };
-        let setting = Setting {
+        let options = GatewayOptions {
             state: Some(state.path().to_owned()),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let daemon = Daemon::start(&config, setting);
+        let daemon = Daemon::start(&config, options);
         let router = daemon.rest(Secret::new(TOKEN));
-        within(daemon.hub.registry.settled()).await;
+        within(daemon.gateway.registry.settled()).await;
         Self {
             daemon,
             router,
@@ -81,7 +82,7 @@ impl World {
 
     /// What the server is made to say.
     fn note(&self, text: &str) {
-        let server = self.daemon.hub.registry.server("fake").expect("known");
+        let server = self.daemon.gateway.registry.server("fake").expect("known");
         server.log.note(text);
     }
 }

@@ -16,7 +16,7 @@ use std::{
 };
 
 use fake_server::{Fleet, Script, gate};
-use mainstay::api::{Client, Server};
+use mainstay_api::{Client, Server};
 use mainstay_core::config::Secret;
 use rustix::process::Signal;
 use serde_json::{Map, Value, json};

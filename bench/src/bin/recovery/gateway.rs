@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use mainstay::api::{Client, Server};
+use mainstay_api::{Client, Server};
 use mainstay_bench::http::Endpoint;
 use mainstay_core::config::Secret;
 use rustix::process::{Pid, Signal, kill_process};

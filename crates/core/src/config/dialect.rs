@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Surroundings, node::Node};
+use super::{Environment, node::Node};
 
 /// Keys by which Cline, Roo Code and Kilo Code say what they need not ask for, or what to watch. No
 /// program that counts `timeout` in milliseconds has them.
@@ -48,7 +48,7 @@ pub(super) struct Dialect {
 
 impl Dialect {
     /// The dialect of a file at this path; `servers` are its entries.
-    pub fn of(path: &Path, servers: &[Node<'_>], surroundings: &dyn Surroundings) -> Self {
+    pub fn of(path: &Path, servers: &[Node<'_>], environment: &dyn Environment) -> Self {
         let is_of_gemini = is_of_gemini(path);
         let has = |keys: &[&str]| {
             let mut servers = servers.iter();
@@ -63,8 +63,7 @@ impl Dialect {
         Self {
             timeout,
             has_plain_variables: is_of_gemini,
-            project: project(path)
-                .filter(|folder| surroundings.home_dir().as_ref() != Some(folder)),
+            project: project(path).filter(|folder| environment.home_dir().as_ref() != Some(folder)),
         }
     }
 }

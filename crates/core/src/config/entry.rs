@@ -12,7 +12,7 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Broken, Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch, Surroundings,
+    Broken, Environment, Launch, MAX_EXPANDED, References, Secret, ServerConfig, StdioLaunch,
     Unreadable,
     dialect::Dialect,
     env_file,
@@ -27,7 +27,7 @@ use super::{
 
 /// What all entries of a file share.
 pub(super) struct Context<'e> {
-    pub surroundings: &'e dyn Surroundings,
+    pub environment: &'e dyn Environment,
     pub references: References,
     /// The file.
     pub path: &'e Path,
@@ -56,7 +56,7 @@ impl<'e> Context<'e> {
     /// What references may name outside any entry.
     pub fn scope(&self) -> Scope<'e> {
         Scope {
-            surroundings: self.surroundings,
+            environment: self.environment,
             references: self.references,
             folder: self.folder,
             dialect: self.dialect,

@@ -24,7 +24,7 @@ pub const MAX_EXPANDED: usize = 1024 * 1024;
 const LONGEST_PATH: usize = 256;
 
 /// What parsing needs from the outside world, so that the core stays pure.
-pub trait Surroundings {
+pub trait Environment {
     /// A variable of the environment.
     fn var(&self, name: &str) -> Option<String>;
     /// The text of a file that `${file:…}` names. Returns in bounded time, whatever the path leads to.
@@ -48,7 +48,7 @@ pub enum References {
 
 /// What the references of one server's entry may name.
 pub(super) struct Scope<'s> {
-    pub surroundings: &'s dyn Surroundings,
+    pub environment: &'s dyn Environment,
     pub references: References,
     /// The configuration file's, against which relative paths are resolved.
     pub folder: &'s Path,
@@ -274,7 +274,7 @@ impl Scope<'_> {
     pub fn under_home(&self, text: &str) -> Result<PathBuf, Unresolved> {
         match text.strip_prefix('~') {
             Some(rest) if rest.is_empty() || rest.starts_with(std::path::is_separator) => {
-                let home = self.surroundings.home_dir().ok_or(Unresolved::Homeless)?;
+                let home = self.environment.home_dir().ok_or(Unresolved::Homeless)?;
                 Ok(home.join(rest.trim_start_matches(std::path::is_separator)))
             }
             _ => Ok(PathBuf::from(text)),
@@ -323,7 +323,7 @@ impl Scope<'_> {
     fn place(&self, name: &str) -> Option<Cow<'_, str>> {
         let project = || self.dialect.project.as_deref();
         let folder = match name {
-            "userHome" => self.surroundings.home_dir()?,
+            "userHome" => self.environment.home_dir()?,
             "workspaceFolder" | "workspaceRoot" => project()?.to_owned(),
             "workspaceFolderBasename" => project()?.file_name()?.into(),
             "pathSeparator" | "/" => return Some(std::path::MAIN_SEPARATOR_STR.into()),
@@ -412,14 +412,14 @@ impl Scope<'_> {
     fn variable(&self, name: &str) -> Option<Cow<'_, str>> {
         match self.env.get(name) {
             Some(own) => Some(own.expose().into()),
-            None => self.surroundings.var(name).map(Cow::from),
+            None => self.environment.var(name).map(Cow::from),
         }
     }
 
     fn input(&self, id: &str) -> Option<Cow<'_, str>> {
         match self.params.get(id).or_else(|| self.inputs.get(id)) {
             Some(given) => Some(given.into()),
-            None => self.surroundings.var(&input_variable(id)).map(Cow::from),
+            None => self.environment.var(&input_variable(id)).map(Cow::from),
         }
     }
 
@@ -427,7 +427,7 @@ impl Scope<'_> {
     pub fn file(&self, path: &str) -> Result<String, Unresolved> {
         let path = self.path(path)?;
         let mut text = self
-            .surroundings
+            .environment
             .read_file(&path)
             .map_err(|reason| Unresolved::File {
                 path: shortened(&path.to_string_lossy(), LONGEST_PATH),

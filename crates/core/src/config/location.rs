@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Surroundings;
+use super::Environment;
 
 /// Where the configuration lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ impl Location {
 
 /// `--config`, else `$MAINSTAY_CONFIG`, else `$MAINSTAY_HOME/config.json`, else `mainstay/config.json`
 /// in the user's configuration folder. `None` where not even a home folder is known.
-pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Location> {
+pub fn locate(flag: Option<&Path>, environment: &dyn Environment) -> Option<Location> {
     let var = |name| {
-        surroundings
+        environment
             .var(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
@@ -36,7 +36,7 @@ pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Lo
     let folder = var("MAINSTAY_HOME").or_else(|| {
         // A relative one is to be ignored, says the XDG specification.
         let configured = var("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-        let folder = configured.or_else(|| Some(surroundings.home_dir()?.join(".config")))?;
+        let folder = configured.or_else(|| Some(environment.home_dir()?.join(".config")))?;
         Some(folder.join("mainstay"))
     })?;
     Some(Location::Usual(folder.join("config.json")))
@@ -44,9 +44,9 @@ pub fn locate(flag: Option<&Path>, surroundings: &dyn Surroundings) -> Option<Lo
 
 /// The file that `--mcp-clients` alone means, for scripts written for another program:
 /// `$CIDELDILL_MCP_CLIENTS_CONFIG`, else `mcp_clients.json` in `$CIDELDILL_HOME`, else in `~/.cideldill`.
-pub fn locate_clients(surroundings: &dyn Surroundings) -> Option<Location> {
+pub fn locate_clients(environment: &dyn Environment) -> Option<Location> {
     let var = |name| {
-        surroundings
+        environment
             .var(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
@@ -55,6 +55,6 @@ pub fn locate_clients(surroundings: &dyn Surroundings) -> Option<Location> {
         return Some(Location::Named(path));
     }
     let home =
-        var("CIDELDILL_HOME").or_else(|| Some(surroundings.home_dir()?.join(".cideldill")))?;
+        var("CIDELDILL_HOME").or_else(|| Some(environment.home_dir()?.join(".cideldill")))?;
     Some(Location::Usual(home.join("mcp_clients.json")))
 }

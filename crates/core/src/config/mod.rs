@@ -5,7 +5,7 @@
 //! is an error of the file. Every finding says where it stands: line, column and key path.
 //!
 //! [`parse`] is pure: the environment, the home folder and other files reach it through
-//! [`Surroundings`].
+//! [`Environment`].
 
 mod alerts;
 pub mod defaults;
@@ -52,7 +52,7 @@ use crate::{era::Revision, ids::ServerName, lifecycle::Policy};
 
 pub use alerts::{Alert, AlertCommand, AlertKind, Flapping, Receiver, Webhook};
 pub use error::{ConfigError, ConfigErrors, Located};
-pub use expand::{MAX_EXPANDED, References, Surroundings};
+pub use expand::{Environment, MAX_EXPANDED, References};
 pub use glob::Glob;
 pub use inline::{Inline, InvalidInline};
 pub use journal::{Durability, Journal, Payloads, Redact};

@@ -9,8 +9,8 @@ use std::{
 use crate::ids::ServerName;
 
 use super::{
-    Broken, Config, ConfigError, ConfigErrors, Isolation, Launch, MAX_EXPANDED, Naming, References,
-    ServerConfig, Surroundings, Syntax, Telemetry, alerts,
+    Broken, Config, ConfigError, ConfigErrors, Environment, Isolation, Launch, MAX_EXPANDED,
+    Naming, References, ServerConfig, Syntax, Telemetry, alerts,
     dialect::Dialect,
     entry::{self, Context},
     fields::{Fields, nearest},
@@ -75,7 +75,7 @@ const LATER_HTTP: &[&str] = &["cors", "tls", "trustedProxies"];
 pub fn parse(
     text: &str,
     source: &Source<'_>,
-    surroundings: &dyn Surroundings,
+    environment: &dyn Environment,
 ) -> Result<Parsed, ConfigErrors> {
     // Some editors on Windows begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -89,7 +89,7 @@ pub fn parse(
     let mut report = Report::new(lines);
     let mut config = Config::default();
     if root.is_object() {
-        read_root(&root, &mut config, source, surroundings, &mut report);
+        read_root(&root, &mut config, source, environment, &mut report);
     } else {
         let hint = format!("found {}", root.kind());
         report.error_with_hint(&root.place, "Config must be an object", hint);
@@ -154,7 +154,7 @@ pub fn parse_entry(
     entry: &serde_json::Map<String, serde_json::Value>,
     file: &str,
     source: &Source<'_>,
-    surroundings: &dyn Surroundings,
+    environment: &dyn Environment,
     references: References,
 ) -> Result<ParsedEntry, ConfigErrors> {
     let unusable = |error| ConfigErrors(vec![error]);
@@ -188,9 +188,9 @@ pub fn parse_entry(
     let node = Node::root(&entry_tree);
     let mut others = entry_nodes(&Node::root(&tree));
     others.push(node.clone());
-    let dialect = Dialect::of(source.path, &others, surroundings);
+    let dialect = Dialect::of(source.path, &others, environment);
     let context = Context {
-        surroundings,
+        environment,
         references,
         path: source.path,
         folder: source.folder(),
@@ -225,7 +225,7 @@ fn read_root<'a>(
     root: &Node<'a>,
     config: &mut Config,
     source: &Source<'a>,
-    surroundings: &'a dyn Surroundings,
+    environment: &'a dyn Environment,
     report: &mut Report<'_>,
 ) {
     let Some(mut fields) = Fields::open(root, report) else {
@@ -237,9 +237,9 @@ fn read_root<'a>(
         .map(|node| inputs(&node, report))
         .unwrap_or_default();
     let isolation = fields.take("isolation");
-    let dialect = Dialect::of(source.path, &entry_nodes(root), surroundings);
+    let dialect = Dialect::of(source.path, &entry_nodes(root), environment);
     let context = Context {
-        surroundings,
+        environment,
         references: References::Replaced,
         path: source.path,
         folder: source.folder(),
@@ -259,7 +259,7 @@ fn read_root<'a>(
     }
     config.telemetry = match fields.take("telemetry") {
         Some(node) => telemetry::read(&node, &context, report),
-        None => Telemetry::of_environment(surroundings),
+        None => Telemetry::of_environment(environment),
     };
     let entries = entries(&mut fields, report);
     let choice = Choice::take(&mut fields, report);

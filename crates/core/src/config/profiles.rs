@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::{
+    builtin::Group,
     ids::{ProfileName, ServerName},
     names::{Named, ServerNames},
-    own::Group,
 };
 
 use super::{

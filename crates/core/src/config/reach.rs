@@ -8,8 +8,8 @@ use std::{
 use crate::programs;
 
 use super::{
-    HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, References, Secret, StdioLaunch,
-    Surroundings, Unreadable,
+    Environment, HttpLaunch, HttpTransport, InheritEnv, Launch, PathOrder, References, Secret,
+    StdioLaunch, Unreadable,
     entry::Entry,
     expand::Scope,
     fields::Fields,
@@ -32,21 +32,21 @@ fn is_off(node: &Node<'_>) -> bool {
 /// The world of a child: our own variables are not passed on to it.
 struct OfChild<'s>(&'s Scope<'s>);
 
-impl Surroundings for OfChild<'_> {
+impl Environment for OfChild<'_> {
     fn var(&self, name: &str) -> Option<String> {
         match self.0.env.get(name) {
             Some(own) => Some(own.expose().to_owned()),
             None if name.starts_with("MAINSTAY_") => None,
-            None => self.0.surroundings.var(name),
+            None => self.0.environment.var(name),
         }
     }
 
     fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
-        self.0.surroundings.read_file(path)
+        self.0.environment.read_file(path)
     }
 
     fn home_dir(&self) -> Option<PathBuf> {
-        self.0.surroundings.home_dir()
+        self.0.environment.home_dir()
     }
 }
 
@@ -219,7 +219,7 @@ impl<'e> Entry<'e, '_, '_> {
         let text = self.text(&node)?;
         let cwd = self.resolved(&node.place, self.scope.path(&text))?;
         let scope = &self.scope;
-        if scope.references == References::Replaced && !scope.surroundings.has_folder(&cwd) {
+        if scope.references == References::Replaced && !scope.environment.has_folder(&cwd) {
             let message = "there is no such folder; the server cannot start without it";
             self.report.warn(&node.place, message);
         }

@@ -7,7 +7,7 @@
 //! What it leaves out the standard variables say (OpenTelemetry, "Environment Variable Specification").
 
 use super::{
-    Secret, Surroundings, Webhook,
+    Environment, Secret, Webhook,
     entry::{Context, Entry},
     fields::Fields,
     http,
@@ -40,13 +40,13 @@ pub struct Telemetry {
 
 /// The standard variables; one that is empty is not set.
 #[derive(Clone, Copy)]
-struct Variables<'s>(&'s dyn Surroundings);
+struct Variables<'s>(&'s dyn Environment);
 
 impl Telemetry {
     /// What the standard variables say, where there is no `telemetry` in a file: without an endpoint
     /// among them there are no traces.
-    pub fn of_environment(surroundings: &dyn Surroundings) -> Option<Self> {
-        let variables = Variables(surroundings);
+    pub fn of_environment(environment: &dyn Environment) -> Option<Self> {
+        let variables = Variables(environment);
         let (collector, other_protocol) = variables.collector()?;
         Some(Self {
             collector,
@@ -189,7 +189,7 @@ pub(super) fn read<'e>(
     let name = name.and_then(|node| entry.text(&node));
     let ratio = entry.fields.take("sampleRatio");
     let ratio = ratio.and_then(|node| node.number(0.0..=1.0, "from 0 to 1", entry.report));
-    let variables = Variables(context.surroundings);
+    let variables = Variables(context.environment);
     let (collector, other_protocol) = match (endpoint, variables.collector()) {
         (None, Some((inherited, protocol))) => {
             let headers = if has_headers {

@@ -12,7 +12,7 @@ use std::collections::{HashMap, hash_map::Entry};
 use sha2::{Digest, Sha256};
 
 pub use self::servers::{Named, ServerNames};
-use crate::{config::Naming, ids::ServerName, own};
+use crate::{builtin, config::Naming, ids::ServerName};
 
 /// Characters of the hash that closes a shortened or altered name.
 const HASH_LENGTH: usize = 8;
@@ -168,7 +168,7 @@ impl NameTable {
                 }
             }
             // A client that calls an own tool where it is not offered must not reach a server by that.
-            if own::is_tool(original) || !rules.servers.may_lead(original, server) {
+            if builtin::is_tool(original) || !rules.servers.may_lead(original, server) {
                 continue;
             }
             self.add_alias((*original).into(), index);

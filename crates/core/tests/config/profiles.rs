@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 use mainstay_core::{
+    builtin::Group,
     config::{Expose, Naming, Plan, Profile},
     ids::{ProfileName, ServerName},
-    own::Group,
 };
 
 use crate::world::{findings, read};

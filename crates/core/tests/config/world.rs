@@ -7,7 +7,7 @@ use std::{
 };
 
 use mainstay_core::config::{
-    ConfigError, HttpLaunch, Launch, Parsed, ServerConfig, Source, StdioLaunch, Surroundings,
+    ConfigError, Environment, HttpLaunch, Launch, Parsed, ServerConfig, Source, StdioLaunch,
     Unreadable, parse,
 };
 
@@ -45,7 +45,7 @@ impl World {
     }
 }
 
-impl Surroundings for World {
+impl Environment for World {
     fn var(&self, name: &str) -> Option<String> {
         self.vars.get(name).map(ToString::to_string)
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_core::{config::edit::Entry, ids::ServerName};
+use mainstay_gateway::reload::{Change, Known, change_file};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     operate, output,
     stderr::complain,
 };
-use crate::reload::{Change, Known, change_file};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, IsTerminal as _};
 
 use clap::Args;
+use mainstay_api::{self as api, Approval};
 use mainstay_core::display::{self, lookalike::lookalikes, word};
 use serde_json::Value;
 
@@ -13,7 +14,6 @@ use super::{
     operate, output,
     screen::{ask, complain},
 };
-use crate::api::{self, Approval};
 
 /// Doubtful characters that are named. Their words are escaped wherever they stand.
 const MAX_DOUBTS: usize = 10;

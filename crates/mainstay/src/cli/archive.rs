@@ -6,19 +6,16 @@
 
 use std::{cmp::Reverse, path::Path};
 
+use mainstay_api::{CallRecord, CallRecords, Raw, WholeCallRecord};
 use mainstay_core::{
     failure::{Failure, FailureKind},
     record::{Cid, Payload, Record, RecordId},
 };
+use mainstay_journal::{Filter, JournalError, Reader};
+use mainstay_platform::{environment::Process, state::StateDir};
 use serde_json::value::RawValue;
 
 use super::{CommandError, stderr::complain};
-use crate::{
-    api::{CallRecord, CallRecords, Raw, WholeCallRecord},
-    journal::{Filter, JournalError, Reader},
-    state::StateDir,
-    surroundings::Process,
-};
 
 /// The journals of a state directory.
 pub struct Archive {

@@ -3,12 +3,12 @@
 use std::{fs, io, io::Read as _};
 
 use clap::Args;
+use mainstay_api::{self as api, Raw};
 use serde_json::value::RawValue;
 
 use super::{
     CommandError, Exit, connect::DaemonArgs, content, output, pairs, stderr::complain, tools,
 };
-use crate::api::{self, Raw};
 
 const EXAMPLES: &str = "\
 Examples:

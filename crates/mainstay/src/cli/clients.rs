@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_core::config::Inline;
-
-use crate::surroundings::Clients;
+use mainstay_platform::environment::Clients;
 
 #[derive(Clone, Debug, Args)]
 pub struct ClientsArgs {

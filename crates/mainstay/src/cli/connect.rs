@@ -8,17 +8,17 @@ use std::{
 };
 
 use clap::Args;
+use mainstay_api::{Client, ClientError};
 use mainstay_core::config::Secret;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::{
+    environment::{self, Loaded, Origin, Process},
+    lineage::Lineage,
+    state::{self, StateDir},
+};
 
 use super::{CommandError, instance::Kept, serve, signals::Signals, suggest};
-use crate::{
-    api::{Client, ClientError},
-    daemon::{self, Daemon},
-    lineage::Lineage,
-    setting::Setting,
-    state::{self, StateDir},
-    surroundings::{self, Loaded, Origin, Process},
-};
+use crate::daemon::{self, Daemon};
 
 /// The options of commands that change the configuration.
 #[derive(Debug, Args)]
@@ -149,7 +149,7 @@ async fn for_the_occasion<T>(
     keep: impl FnOnce(&Loaded, &Lineage) -> Result<Kept, CommandError>,
     work: impl AsyncFnOnce(&Client) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let loaded = surroundings::load(Some(config))?;
+    let loaded = environment::load(Some(config))?;
     serve::tell_findings(&loaded);
     let lineage = Lineage::begin(loaded.path.as_deref())?;
     let mut signals = Signals::listen().map_err(CommandError::Signals)?;
@@ -166,16 +166,16 @@ async fn for_the_occasion<T>(
 
     let daemon = Daemon::start(
         &loaded.config,
-        Setting {
+        GatewayOptions {
             journal: kept.journal.clone(),
             lineage,
-            ..Setting::default()
+            ..GatewayOptions::default()
         },
     );
     let doors = daemon.serve_http(listener, address, token);
     let outcome = tokio::select! {
         outcome = async {
-            daemon.hub.registry.settled().await;
+            daemon.gateway.registry.settled().await;
             suggest::completed(&client, work(&client).await).await
         } => outcome,
         signal = signals.next() => Err(CommandError::Interrupted { name: signal.name, exit: signal.exit_code() }),

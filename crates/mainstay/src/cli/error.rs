@@ -3,20 +3,20 @@
 use std::{error::Error, io, net::SocketAddr};
 
 use http::StatusCode;
+use mainstay_api::ClientError;
 use mainstay_core::{failure::Failure, lifecycle::State};
+use mainstay_doors::tokens::TokenError;
+use mainstay_journal::JournalError;
+use mainstay_platform::{
+    environment::LoadError,
+    lineage::LineageError,
+    state::{StateError, Untrusted},
+};
 use serde_json::{Map, Value};
 
 use super::{
     screen::{complain, complain_json},
     suggest,
-};
-use crate::{
-    api::ClientError,
-    journal::JournalError,
-    lineage::LineageError,
-    state::{StateError, Untrusted},
-    surroundings::LoadError,
-    tokens::TokenError,
 };
 
 /// Exit codes of all commands.

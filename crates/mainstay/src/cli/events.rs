@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Local};
 use clap::Args;
+use mainstay_api::{self as api, Client, ClientError, Told};
 use mainstay_core::{
     event::{EventId, EventKind},
     suspects::Arguments,
@@ -18,7 +19,6 @@ use super::{
     time,
     trouble::{trouble, word},
 };
-use crate::api::{self, Client, ClientError, Told};
 
 /// A daemon that is gone is looked for so often.
 const RETRY: Duration = Duration::from_secs(1);

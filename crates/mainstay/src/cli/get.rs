@@ -1,6 +1,7 @@
 //! `mainstay get`: shows a server's status, and its entry without secrets.
 
 use clap::Args;
+use mainstay_api as api;
 use mainstay_core::display;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     output,
     trouble::{detail, word},
 };
-use crate::api;
 
 #[derive(Debug, Args)]
 pub struct Get {

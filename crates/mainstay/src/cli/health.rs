@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use mainstay_api::{HealthStatus, ServerHealth};
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
-use crate::api::{HealthStatus, ServerHealth};
 
 #[derive(Debug, Args)]
 pub struct Health {

@@ -4,14 +4,14 @@
 use std::{error::Error, sync::Arc};
 
 use mainstay_core::config::{self, Durability};
-
-use super::CommandError;
-use crate::{
-    journal::Journal,
+use mainstay_journal::Journal;
+use mainstay_platform::{
+    environment::{Loaded, Process},
     lineage::Lineage,
     state::{Instance, StateDir, StateError},
-    surroundings::{Loaded, Process},
 };
+
+use super::CommandError;
 
 /// Where state can be kept. Servers can run without, unless every call must be on record.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! `mainstay list`: lists servers and their status.
 
 use clap::Args;
+use mainstay_api as api;
 
 use super::{
     CommandError, Exit, approve,
@@ -9,7 +10,6 @@ use super::{
     stderr::complain,
     trouble::{self, word},
 };
-use crate::api;
 
 #[derive(Debug, Args)]
 pub struct List {

@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use clap::Args;
+use mainstay_api::{self as api, Client, ClientError, LogEvent};
 use mainstay_core::ids::ServerName;
+use mainstay_doors::json_views;
+use mainstay_transport::logs;
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};
-use crate::{
-    api::{self, Client, ClientError, LogEvent},
-    logs,
-};
 
 #[derive(Debug, Args)]
 pub struct Logs {
@@ -71,7 +70,7 @@ impl Logs {
             })?;
         let lines = lines.ok_or_else(|| self.unknown())?;
         Ok(api::Logs {
-            lines: lines.into_iter().map(api::LogLine::from).collect(),
+            lines: json_views::logs::lines(lines),
         })
     }
 

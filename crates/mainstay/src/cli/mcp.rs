@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mainstay_core::ids::ProfileName;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::{lineage::Lineage, state::StateDir};
 use tokio::sync::oneshot;
 
 use super::{
     CommandError, Exit, clients::ClientsArgs, instance::Kept, screen, serve, signals::Signals,
 };
-use crate::{daemon::Daemon, lineage::Lineage, setting::Setting, state::StateDir};
+use crate::daemon::Daemon;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,17 +63,17 @@ impl Mcp {
         } = Kept::open(&loaded, &lineage)?;
         let daemon = Daemon::start(
             &loaded.config,
-            Setting {
+            GatewayOptions {
                 state: instance.as_ref().map(|instance| instance.path().to_owned()),
                 catalogs: state.as_ref().map(StateDir::catalogs),
                 journal,
                 switches: state.as_ref().map(StateDir::switches),
                 lineage,
                 sole_client: true,
-                ..Setting::default()
+                ..GatewayOptions::default()
             },
         );
-        let registry = &daemon.hub.registry;
+        let registry = &daemon.gateway.registry;
         let profile = registry.profile(&self.profile);
         let profile = profile.expect("the configuration has it, and is not read again");
         let (stdout, shown) = screen::protocol();

@@ -1,9 +1,9 @@
 //! `mainstay object`: arguments or a result by its content identifier.
 
 use clap::Args;
+use mainstay_api::{Client, ClientError};
 
 use super::{CommandError, Exit, archive::Archive, connect::DaemonArgs, output};
-use crate::api::{Client, ClientError};
 
 #[derive(Debug, Args)]
 pub struct Object {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, screen::complain, suggest};
-use crate::api::{self, Client, Operated};
 use clap::Args;
 use futures_util::future::join_all;
+use mainstay_api::{self as api, Client, Operated};
 
 #[derive(Debug, Args)]
 pub struct Operate {

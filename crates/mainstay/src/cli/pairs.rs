@@ -1,10 +1,10 @@
 //! Arguments given as `key=value`.
 
+use mainstay_api::Raw;
 use mainstay_core::message;
 use serde_json::{Value, value::RawValue};
 
 use super::CommandError;
-use crate::api::Raw;
 
 /// A key and its value as typed by a person.
 pub type Pair<'a> = (&'a str, &'a str);

@@ -1,10 +1,10 @@
 //! `mainstay prompts`: lists prompts, and gets one with its arguments filled in.
 
 use clap::{Args, Subcommand};
+use mainstay_api as api;
 use serde_json::Value;
 
 use super::{CommandError, Exit, connect::DaemonArgs, content, output, pairs, stderr::complain};
-use crate::api;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,10 @@
 //! `mainstay read`: one resource's contents.
 
 use clap::Args;
+use mainstay_api as api;
 use serde_json::Value;
 
 use super::{CommandError, Exit, connect::DaemonArgs, content, output};
-use crate::api;
 
 const EXAMPLES: &str = "\
 Examples:

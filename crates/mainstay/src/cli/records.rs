@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Local, NaiveTime, TimeZone as _};
 use clap::Args;
+use mainstay_api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord};
+use mainstay_journal::{Filter, Whose};
+use mainstay_platform::utc;
 
 use mainstay_core::{
     display,
@@ -17,11 +20,6 @@ use super::{
     output,
     stderr::complain,
     time::local,
-};
-use crate::{
-    api::{CallRecord, CallRecords, Client, ClientError, Raw, WholeCallRecord},
-    journal::{Filter, Whose},
-    utc,
 };
 
 const EXAMPLES: &str = "\

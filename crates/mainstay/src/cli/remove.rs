@@ -1,6 +1,7 @@
 //! `mainstay remove`: ends a server and forgets it.
 
 use clap::Args;
+use mainstay_gateway::reload::{Change, change_file};
 
 use super::{
     CommandError, Exit,
@@ -8,7 +9,6 @@ use super::{
     connect::{ChangeArgs, Place},
     output, suggest,
 };
-use crate::reload::{Change, change_file};
 
 #[derive(Debug, Args)]
 pub struct Remove {

@@ -1,10 +1,10 @@
 //! `mainstay requests`: lists requests of servers that wait for an answer by hand, and answers them.
 
 use clap::{Args, Subcommand};
+use mainstay_api as api;
 use serde_json::{Value, value::RawValue};
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, time};
-use crate::api;
 
 const EXAMPLES: &str = "\
 Examples:

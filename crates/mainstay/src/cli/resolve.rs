@@ -4,10 +4,10 @@ use std::{env, path::PathBuf};
 
 use clap::Args;
 use mainstay_core::config::PathOrder;
+use mainstay_transport::{self as transport, Resolution};
 use serde_json::json;
 
 use super::{CommandError, Exit, output};
-use crate::transport::{self, Resolution};
 
 const EXAMPLES: &str = "\
 Examples:

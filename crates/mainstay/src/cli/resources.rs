@@ -1,10 +1,10 @@
 //! `mainstay resources`: lists resources and templates.
 
 use clap::Args;
+use mainstay_api as api;
 use serde::Serialize;
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
-use crate::api;
 
 #[derive(Debug, Args)]
 pub struct Resources {

@@ -11,6 +11,14 @@ use std::{
 
 use clap::Args;
 use mainstay_core::config::{Config, Plan};
+use mainstay_doors::tokens::{self, Tokens};
+use mainstay_gateway::{GatewayOptions, reload::Reloader};
+use mainstay_journal::Journal;
+use mainstay_platform::{
+    environment::{Clients, LoadError, Loaded, Origin, Process},
+    lineage::Lineage,
+    state::{Ownership, StateDir, StateError},
+};
 use serde_json::json;
 use tokio::{
     task::JoinHandle,
@@ -27,15 +35,8 @@ use super::{
     stderr::complain,
 };
 use crate::{
-    daemon::{self, Daemon},
+    daemon::{self, Daemon, DaemonOptions},
     demo,
-    journal::Journal,
-    lineage::Lineage,
-    reload::Reloader,
-    setting::Setting,
-    state::{Ownership, StateDir, StateError},
-    surroundings::{Clients, LoadError, Loaded, Origin, Process},
-    tokens::{self, Tokens},
 };
 
 /// Between two looks at whether the last daemon has stopped.
@@ -142,26 +143,29 @@ impl Serve {
         let journal = Journal::wanted(state.path(), &loaded.config.journal)?;
         let daemon = Daemon::start(
             &loaded.config,
-            Setting {
-                state: Some(state.path().to_owned()),
-                catalogs: Some(state.catalogs()),
-                switches: Some(state.switches()),
+            DaemonOptions {
+                gateway: GatewayOptions {
+                    state: Some(state.path().to_owned()),
+                    catalogs: Some(state.catalogs()),
+                    switches: Some(state.switches()),
+                    journal,
+                    origin: (!self.demo).then_some(origin),
+                    lineage,
+                    ..GatewayOptions::default()
+                },
                 session_key: Some(state.session_key.clone()),
-                journal,
-                origin: (!self.demo).then_some(origin),
                 insecure: self.insecure,
-                lineage,
-                ..Setting::default()
+                ..DaemonOptions::default()
             },
         );
-        let tellers = Tellers::start(Arc::clone(&daemon.hub.registry));
+        let tellers = Tellers::start(Arc::clone(&daemon.gateway.registry));
         let doors = daemon.serve_http(listener, address, tokens);
         self.greet(&url, &loaded, state.path())?;
         let welcome = async {
-            daemon.hub.registry.settled().await;
+            daemon.gateway.registry.settled().await;
             tellers.sum_up();
             if self.demo {
-                let tour = demo::tour(&url, &daemon.hub.registry.servers());
+                let tour = demo::tour(&url, &daemon.gateway.registry.servers());
                 tour.lines().for_each(complain);
             }
             std::future::pending().await
@@ -383,7 +387,7 @@ pub async fn stop(
     doors: Option<JoinHandle<()>>,
     signals: &mut Signals,
 ) -> Result<Exit, CommandError> {
-    let registry = Arc::clone(&daemon.hub.registry);
+    let registry = Arc::clone(&daemon.gateway.registry);
     let limit = daemon.stop_limit();
     let haste = CancellationToken::new();
     let mut stopping = pin!(timeout(limit, daemon.stop_in_haste(doors, haste.clone())));

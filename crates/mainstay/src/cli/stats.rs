@@ -3,6 +3,8 @@
 use std::time::SystemTime;
 
 use clap::Args;
+use mainstay_api::ToolStatistics;
+use mainstay_platform::utc;
 
 use super::{
     CommandError, Exit,
@@ -11,7 +13,6 @@ use super::{
     records::{took, when},
     stderr::complain,
 };
-use crate::{api::ToolStatistics, utc};
 
 /// Only the whole is shown. Below an hour it is told to the minute, where that is still kept.
 const BUCKET_MS: u64 = 30 * 60 * 1000;

@@ -1,12 +1,13 @@
 //! The lines of `serve` about its servers: one when a server comes up, is lost, is stopped, or is given up.
 
-use std::{
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use mainstay_core::{catalog::ListKind, config::Withheld, ids::Epoch, lifecycle::State};
+use mainstay_gateway::{
+    registry::{Announcement, Registry},
+    supervisor::{KeptDown, Server, View},
+};
+use parking_lot::Mutex;
 use tokio::{
     sync::broadcast::error::RecvError,
     task::JoinSet,
@@ -14,10 +15,6 @@ use tokio::{
 };
 
 use super::{output, stderr::complain};
-use crate::{
-    registry::{Announcement, Registry},
-    supervisor::{KeptDown, Server, View},
-};
 
 /// Lines of stderr shown beside a failure.
 const SHOWN_STDERR: usize = 5;
@@ -54,13 +51,13 @@ impl Tellers {
 
     /// Reports on servers that are not reported on yet.
     fn add(&self, servers: &[Arc<Server>]) {
-        let mut tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tellers = self.each.lock();
         tellers.retain(|teller| {
             servers
                 .iter()
                 .any(|server| Arc::ptr_eq(server, &teller.server))
         });
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         for server in servers {
             let known = |teller: &Arc<Teller>| Arc::ptr_eq(server, &teller.server);
             if !tellers.iter().any(known) {
@@ -87,7 +84,7 @@ impl Tellers {
 
     /// Says how many servers are up, after what there is to say of each.
     pub fn sum_up(&self) {
-        let tellers = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+        let tellers = self.each.lock();
         for teller in tellers.iter() {
             teller.look(&teller.server.view());
         }
@@ -111,10 +108,7 @@ impl Tellers {
 
     /// Resolves when all supervisors have ended.
     pub async fn end(self) {
-        let mut tasks = self
-            .tasks
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.into_inner();
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "a teller failed");
@@ -210,7 +204,7 @@ impl Teller {
 
     /// Says what is new.
     fn look(&self, view: &View) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         self.tell_problems(&mut said);
         let (state, attempt) = (view.status.state, view.status.attempt);
         let was_up = matches!(said.last, Some(News::Up(_)));

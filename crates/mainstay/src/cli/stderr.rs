@@ -20,7 +20,7 @@ use tracing_subscriber::{
 pub use super::screen::complain;
 use super::{screen::Log, time};
 
-/// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay::calls=trace`) wins over
+/// `MAINSTAY_LOG` (filter directives, such as `debug` or `mainstay_gateway::calls=trace`) wins over
 /// `--verbose`. A quiet command says itself what a warning would.
 pub fn start(verbose: u8, quiet: bool) {
     let level = match verbose {
@@ -154,7 +154,7 @@ mod tests {
         for (directives, is_valid) in [
             ("", true),
             ("debug", true),
-            ("mainstay::calls=trace,info", true),
+            ("mainstay_gateway::calls=trace,info", true),
             ("mainstay=loud", false),
             ("\x1b]0;title\x07=\x1b[31m", false),
         ] {

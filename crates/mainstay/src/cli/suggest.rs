@@ -1,5 +1,6 @@
 //! Suggests the name that was probably meant.
 
+use mainstay_api::{self as api, Client, ClientError};
 use mainstay_core::{
     config::Config,
     failure::{Failure, FailureKind},
@@ -7,7 +8,6 @@ use mainstay_core::{
 use serde_json::Value;
 
 use super::CommandError;
-use crate::api::{self, Client, ClientError};
 
 /// The member of an error that holds it.
 pub const MEMBER: &str = "did_you_mean";

@@ -1,16 +1,14 @@
 //! `mainstay enable` and `disable`.
 
 use clap::Args;
+use mainstay_api::Keeping;
+use mainstay_gateway::reload::{Change, change_file};
 
 use super::{
     CommandError, Exit,
     add::{legal, tell},
     connect::{ChangeArgs, Place},
     operate, output, suggest,
-};
-use crate::{
-    api::Keeping,
-    reload::{Change, change_file},
 };
 
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! `mainstay switches`: servers and tools that are switched off for one client.
 
 use clap::{Args, Subcommand};
+use mainstay_api::{SetSwitch, SwitchedOff};
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain};
-use crate::api::{SetSwitch, SwitchedOff};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,18 +5,17 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use mainstay_api::{
+    AddToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken, RotatedToken,
+};
 use mainstay_core::config::Secret;
+use mainstay_doors::tokens::{self, Tokens};
+use mainstay_platform::{
+    environment::Process,
+    state::{Ownership, StateDir},
+};
 
 use super::{CommandError, Exit, connect, output, stderr::complain, time};
-use crate::{
-    api::{
-        AddToken, AddedToken, Client, ClientError, ClientToken, ClientTokens, RemovedToken,
-        RotatedToken,
-    },
-    state::{Ownership, StateDir},
-    surroundings::Process,
-    tokens::{self, Tokens},
-};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +124,7 @@ impl Token {
             }
             Keeper::Directory(owner) => {
                 let (token, client) = Keeper::tokens(&owner)?.add(name, expires)?;
-                AddedToken::new(&token, &client)
+                tokens::added(&token, &client)
             }
         };
         if self.json {

@@ -1,10 +1,10 @@
 //! `mainstay tools`: lists tools, or shows the arguments of one.
 
 use clap::{Args, Subcommand};
+use mainstay_api::{self as api, Client};
 use serde_json::Value;
 
 use super::{CommandError, Exit, connect::DaemonArgs, output, stderr::complain, suggest};
-use crate::api::{self, Client};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use mainstay_api::Server;
 use mainstay_core::trouble as words;
 
 use super::output;
-use crate::api::Server;
 
 /// The canonical word of its status, or `disabled`.
 pub fn word(server: &Server) -> &str {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mainstay_core::config::ConfigError;
+use mainstay_platform::environment::{self, LoadError, Loaded};
 use serde_json::{Value, json};
 
 use super::{CommandError, Exit, output, serve};
-use crate::surroundings::{self, LoadError, Loaded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,7 @@ pub struct Validate {
 
 impl Validate {
     pub fn run(self) -> Result<Exit, CommandError> {
-        let loaded = match surroundings::load(self.file.as_deref()) {
+        let loaded = match environment::load(self.file.as_deref()) {
             Err(LoadError::Invalid { path, errors }) if self.json => {
                 output::json(&report(&path, 0, &errors.0.iter().collect::<Vec<_>>(), &[]))?;
                 return Ok(Exit::USAGE);

@@ -9,8 +9,7 @@ use mainstay_core::{
     config::{Launch, ServerConfig, StdioLaunch},
     ids::ServerName,
 };
-
-use crate::supervisor::Server;
+use mainstay_gateway::supervisor::Server;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 

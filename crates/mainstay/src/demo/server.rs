@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     io::{self, BufRead as _, Write as _},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::tools::{self, Tool};
@@ -210,7 +211,7 @@ impl Server {
         }
     }
 
-    fn sleeping(&self) -> std::sync::MutexGuard<'_, HashMap<String, Sender<()>>> {
-        self.sleeping.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sleeping(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Sender<()>>> {
+        self.sleeping.lock()
     }
 }

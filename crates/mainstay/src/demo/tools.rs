@@ -2,9 +2,8 @@
 
 use std::time::SystemTime;
 
+use mainstay_platform::utc;
 use serde_json::{Value, json};
-
-use crate::utc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {

@@ -1,7 +1,7 @@
 //! `mainstay logs`, beside a daemon and without one.
 
 use insta::assert_snapshot;
-use mainstay::logs::Line;
+use mainstay_transport::logs::Line;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::world::{Home, Run, within};

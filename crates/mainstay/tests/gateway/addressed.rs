@@ -1,7 +1,7 @@
 //! What is addressed to one server reaches no other, whatever the other one lists and wherever the first one
 //! is.
 
-use mainstay::setting::Setting;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -371,11 +371,11 @@ async fn a_server_of_an_earlier_run_is_not_impersonated() {
     let (evil, victim) = (evil(Kind::Http).await, victim(Kind::Http).await);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = async |servers: &[(&str, &Backend)]| {
-        let setting = Setting {
+        let options = GatewayOptions {
             catalogs: Some(folder.path().to_owned()),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        Gateway::set(&config(servers, json!({"naming": "none"})), setting).await
+        Gateway::set(&config(servers, json!({"naming": "none"})), options).await
     };
     let first = run(&[("victim", &victim)]).await;
     first.client().await.tools().await;

@@ -3,8 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use mainstay::{setting::Setting, tokens::Tokens};
 use mainstay_core::config::Secret;
+use mainstay_doors::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -37,7 +38,7 @@ impl World {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let token = |name| tokens.add(name, None).expect("added").0.expose().to_owned();
         let (mine, other) = (token("mine"), token("other"));
-        let gateway = Gateway::guarded(all, Setting::default(), tokens, |it| it).await;
+        let gateway = Gateway::guarded(all, GatewayOptions::default(), tokens, |it| it).await;
         Self {
             gateway,
             mine,

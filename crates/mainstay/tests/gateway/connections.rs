@@ -3,7 +3,7 @@
 use std::{cell::Cell, net::SocketAddr, time::Duration};
 
 use http::{Method, StatusCode};
-use mainstay::setting::{Pauses, Setting};
+use mainstay::daemon::{DaemonOptions, Pauses};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -23,11 +23,11 @@ async fn impatient(backend: &Backend, http: Value) -> Gateway {
         body: Duration::from_millis(300),
         look: Duration::from_millis(300),
     };
-    let setting = Setting {
+    let options = DaemonOptions {
         pauses,
-        ..Setting::default()
+        ..DaemonOptions::default()
     };
-    Gateway::set(&config(&[("x", backend)], json!({"http": http})), setting).await
+    Gateway::set(&config(&[("x", backend)], json!({"http": http})), options).await
 }
 
 /// All clients of a Mainstay that was restarted come back at once: none of them waits for its connection to

@@ -2,8 +2,9 @@
 //! read and written (docs/dev/requirements.md, sections A, B, K and M).
 
 use http::StatusCode;
-use mainstay::{setting::Setting, surroundings::Origin};
 use mainstay_core::config::{Approval, Secret};
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::environment::Origin;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -52,21 +53,21 @@ impl World {
     }
 
     pub async fn run(&self) -> Gateway {
-        self.run_with(Setting::default()).await
+        self.run_with(GatewayOptions::default()).await
     }
 
     /// The same with what a daemon is told beside its configuration.
-    pub async fn run_with(&self, setting: Setting) -> Gateway {
+    pub async fn run_with(&self, options: GatewayOptions) -> Gateway {
         let origin = Origin {
             flag: Some(self.folder.path().join(self.name)),
             ..Origin::default()
         };
         let config = origin.load().expect("a usable file").config;
-        let setting = Setting {
+        let options = GatewayOptions {
             origin: Some(origin),
-            ..setting
+            ..options
         };
-        Gateway::run(&config, setting, Secret::new(TOKEN), |address| address).await
+        Gateway::run(&config, options, Secret::new(TOKEN), |address| address).await
     }
 }
 

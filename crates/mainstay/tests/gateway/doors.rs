@@ -493,11 +493,11 @@ async fn the_readme_has_every_address() {
         assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
     // What stands at the top of the two routers.
-    let rest = include_str!("../../src/front/rest/mod.rs")
+    let rest = include_str!("../../../doors/src/rest/mod.rs")
         .split(".route(\"")
         .skip(1);
     let rest = rest.filter_map(|rest| rest.split('"').next());
-    let source = include_str!("../../src/front/http.rs");
+    let source = include_str!("../../../doors/src/http.rs");
     let arms = source.lines().filter(|line| line.contains("=> Endpoint::"));
     let mcp: Vec<_> = arms.filter_map(|arm| arm.split('"').nth(1)).collect();
     assert_eq!(mcp, ["mcp", "sse", "sse/message"]);

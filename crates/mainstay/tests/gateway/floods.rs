@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use mainstay::setting::Setting;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,11 +38,11 @@ async fn so_they_are_on_the_stream_of_a_modern_answer() {
 /// the client, unless it reads too slowly for that one, too. Its answer comes.
 async fn log_messages_are_dropped(backend: Backend, to: &str) {
     let state = tempfile::tempdir().expect("a temporary folder");
-    let setting = Setting {
+    let options = GatewayOptions {
         state: Some(state.path().to_owned()),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+    let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
     let client = gateway.client().await;
     client
         .result("logging/setLevel", json!({"level": "debug"}))

@@ -7,11 +7,13 @@ use std::{
     time::Duration,
 };
 
-use mainstay::{daemon::Daemon, registry::Registry, setting::Setting, tokens::Tokens};
+use mainstay::daemon::{Daemon, DaemonOptions};
 use mainstay_core::{
-    config::{self, Config, Secret, Source, Surroundings, Syntax, Unreadable},
+    config::{self, Config, Environment, Secret, Source, Syntax, Unreadable},
     ids::ProfileName,
 };
+use mainstay_doors::tokens::Tokens;
+use mainstay_gateway::{GatewayOptions, registry::Registry};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -50,7 +52,7 @@ pub async fn until(what: &str, condition: impl Fn() -> bool) {
 /// An environment without variables, files and home.
 struct Nothing;
 
-impl Surroundings for Nothing {
+impl Environment for Nothing {
     fn var(&self, _: &str) -> Option<String> {
         None
     }
@@ -93,32 +95,32 @@ pub struct Gateway {
 
 impl Gateway {
     pub async fn start(config: &Value) -> Self {
-        Self::set(config, Setting::default()).await
+        Self::set(config, GatewayOptions::default()).await
     }
 
     /// With what a daemon is told beside its configuration.
-    pub async fn set(config: &Value, setting: Setting) -> Self {
-        Self::guarded(config, setting, Secret::new(TOKEN), |address| address).await
+    pub async fn set(config: &Value, options: impl Into<DaemonOptions>) -> Self {
+        Self::guarded(config, options, Secret::new(TOKEN), |address| address).await
     }
 
     /// With these tokens, as if it listened where `seen` says.
     pub async fn guarded(
         config: &Value,
-        setting: Setting,
+        options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
         seen: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
-        Self::run(&parse(&config.to_string()), setting, tokens, seen).await
+        Self::run(&parse(&config.to_string()), options, tokens, seen).await
     }
 
     /// The same with a configuration that has been read.
     pub async fn run(
         config: &Config,
-        setting: Setting,
+        options: impl Into<DaemonOptions>,
         tokens: impl Into<Tokens>,
         seen: impl FnOnce(SocketAddr) -> SocketAddr,
     ) -> Self {
-        let daemon = Daemon::start(config, setting);
+        let daemon = Daemon::start(config, options);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .expect("a free port");
@@ -182,12 +184,12 @@ impl Gateway {
 
     /// The servers, for what no door offers.
     pub fn registry(&self) -> &Arc<Registry> {
-        &self.daemon.hub.registry
+        &self.daemon.gateway.registry
     }
 
     /// How many clients have a session.
     pub fn sessions(&self) -> usize {
-        self.daemon.hub.session_count()
+        self.daemon.gateway.session_count.get()
     }
 
     /// Stops everything, in order. No pipe may be open any more.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mainstay::setting::Setting;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 async fn run(all: &Value, folder: &TempDir) -> Gateway {
-    let setting = Setting {
+    let options = GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
-    Gateway::set(all, setting).await
+    Gateway::set(all, options).await
 }
 
 async fn until_listed(client: &Http, tool: &str) {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use mainstay::setting::Setting;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -43,11 +43,11 @@ over_every_transport! {
         let instructions = "é".repeat(60 * 1024);
         let backend = Backend::start(kind, &["--instructions", &instructions]).await;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let setting = Setting {
+        let options = GatewayOptions {
             catalogs: Some(folder.path().to_owned()),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
         gateway.rest().until("x", "listed", is_listed).await;
         let mut client = gateway.stranger("/mcp");
         let greeting = client.initialize("2025-11-25").await;

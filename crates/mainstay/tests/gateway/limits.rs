@@ -2,8 +2,10 @@
 //! sessions that have ended.
 
 use http::{Method, StatusCode};
-use mainstay::{setting::Setting, tokens::Tokens};
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
+use mainstay_doors::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -45,12 +47,15 @@ impl House {
     }
 
     async fn start(&self) -> Gateway {
-        let setting = Setting {
-            state: Some(self.state.path().to_owned()),
+        let options = DaemonOptions {
+            gateway: GatewayOptions {
+                state: Some(self.state.path().to_owned()),
+                ..GatewayOptions::default()
+            },
             session_key: Some(Secret::new("the key of this house")),
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::guarded(&self.all, setting, self.tokens.clone(), |it| it).await
+        Gateway::guarded(&self.all, options, self.tokens.clone(), |it| it).await
     }
 }
 

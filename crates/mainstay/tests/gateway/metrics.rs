@@ -8,8 +8,9 @@ use std::{
 };
 
 use http::{Method, StatusCode, header};
-use mainstay::{journal::Journal, setting::Setting};
 use mainstay_core::config;
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::Journal;
 use serde_json::json;
 
 use crate::{
@@ -320,13 +321,13 @@ async fn the_journal_is_watched() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = Journal::open(folder.path(), &config::Journal::default()).expect("a journal");
     let journal = Arc::new(journal);
-    let setting = Setting {
+    let options = GatewayOptions {
         journal: Some(Arc::clone(&journal)),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
     let backend = Backend::http().await;
     let servers = crate::gateway::config(&[("x", &backend)], json!({}));
-    let gateway = Gateway::set(&servers, setting).await;
+    let gateway = Gateway::set(&servers, options).await;
     gateway.client().await.hears("x__echo").await;
     soon("the record", journal.flush())
         .await

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mainstay::setting::Setting;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -134,8 +134,8 @@ over_both_transports! {
         let backend = Backend::start(kind, &["--on-discover", "silence"]).await;
         let all = config(&[("x", &backend)], json!({}));
         for run in 1..=2 {
-            let setting = Setting { catalogs: Some(folder.path().to_owned()), ..Setting::default() };
-            let gateway = Gateway::set(&all, setting).await;
+            let options = GatewayOptions { catalogs: Some(folder.path().to_owned()), ..GatewayOptions::default() };
+            let gateway = Gateway::set(&all, options).await;
             gateway.client().await.hears("x__echo").await;
             gateway.rest().until("x", "listed", |server| server["listsStale"] == false).await;
             gateway.stop().await;

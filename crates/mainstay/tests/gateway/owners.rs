@@ -7,11 +7,9 @@ use std::{
 };
 
 use http::{Method, StatusCode};
-use mainstay::{
-    journal::{Filter, Journal},
-    setting::Setting,
-};
 use mainstay_core::{config, record::Status};
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::{Filter, Journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -111,11 +109,11 @@ impl Behind {
         let settings = config::Journal::default();
         let journal = Journal::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
-        let setting = Setting {
+        let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config, setting).await;
+        let gateway = Gateway::set(&config, options).await;
         let rest = gateway.rest();
         for number in 0..servers.len() {
             rest.until_status(&format!("s{number}"), "connected").await;

@@ -28,7 +28,7 @@ impl Pipe {
     pub fn open(daemon: Arc<Daemon>, profile: &str) -> Self {
         let (input, far_input) = io::duplex(64 * 1024);
         let (far_output, output) = io::duplex(64 * 1024);
-        let profile = daemon.hub.registry.profile(profile).expect("a profile");
+        let profile = daemon.gateway.registry.profile(profile).expect("a profile");
         let server = tokio::spawn(async move {
             let served = daemon.serve_stdio(profile, far_input, far_output).await;
             served.expect("a pipe is written or closed");

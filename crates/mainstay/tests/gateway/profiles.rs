@@ -1,7 +1,7 @@
 //! Profiles: what each endpoint shows, and that nothing else can be reached there.
 
 use http::StatusCode;
-use mainstay::setting::Setting;
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
 use serde_json::{Value, json, value::RawValue};
 
@@ -227,11 +227,11 @@ async fn a_session_is_of_one_profile() {
     let settings = json!({"profiles": {"one": {"servers": ["y"]}, "two": {}}});
     let config = config(&[("x", &x), ("y", &y)], settings);
     let run = async || {
-        let setting = Setting {
+        let options = DaemonOptions {
             session_key: Some(Secret::new("a key that is kept")),
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::set(&config, setting).await
+        Gateway::set(&config, options).await
     };
     let gateway = run().await;
     let client = gateway.client_at("/mcp/one").await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use mainstay::setting::Setting;
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
 use serde_json::{Value, json};
 
@@ -254,11 +254,11 @@ async fn a_client_can_be_asked_after_a_restart_of_ours() {
     let all = config(&[("x", &backend)], json!({}));
     let run = async || {
         let session_key = Some(Secret::new("the key of this house"));
-        let setting = Setting {
+        let options = DaemonOptions {
             session_key,
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::set(&all, setting).await
+        Gateway::set(&all, options).await
     };
     for (path, tool) in [("/mcp", "x__ask"), ("/servers/x/mcp", "ask")] {
         let gateway = run().await;

@@ -3,15 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Method, StatusCode, header};
-use mainstay::{
-    api,
-    journal::{Filter, Journal},
-    setting::Setting,
-};
+use mainstay::daemon::DaemonOptions;
+use mainstay_api as api;
 use mainstay_core::{
     config::{self, Durability, Secret},
     record::{Cid, Door, Record, State, Status},
 };
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::{Filter, Journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -45,11 +44,11 @@ impl Recorded {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let journal = Journal::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
-        let setting = Setting {
+        let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", backend)], top), setting).await;
+        let gateway = Gateway::set(&config(&[("x", backend)], top), options).await;
         Self {
             gateway,
             journal,
@@ -471,12 +470,15 @@ async fn a_session_that_goes_on_says_whose_it_is() {
     let settings = config::Journal::default();
     let journal = Arc::new(Journal::open(folder.path(), &settings).expect("a journal"));
     let run = async |journal: Option<&Arc<Journal>>| {
-        let setting = Setting {
-            journal: journal.cloned(),
+        let options = DaemonOptions {
+            gateway: GatewayOptions {
+                journal: journal.cloned(),
+                ..GatewayOptions::default()
+            },
             session_key: Some(Secret::new("a key that is kept")),
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::set(&config(&[("x", &backend)], json!({})), setting).await
+        Gateway::set(&config(&[("x", &backend)], json!({})), options).await
     };
     // A journal goes with its gateway.
     let gateway = run(None).await;

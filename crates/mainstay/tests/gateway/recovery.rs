@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use fake_server::gate::Mode;
 use http::StatusCode;
-use mainstay::{clock::SleepClock, setting::Setting};
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
 use crate::{
@@ -114,8 +116,8 @@ over_every_transport! {
     async fn after_a_sleep_a_server_is_asked(kind) {
         let backend = Backend::start(kind, &[]).await;
         let clock = SleepClock::manual();
-        let setting = Setting { clock: clock.clone(), ..Setting::default() };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let options = GatewayOptions { clock: clock.clone(), ..GatewayOptions::default() };
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
         gateway.client().await.hears("x__echo").await;
         assert_eq!(backend.count("ping"), 0);
         clock.sleep(MINUTE);
@@ -283,11 +285,11 @@ async fn after_a_sleep_a_waiting_server_is_tried() {
         let backend = Backend::start(kind, &[]).await.option("reconnect", never());
         backend.fake().refuse(true).await.expect("the fake runs");
         let clock = SleepClock::manual();
-        let setting = Setting {
+        let options = GatewayOptions {
             clock: clock.clone(),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
         let rest = gateway.rest();
         rest.until("x", "waiting", |server| {
             number(&server["nextRetryMs"]) > 3_000_000
@@ -309,11 +311,11 @@ async fn after_a_sleep_dead_connections_are_replaced() {
         health["hangAfterMs"] = json!(1);
         let backend = backend.option("health", health);
         let clock = SleepClock::manual();
-        let setting = Setting {
+        let options = GatewayOptions {
             clock: clock.clone(),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), setting).await;
+        let gateway = Gateway::set(&config(&[("x", &backend)], json!({})), options).await;
         let client = gateway.client().await;
         client.hears("x__echo").await;
         until("the stream upstream", || backend.fake().streams() == 1).await;
@@ -339,11 +341,11 @@ async fn an_error_is_not_for_ever() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::start(Kind::Http, &["--status", "401"]).await;
     let all = config(&[("x", &backend)], json!({}));
-    let setting = || Setting {
+    let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&all, setting()).await;
+    let gateway = Gateway::set(&all, options()).await;
     let rest = gateway.rest();
     let shown = rest.until_status("x", "error").await;
     assert!(says(&shown["lastError"], "unauthorized"), "{shown}");
@@ -357,7 +359,7 @@ async fn an_error_is_not_for_ever() {
     rest.until_status("x", "error").await;
     gateway.stop().await;
     backend.fake().edit(|script| script.status = None);
-    let gateway = Gateway::set(&all, setting()).await;
+    let gateway = Gateway::set(&all, options()).await;
     gateway.rest().until_status("x", "connected").await;
 }
 
@@ -494,11 +496,11 @@ async fn a_restart_of_ours_costs_no_client_its_session() {
     let all = config(&[("x", &backend)], json!({}));
     let run = async |key: &str| {
         let session_key = Some(Secret::new(key));
-        let setting = Setting {
+        let options = DaemonOptions {
             session_key,
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::set(&all, setting).await
+        Gateway::set(&all, options).await
     };
     let gateway = run("the key of this house").await;
     let mut sessions = Vec::new();

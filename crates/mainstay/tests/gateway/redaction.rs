@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 
-use mainstay::{
-    journal::{Filter, Journal},
-    setting::Setting,
-};
 use mainstay_core::{
     config::{self, Redact},
     record::Cid,
 };
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::{Filter, Journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -47,14 +45,14 @@ impl Kept {
         };
         let journal = Journal::open(folder.path(), &settings).expect("a journal");
         let journal = Arc::new(journal);
-        let setting = Setting {
+        let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),
             state: Some(folder.path().to_owned()),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
         let all = json!({"mcpServers": {"x": server}});
         Self {
-            gateway: Gateway::set(&all, setting).await,
+            gateway: Gateway::set(&all, options).await,
             journal,
             folder,
         }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::{
     backend::Backend,
+    builtin::{control::operator, fails, says},
     control::{World, ok, refused},
     gateway::{soon, until},
-    own::{control::operator, fails, says},
 };
 
 const MIB: usize = 1024 * 1024;

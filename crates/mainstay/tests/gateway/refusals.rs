@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use http::Method;
-use mainstay::{journal::Filter, journal::Journal, setting::Setting};
 use mainstay_core::{config, record::Record};
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::{Filter, Journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -110,11 +111,11 @@ impl Refusing {
                 "some": {"servers": ["x"], "tools": {"deny": ["x/sleep"]}, "ownTools": ["meta"]},
             },
         });
-        let setting = Setting {
+        let options = GatewayOptions {
             journal: Some(Arc::clone(&journal)),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        let gateway = Gateway::set(&settings, setting).await;
+        let gateway = Gateway::set(&settings, options).await;
         let rest = gateway.rest();
         for up in ["x", "y", "down"] {
             rest.until_status(up, "connected").await;

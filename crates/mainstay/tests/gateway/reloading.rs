@@ -2,7 +2,8 @@
 //! command are in `tests/cli`.
 
 use http::StatusCode;
-use mainstay::{setting::Setting, surroundings::Origin};
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::environment::Origin;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,11 +44,11 @@ impl File {
             flag: Some(path),
             ..Origin::default()
         };
-        let setting = Setting {
+        let options = GatewayOptions {
             origin: Some(origin),
-            ..Setting::default()
+            ..GatewayOptions::default()
         };
-        Gateway::set(&crate::client::value(&text), setting).await
+        Gateway::set(&crate::client::value(&text), options).await
     }
 }
 

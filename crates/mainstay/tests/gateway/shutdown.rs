@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode, header};
-use mainstay::{
-    journal::{Filter, Journal},
-    setting::Setting,
-};
 use mainstay_core::{config, record::Status};
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::{Filter, Journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -23,12 +21,12 @@ use crate::{
 async fn recorded(servers: &[(&str, &Backend)], grace: u64) -> (Gateway, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = Journal::open(folder.path(), &config::Journal::default());
-    let setting = Setting {
+    let options = GatewayOptions {
         journal: Some(Arc::new(journal.expect("a journal"))),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
     let settings = json!({"shutdown": {"graceMs": grace}});
-    let gateway = Gateway::set(&configured(servers, settings), setting).await;
+    let gateway = Gateway::set(&configured(servers, settings), options).await;
     (gateway, folder)
 }
 

@@ -15,11 +15,11 @@ const SAMPLING: &str = "sampling/createMessage";
 
 /// A Mainstay for one client on stdio, as `mainstay mcp` starts it.
 async fn alone(servers: &[(&str, &Backend)]) -> Gateway {
-    let setting = mainstay::setting::Setting {
+    let options = mainstay_gateway::GatewayOptions {
         sole_client: true,
-        ..mainstay::setting::Setting::default()
+        ..mainstay_gateway::GatewayOptions::default()
     };
-    Gateway::set(&config(servers, json!({})), setting).await
+    Gateway::set(&config(servers, json!({})), options).await
 }
 
 async fn greet(pipe: &mut Pipe, capabilities: &Value) {
@@ -181,13 +181,13 @@ async fn what_another_client_was_offered_is_no_answer() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let backend = Backend::http().await;
     let listed = async |declared: &Value| {
-        let setting = mainstay::setting::Setting {
+        let options = mainstay_gateway::GatewayOptions {
             sole_client: true,
             catalogs: Some(folder.path().to_owned()),
-            ..mainstay::setting::Setting::default()
+            ..mainstay_gateway::GatewayOptions::default()
         };
         let all = config(&[("x", &backend)], json!({}));
-        let gateway = Gateway::set(&all, setting).await;
+        let gateway = Gateway::set(&all, options).await;
         let mut pipe = gateway.silent_pipe();
         greet(&mut pipe, declared).await;
         let list = pipe.result("tools/list", json!({})).await;

@@ -1,8 +1,8 @@
 //! Many processes that start at once, and starts that take long: a start at work goes on, and a start
 //! that hangs delays no other.
 
-use mainstay::setting::Setting;
 use mainstay_core::{ids::ServerName, lifecycle::State};
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,12 +23,12 @@ async fn servers<'f, F: AsRef<[&'f str]>>(
     servers
 }
 
-async fn start(servers: &[(String, Backend)], settings: Value, setting: Setting) -> Gateway {
+async fn start(servers: &[(String, Backend)], settings: Value, options: GatewayOptions) -> Gateway {
     let servers: Vec<_> = servers
         .iter()
         .map(|(name, backend)| (name.as_str(), backend))
         .collect();
-    Gateway::set(&config(&servers, settings), setting).await
+    Gateway::set(&config(&servers, settings), options).await
 }
 
 /// A server's state, and how often its start began.
@@ -48,7 +48,7 @@ async fn a_start_at_work_is_not_cut_short() {
     for work in ["--burn", "--download", "--churn"] {
         let servers = servers([[work, "4000"].as_slice()]).await;
         let settings = json!({"connectTimeoutMs": 1500});
-        let gateway = start(&servers, settings, Setting::default()).await;
+        let gateway = start(&servers, settings, GatewayOptions::default()).await;
         until(work, || state(&gateway, "s0").0 == State::Connected).await;
         assert_eq!(state(&gateway, "s0"), UP, "{work}");
         gateway.stop().await;
@@ -60,7 +60,7 @@ async fn a_start_at_work_is_not_cut_short() {
 async fn a_start_at_work_has_a_limit() {
     let servers = servers([["--download", "60000"].as_slice()]).await;
     let settings = json!({"connectTimeoutMs": 1000, "startTimeoutMs": 2500});
-    let gateway = start(&servers, settings, Setting::default()).await;
+    let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let rest = gateway.rest();
     let given_up = |server: &Value| {
         let reason = server["lastError"].as_str().unwrap_or_default();
@@ -72,7 +72,7 @@ async fn a_start_at_work_has_a_limit() {
 #[tokio::test]
 async fn a_start_says_what_it_does() {
     let servers = servers([["--download", "60000"].as_slice(), &["--hang-at-start"]]).await;
-    let gateway = start(&servers, json!({}), Setting::default()).await;
+    let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
     let rest = gateway.rest();
     let says = |words: &'static str| {
         move |server: &Value| {
@@ -99,7 +99,7 @@ async fn a_start_says_what_it_does() {
 async fn a_slot_is_held_until_the_handshake() {
     let servers = servers([["--download", "4000"].as_slice(), &[]]).await;
     let settings = json!({"startup": {"maxConcurrent": 1}});
-    let gateway = start(&servers, settings, Setting::default()).await;
+    let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let (first, second) = ("s0", "s1");
     until("the second", || {
         state(&gateway, second).0 == State::Connected
@@ -113,7 +113,7 @@ async fn a_slot_is_held_until_the_handshake() {
 async fn forty_that_hang_delay_nobody() {
     let hanging = std::iter::repeat_n(["--hang-at-start"].as_slice(), 40);
     let servers = servers(hanging.chain([[].as_slice()])).await;
-    let gateway = start(&servers, json!({}), Setting::default()).await;
+    let gateway = start(&servers, json!({}), GatewayOptions::default()).await;
     until("the last", || state(&gateway, "s40").0 == State::Connected).await;
     let hanging = (0..40).filter(|number| {
         let (state, attempts) = state(&gateway, &format!("s{number}"));
@@ -137,7 +137,7 @@ async fn what_a_client_asks_for_starts_first() {
     let slow = std::iter::repeat_n(SLOW, 8);
     let servers = servers(slow.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
-    let gateway = start(&servers, settings, Setting::default()).await;
+    let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
     soon("an answer", client.hears("s8__echo")).await;
     assert!(up(&gateway, 8) <= 4, "{} were first", up(&gateway, 8));
@@ -151,7 +151,7 @@ async fn what_a_client_asks_for_starts_beside_those_that_compute() {
     let computing = std::iter::repeat_n(["--burn", "600000"].as_slice(), cores + 1);
     let servers = servers(computing.chain([[].as_slice()])).await;
     let settings = json!({"startup": {"waitMs": 100}});
-    let gateway = start(&servers, settings, Setting::default()).await;
+    let gateway = start(&servers, settings, GatewayOptions::default()).await;
     let client = gateway.client().await;
     let last = cores + 1;
     soon("an answer", client.hears(&format!("s{last}__echo"))).await;
@@ -163,21 +163,21 @@ async fn what_a_client_asks_for_starts_beside_those_that_compute() {
 #[tokio::test]
 async fn what_was_listed_before_starts_first() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let setting = || Setting {
+    let options = || GatewayOptions {
         catalogs: Some(folder.path().to_owned()),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
     let slow = std::iter::repeat_n(SLOW, 8);
     let mut servers = servers(slow.chain([[].as_slice()])).await;
     let known = servers.split_off(8);
-    let gateway = start(&known, json!({}), setting()).await;
+    let gateway = start(&known, json!({}), options()).await;
     let listed = |server: &Value| server["listsStale"] == false && server["toolsReady"] == true;
     gateway.rest().until("s8", "listed", listed).await;
     gateway.stop().await;
 
     servers.extend(known);
     let settings = json!({"startup": {"maxConcurrent": 1, "waitMs": 100}});
-    let gateway = start(&servers, settings, setting()).await;
+    let gateway = start(&servers, settings, options()).await;
     until("the known one", || {
         state(&gateway, "s8").0 == State::Connected
     })

@@ -1,8 +1,9 @@
 //! Servers and tools that are switched off for one client (A36).
 
 use http::StatusCode;
-use mainstay::setting::Setting;
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
+use mainstay_gateway::GatewayOptions;
 use serde_json::{Value, json};
 
 use crate::{
@@ -148,12 +149,15 @@ async fn a_restart_forgets_no_switch() {
     let x = Backend::http().await;
     let config = config(&[("x", &x)], json!({}));
     let run = async || {
-        let setting = Setting {
+        let options = DaemonOptions {
+            gateway: GatewayOptions {
+                switches: Some(folder.path().join("switches.json")),
+                ..GatewayOptions::default()
+            },
             session_key: Some(Secret::new("a key that is kept")),
-            switches: Some(folder.path().join("switches.json")),
-            ..Setting::default()
+            ..DaemonOptions::default()
         };
-        Gateway::set(&config, setting).await
+        Gateway::set(&config, options).await
     };
     let gateway = run().await;
     let (one, other) = (

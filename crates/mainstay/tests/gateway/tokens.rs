@@ -2,8 +2,10 @@
 //! when tokens change (Q2, Q7).
 
 use http::{Method, StatusCode, header};
-use mainstay::{setting::Setting, tokens::Tokens};
+use mainstay::daemon::DaemonOptions;
 use mainstay_core::config::Secret;
+use mainstay_doors::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -47,7 +49,8 @@ impl World {
     async fn before(backend: Backend) -> Self {
         let tokens = Tokens::from(Secret::new(TOKEN));
         let all = config(&[("x", &backend)], json!({}));
-        let gateway = Gateway::guarded(&all, Setting::default(), tokens.clone(), |it| it).await;
+        let gateway =
+            Gateway::guarded(&all, GatewayOptions::default(), tokens.clone(), |it| it).await;
         Self {
             gateway,
             tokens,
@@ -153,7 +156,7 @@ async fn the_configuration_and_the_address_say_who_is_asked() {
             tokens.add("laptop", None).expect("added");
         }
         let all = config(&[], settings);
-        let gateway = Gateway::guarded(&all, Setting::default(), tokens, |mut address| {
+        let gateway = Gateway::guarded(&all, GatewayOptions::default(), tokens, |mut address| {
             if exposed {
                 address.set_ip([0, 0, 0, 0].into());
             }
@@ -223,20 +226,20 @@ async fn a_session_is_its_principals_after_a_restart() {
     let backend = Backend::http().await;
     let all = config(&[("x", &backend)], json!({}));
     let tokens = Tokens::from(Secret::new(TOKEN));
-    let setting = || Setting {
+    let options = || DaemonOptions {
         session_key: Some(Secret::new("the key of this house")),
-        ..Setting::default()
+        ..DaemonOptions::default()
     };
     let (mine, _) = tokens.add("mine", None).expect("added");
     let (other, _) = tokens.add("other", None).expect("added");
-    let gateway = Gateway::guarded(&all, setting(), tokens.clone(), |it| it).await;
+    let gateway = Gateway::guarded(&all, options(), tokens.clone(), |it| it).await;
     let mut client = gateway.stranger("/mcp");
     client.token = Some(mine.expose().to_owned());
     client.initialize("2025-11-25").await;
     let session = client.session.take();
     gateway.stop().await;
 
-    let gateway = Gateway::guarded(&all, setting(), tokens, |it| it).await;
+    let gateway = Gateway::guarded(&all, options(), tokens, |it| it).await;
     for (token, expected) in [
         (other.expose(), StatusCode::NOT_FOUND),
         (mine.expose(), StatusCode::OK),

@@ -2,16 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mainstay::{
-    lineage::Lineage,
-    logs::Logs,
-    transport::{self, Approach, Listener, Notice, Opening, Question, Stop, Turns},
-};
 use mainstay_core::{
     config::{Launch, Secret, StdioLaunch},
     era::{ClientCapabilities, Revision},
     ids::{Epoch, ServerName},
     lifecycle::Loss,
+};
+use mainstay_platform::lineage::Lineage;
+use mainstay_transport::{
+    self as transport, Approach, Listener, Notice, Opening, Question, Stop, Turns, logs::Logs,
 };
 use rustix::process::{Signal, test_kill_process};
 use serde_json::json;

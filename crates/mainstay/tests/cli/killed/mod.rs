@@ -19,15 +19,13 @@ use std::{
 };
 
 use fake_server::{Fake, Script};
-use mainstay::{
-    api::{CallRecord, Client},
-    journal::{Filter, Journal},
-    utc,
-};
+use mainstay_api::{CallRecord, Client};
 use mainstay_core::{
     config::{self, Durability, Secret},
     record::Cid,
 };
+use mainstay_journal::{Filter, Journal};
+use mainstay_platform::utc;
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use futures_util::future::join_all;
 use http::StatusCode;
-use mainstay::{setting::Setting, surroundings::Origin};
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::environment::Origin;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
@@ -277,11 +278,11 @@ async fn without_servers_every_list_is_empty() {
         flag: Some(path),
         ..Origin::default()
     };
-    let setting = Setting {
+    let options = GatewayOptions {
         origin: Some(origin),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
-    let gateway = Gateway::set(&json!({"servers": {}}), setting).await;
+    let gateway = Gateway::set(&json!({"servers": {}}), options).await;
     let rest = gateway.rest();
     assert_eq!(rest.get("/api/mcp-clients").await, json!({"clients": {}}));
     assert_eq!(rest.get("/api/mcp-tools").await, json!({"tools": []}));

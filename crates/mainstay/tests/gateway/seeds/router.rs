@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fake_server::gate::Mode;
-use mainstay::{clock::SleepClock, setting::Setting};
+use mainstay_gateway::GatewayOptions;
+use mainstay_platform::clock::SleepClock;
 use serde_json::{Value, json};
 
 use super::{brief, hears, kinds, told, until_told};
@@ -114,12 +115,12 @@ async fn a_laptop_that_slept_has_its_sse_server_again() {
     let (backend, gate) = Backend::gated(Kind::Sse, &[]).await;
     let backend = backend.option("health", json!({"timeoutMs": 300, "hangAfterMs": 1}));
     let clock = SleepClock::manual();
-    let setting = Setting {
+    let options = GatewayOptions {
         clock: clock.clone(),
-        ..Setting::default()
+        ..GatewayOptions::default()
     };
     let all = config(&[("x", &backend)], json!({"preset": "router"}));
-    let gateway = Gateway::set(&all, setting).await;
+    let gateway = Gateway::set(&all, options).await;
     let rest = gateway.rest();
     hears(&rest, "x").await;
     until("the stream upstream", || backend.fake().streams() == 1).await;

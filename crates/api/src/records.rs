@@ -1,0 +1,197 @@
+//! REST types of records, of the objects that they name, and of statistics.
+
+use std::time::Duration;
+
+use mainstay_core::record::{Payload, Record, SOURCE};
+use mainstay_platform::utc;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::Raw;
+
+/// Records, the newest first: [`CallRecords`].
+pub const CALL_RECORDS: &str = "/api/call-records";
+/// One record with its arguments and its result: [`WholeCallRecord`].
+pub const CALL_RECORD: &str = "/api/call-records/{id}";
+/// An object's bytes, or some of them.
+pub const OBJECT: &str = "/api/objects/{cid}";
+/// Calls over time: [`Statistics`].
+pub const STATISTICS: &str = "/api/statistics";
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallRecords {
+    pub calls: Vec<CallRecord>,
+    /// How many there are that fit, wherever the page begins.
+    pub total_count: u64,
+    /// Whether older ones were left out.
+    pub truncated: bool,
+    /// `before` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// What is known of one call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallRecord {
+    pub id: String,
+    /// `mcp_client`.
+    pub source: String,
+    /// `mcp_http`, `mcp_stdio`, `mcp_sse`, `rest`, `cli`, `bridge`, `own`.
+    pub door: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<RecordedClient>,
+    /// `operator` or `client:NAME`, where there was a token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Left out if the name is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The server's own name of a tool or prompt, or a URI. If the name is unknown, as the client gave
+    /// it.
+    pub tool: String,
+    /// `server/tool`.
+    pub name: String,
+    pub method: String,
+    /// As they are kept, up to 1 KiB; longer ones by their CID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<Raw>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments_cid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_cid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+    /// How long it waited for the server to be there.
+    pub queue_ms: f64,
+    /// How long the server had it.
+    pub upstream_ms: f64,
+    pub attempt: u32,
+    /// `not_sent`, `sent`, `answered`.
+    pub state: String,
+    /// `open`, `ok`, `error`, `timeout`, `cancelled`, `unknown`, `refused`.
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<RecordedError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RecordedClient {
+    pub name: String,
+    pub version: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RecordedError {
+    /// A failure's code, or `tool_error` where the tool says so itself.
+    pub kind: String,
+    pub message: String,
+}
+
+/// A record, and what it names where that is kept and not too long.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct WholeCallRecord {
+    pub call: CallRecord,
+    #[schema(value_type = Option<Object>)]
+    pub arguments: Option<Raw>,
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Raw>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Statistics {
+    /// By server, method and tool.
+    pub tools: Vec<ToolStatistics>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolStatistics {
+    pub server: String,
+    pub method: String,
+    pub tool: String,
+    pub total: CallStatistics,
+    /// In the order of time; those without calls are left out.
+    pub buckets: Vec<CallStatistics>,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallStatistics {
+    /// RFC 3339, UTC.
+    pub start: String,
+    pub calls: u64,
+    /// Whatever is not `ok`.
+    pub errors: u64,
+    pub p50_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+    pub argument_bytes: u64,
+    pub result_bytes: u64,
+}
+
+impl From<&Record> for CallRecord {
+    fn from(record: &Record) -> Self {
+        let (origin, target) = (&record.origin, &record.target);
+        let ended = record.duration.map(|span| record.started_at + span);
+        let cid = |payload: Option<Payload>| {
+            payload
+                .and_then(|payload| payload.cid)
+                .map(|cid| cid.to_string())
+        };
+        Self {
+            id: record.id.to_string(),
+            source: SOURCE.to_owned(),
+            door: origin.door.to_string(),
+            profile: origin.profile.clone(),
+            client: origin.client.as_ref().map(|client| RecordedClient {
+                name: client.name.clone(),
+                version: client.version.clone(),
+            }),
+            principal: origin.principal.clone(),
+            session: origin.session.clone(),
+            server: target.server.as_ref().map(ToString::to_string),
+            tool: target.tool.to_string(),
+            name: target.name(),
+            method: target.method.to_string(),
+            arguments: record
+                .arguments_text
+                .clone()
+                .and_then(|text| RawValue::from_string(text).ok()),
+            arguments_cid: cid(record.arguments),
+            arguments_bytes: record.arguments.map(|payload| payload.size),
+            result_cid: cid(record.result),
+            result_bytes: record.result.map(|payload| payload.size),
+            started_at: utc::rfc3339(record.started_at),
+            completed_at: ended.map(utc::rfc3339),
+            duration_ms: record.duration.map(millis),
+            queue_ms: millis(record.queue),
+            upstream_ms: millis(record.upstream),
+            attempt: record.attempts,
+            state: record.state.to_string(),
+            status: record.status.to_string(),
+            error: record.error.as_ref().map(|error| RecordedError {
+                kind: error.kind.to_string(),
+                message: error.text.clone(),
+            }),
+            trace_id: record.trace.map(|trace| trace.to_string()),
+        }
+    }
+}
+
+fn millis(span: Duration) -> f64 {
+    span.as_secs_f64() * 1000.0
+}

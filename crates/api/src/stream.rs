@@ -1,0 +1,168 @@
+//! Reads a daemon's streams of server-sent events.
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use mainstay_platform::event_stream::{self, EventParser};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::{
+    Client, ClientError, EVENTS, Event, LOGS, LogEvent, MISSED, RECENT_EVENTS, SNAPSHOT, Servers,
+    client::{Connection, drive},
+};
+
+/// The longest event that a daemon sends: how a great many servers are.
+const MAX_EVENT: usize = 16 * 1024 * 1024;
+
+/// A daemon says at least that it is there every 15 s; one that is silent for longer is not.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// One open stream.
+struct Stream<'c> {
+    client: &'c Client,
+    body: Incoming,
+    parser: EventParser,
+    connection: Connection,
+}
+
+impl Client {
+    /// The last lines of a server's log, and those to come.
+    pub async fn follow_logs(
+        &self,
+        server: &str,
+        tail: usize,
+    ) -> Result<LogEvents<'_>, ClientError> {
+        let path = LOGS.replace("{name}", server);
+        let path = format!("{path}?follow=true&tail={tail}");
+        Ok(LogEvents(self.stream(&path).await?))
+    }
+
+    /// How the servers are and what happens from now on, or what happens after a place (the id of an
+    /// event).
+    pub async fn follow_events(&self, after: Option<&str>) -> Result<EventStream<'_>, ClientError> {
+        Ok(EventStream {
+            stream: self.stream(&with_place(EVENTS, after)).await?,
+            place: after.map(str::to_owned),
+        })
+    }
+
+    /// What happened lately, or after a place.
+    pub async fn recent_events(&self, after: Option<&str>) -> Result<super::Events, ClientError> {
+        self.get(&with_place(RECENT_EVENTS, after)).await
+    }
+
+    async fn stream(&self, path: &str) -> Result<Stream<'_>, ClientError> {
+        let request = self.request(Method::GET, path, Bytes::new())?;
+        let (mut sender, mut connection) = self.handshake().await?;
+        let response = drive(&mut connection, sender.send_request(request))
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let (status, body) = (response.status(), response.into_body());
+        if status != StatusCode::OK {
+            let body = drive(&mut connection, body.collect())
+                .await
+                .map_err(|error| self.unreachable(error))?;
+            return Err(self.refusal(status, &body.to_bytes()));
+        }
+        Ok(Stream {
+            client: self,
+            body,
+            parser: EventParser::new(MAX_EVENT),
+            connection,
+        })
+    }
+}
+
+fn with_place(path: &str, after: Option<&str>) -> String {
+    after.map_or_else(|| path.to_owned(), |after| format!("{path}?after={after}"))
+}
+
+impl Stream<'_> {
+    /// The next event; `None` when the daemon has ended the stream.
+    async fn next(&mut self) -> Result<Option<event_stream::Event>, ClientError> {
+        loop {
+            match self.parser.next_event() {
+                Some(Ok(event)) => return Ok(Some(event)),
+                // One that is too large is not ours.
+                Some(Err(_)) => continue,
+                None => {}
+            }
+            let frame = drive(&mut self.connection, timeout(SILENCE, self.body.frame())).await;
+            let silent = |_| {
+                self.client
+                    .unreachable(io::Error::from(io::ErrorKind::TimedOut))
+            };
+            let Some(frame) = frame.map_err(silent)? else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|error| self.client.unreachable(error))?;
+            // Trailers say nothing.
+            if let Ok(data) = frame.into_data() {
+                self.parser.push(data);
+            }
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, event: &event_stream::Event) -> Result<T, ClientError> {
+        let data = event.data.as_deref().unwrap_or_default();
+        serde_json::from_slice(data).map_err(|_| self.client.foreign(StatusCode::OK))
+    }
+}
+
+/// What a server's log has, and then what comes.
+pub struct LogEvents<'c>(Stream<'c>);
+
+impl LogEvents<'_> {
+    /// The next event; `None` when the daemon has ended the stream.
+    pub async fn next(&mut self) -> Result<Option<LogEvent>, ClientError> {
+        while let Some(event) = self.0.next().await? {
+            return Ok(Some(match event.name.as_deref() {
+                Some(LogEvent::LINE) => LogEvent::Line(self.0.read(&event)?),
+                Some(LogEvent::MISSED) => LogEvent::Missed(self.0.read(&event)?),
+                // Of a later version.
+                _ => continue,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+/// How the servers are, and then what happens.
+pub struct EventStream<'c> {
+    stream: Stream<'c>,
+    place: Option<String>,
+}
+
+/// What a daemon tells.
+#[derive(Debug)]
+pub enum Told {
+    Snapshot(Servers),
+    Missed,
+    Event(Event),
+}
+
+impl EventStream<'_> {
+    /// Where another stream goes on.
+    pub fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+
+    /// What comes next; `None` when the daemon has ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
+        while let Some(event) = self.stream.next().await? {
+            let told = match event.name.as_deref() {
+                Some(MISSED) => Told::Missed,
+                Some(SNAPSHOT) => Told::Snapshot(self.stream.read(&event)?),
+                Some(_) => Told::Event(self.stream.read(&event)?),
+                None => continue,
+            };
+            self.place = event.id.or(self.place.take());
+            return Ok(Some(told));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,296 @@
+//! Decides whether a request is let in, and as which principal. The token is looked up once for a
+//! connection, and again when the tokens change.
+
+use std::time::SystemTime;
+
+use http::{HeaderMap, HeaderValue, header};
+use mainstay_core::principal::Principal;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use crate::tokens::{self, Edition, PREFIX, Pass, Tokens};
+
+/// When a path asks for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    Never,
+    /// Once there are clients' tokens.
+    WithTokens,
+    Always,
+}
+
+/// What the doors of one listener ask for.
+#[derive(Debug)]
+pub struct Authenticator {
+    tokens: Tokens,
+    pub mcp: Demand,
+    pub metrics: Demand,
+}
+
+/// Answered with 401.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unauthorized {
+    #[error("a token is needed: Authorization: Bearer TOKEN (`mainstay token add` makes one)")]
+    Missing,
+    #[error("the token is unknown, has expired, or was removed")]
+    Invalid,
+}
+
+impl Unauthorized {
+    /// RFC 6750, section 3.
+    pub fn challenge(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Missing => "Bearer",
+            Self::Invalid => r#"Bearer error="invalid_token""#,
+        })
+    }
+}
+
+/// The principal of the last request on one connection. HTTP/1.1 answers in order, so that is also the
+/// one that is answered.
+#[derive(Debug, Default)]
+pub struct Visit(Mutex<Last>);
+
+#[derive(Debug, Default)]
+enum Last {
+    /// No request, or one to a path that demands no token.
+    #[default]
+    Anyone,
+    /// One without a token, where this was demanded.
+    Anonymous(Demand),
+    Bearer(Seen),
+}
+
+/// A token that was looked up.
+#[derive(Debug)]
+struct Seen {
+    header: HeaderValue,
+    pass: Pass,
+    edition: Edition,
+}
+
+impl Visit {
+    fn last(&self) -> MutexGuard<'_, Last> {
+        // Held for a comparison or an assignment, never across an await.
+        self.0.lock()
+    }
+}
+
+impl Authenticator {
+    /// `required` is what the configuration says; `exposed` is whether others can reach the address.
+    pub fn new(tokens: Tokens, required: Option<bool>, exposed: bool) -> Self {
+        let mcp = match (required, exposed) {
+            (Some(false), _) => Demand::Never,
+            (None, false) => Demand::WithTokens,
+            (Some(true), _) | (None, true) => Demand::Always,
+        };
+        let metrics = if exposed {
+            Demand::Always
+        } else {
+            Demand::Never
+        };
+        Self {
+            tokens,
+            mcp,
+            metrics,
+        }
+    }
+
+    /// The principal of a request with these headers to a path with this demand.
+    pub fn admit(
+        &self,
+        demand: Demand,
+        headers: &HeaderMap,
+        visit: &Visit,
+    ) -> Result<Principal, Unauthorized> {
+        let why = match self.look_up(headers, visit) {
+            Some(Ok(principal)) => return Ok(principal),
+            // A token of Mainstay's own form is meant for Mainstay. Any other may be meant for another
+            // program.
+            Some(Err(token)) if token.starts_with(PREFIX.as_bytes()) => {
+                return Err(Unauthorized::Invalid);
+            }
+            Some(Err(_)) => Unauthorized::Invalid,
+            None => Unauthorized::Missing,
+        };
+        *visit.last() = Last::Anonymous(demand);
+        if self.is_in_force(demand) {
+            Err(why)
+        } else {
+            Ok(Principal::Anonymous)
+        }
+    }
+
+    /// Remembers whose connection it is, for a door that asks by itself.
+    pub fn note(&self, headers: &HeaderMap, visit: &Visit) {
+        if !matches!(self.look_up(headers, visit), Some(Ok(_))) {
+            *visit.last() = Last::Anyone;
+        }
+    }
+
+    /// Whether the last principal may still be answered.
+    pub fn is_open_to(&self, visit: &Visit) -> bool {
+        match &*visit.last() {
+            Last::Anyone => true,
+            Last::Anonymous(demand) => !self.is_in_force(*demand),
+            Last::Bearer(seen) => {
+                bearer(&seen.header).is_some_and(|token| self.tokens.bearer(token).is_some())
+            }
+        }
+    }
+
+    /// Changes whenever [`Authenticator::is_open_to`] may.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.tokens.changes()
+    }
+
+    fn is_in_force(&self, demand: Demand) -> bool {
+        match demand {
+            Demand::Never => false,
+            Demand::WithTokens => self.tokens.has_clients(),
+            Demand::Always => true,
+        }
+    }
+
+    /// The principal of a request's token, if it has one; an unknown token is given back.
+    fn look_up<'h>(
+        &self,
+        headers: &'h HeaderMap,
+        visit: &Visit,
+    ) -> Option<Result<Principal, &'h [u8]>> {
+        let header = headers.get(header::AUTHORIZATION)?;
+        let mut last = visit.last();
+        if let Last::Bearer(seen) = &*last
+            && seen.holds(header, &self.tokens)
+        {
+            return Some(Ok(seen.pass.principal.clone()));
+        }
+        let token = bearer(header)?;
+        // Taken first: what changes meanwhile is looked up again.
+        let edition = self.tokens.edition();
+        let Some(pass) = self.tokens.bearer(token) else {
+            return Some(Err(token));
+        };
+        let principal = pass.principal.clone();
+        *last = Last::Bearer(Seen {
+            header: header.clone(),
+            pass,
+            edition,
+        });
+        Some(Ok(principal))
+    }
+}
+
+impl Seen {
+    fn holds(&self, header: &HeaderValue, tokens: &Tokens) -> bool {
+        let has_ended = |end| end <= SystemTime::now();
+        self.edition.is_current(tokens)
+            && tokens::same(self.header.as_bytes(), header.as_bytes())
+            && !self.pass.expires_at.is_some_and(has_ended)
+    }
+}
+
+/// The token of an `Authorization: Bearer` header; the scheme is case-insensitive (RFC 9110).
+pub fn bearer(header: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = header.as_bytes().split_at_checked(b"Bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then_some(token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::config::Secret;
+
+    use super::*;
+
+    fn headers(authorization: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if !authorization.is_empty() {
+            let value = HeaderValue::from_str(authorization).expect("ASCII");
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        headers
+    }
+
+    fn admitted(authenticator: &Authenticator, authorization: &str, visit: &Visit) -> String {
+        match authenticator.admit(authenticator.mcp, &headers(authorization), visit) {
+            Ok(principal) => principal.to_string(),
+            Err(Unauthorized::Missing) => "missing".to_owned(),
+            Err(Unauthorized::Invalid) => "invalid".to_owned(),
+        }
+    }
+
+    /// When a token is demanded, by the configuration and by the address's reach.
+    #[test]
+    fn a_token_is_demanded_where_others_reach_or_clients_have_one() {
+        for (required, exposed, has_clients, expected) in [
+            (None, false, false, false),
+            (None, false, true, true),
+            (None, true, false, true),
+            (None, true, true, true),
+            (Some(true), false, false, true),
+            (Some(false), false, true, false),
+            (Some(false), true, true, false),
+        ] {
+            let tokens = Tokens::from(Secret::new("control"));
+            if has_clients {
+                tokens.add("a", None).expect("added");
+            }
+            let authenticator = Authenticator::new(tokens, required, exposed);
+            for (given, why) in [
+                ("", "missing"),
+                ("Basic eA==", "missing"),
+                ("Bearer x", "invalid"),
+            ] {
+                let expected = if expected { why } else { "anonymous" };
+                let found = admitted(&authenticator, given, &Visit::default());
+                assert_eq!(
+                    found, expected,
+                    "{required:?} {exposed} {has_clients} {given:?}"
+                );
+            }
+            // A token of ours is never taken for none, nor a good one ignored.
+            for (given, expected) in [
+                ("Bearer mst_x", "invalid"),
+                ("bearer  control ", "operator"),
+            ] {
+                assert_eq!(
+                    admitted(&authenticator, given, &Visit::default()),
+                    expected,
+                    "{given}"
+                );
+            }
+        }
+    }
+
+    /// What is remembered of a connection is the whole header, and holds until the tokens change.
+    #[test]
+    fn a_connection_is_known_by_its_token_until_the_tokens_change() {
+        let tokens = Tokens::from(Secret::new("control"));
+        let authenticator = Authenticator::new(tokens.clone(), None, false);
+        let (visit, stranger) = (Visit::default(), Visit::default());
+        assert_eq!(admitted(&authenticator, "", &stranger), "anonymous");
+        let (token, _) = tokens.add("a", None).expect("added");
+        assert!(!authenticator.is_open_to(&stranger) && authenticator.is_open_to(&visit));
+
+        let given = format!("Bearer {}", token.expose());
+        for _ in 0..2 {
+            assert_eq!(admitted(&authenticator, &given, &visit), "client:a");
+        }
+        assert_eq!(
+            admitted(&authenticator, "Bearer control", &visit),
+            "operator"
+        );
+        assert_eq!(
+            admitted(&authenticator, &given[..given.len() - 1], &visit),
+            "invalid"
+        );
+        assert_eq!(admitted(&authenticator, &given, &visit), "client:a");
+        tokens.add("b", None).expect("added");
+        assert!(authenticator.is_open_to(&visit));
+        tokens.remove("a").expect("removed");
+        assert!(!authenticator.is_open_to(&visit));
+        assert_eq!(admitted(&authenticator, &given, &visit), "invalid");
+    }
+}

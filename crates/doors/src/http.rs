@@ -1,0 +1,489 @@
+//! The HTTP listener: MCP on its own paths, everything else to the REST router.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::response::IntoResponse as _;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use mainstay_core::{era, message};
+use mainstay_transport::logs::Throttle;
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::watch,
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower_service::Service as _;
+
+use super::{
+    RETRY_AFTER,
+    authenticator::{Authenticator, Unauthorized, Visit},
+    connections::{Connections, Place},
+    guard::{Forbidden, Guard},
+    mcp::{self, Hub, ResponseBody, Scope, Visitor, sse},
+    rest::Refusal,
+    traffic::{Counted, Traffic},
+    unread::{Share, Unread},
+    woken_only::WokenOnly,
+};
+
+/// Connections that may wait to be accepted, where the system allows as many: all clients of a Mainstay
+/// that was restarted come back at once.
+const BACKLOG: u32 = 1024;
+
+/// After an error of the listener itself, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Answers in progress may take this long when the door closes.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// A connection is looked at now and then ([`Door::look`]): one timer for a connection costs less than one
+/// for every request. One that says nothing until the first look, or so many times in a row, is closed.
+const MAX_QUIET_LOOKS: u32 = 4;
+
+/// The slowest that a client may read an answer, on the average between two looks.
+const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
+
+/// What the listener needs to serve a request.
+#[derive(Debug)]
+pub struct Door {
+    pub hub: Arc<Hub>,
+    pub rest: axum::Router,
+    pub guard: Guard,
+    pub authenticator: Authenticator,
+    pub connections: Arc<Connections>,
+    pub unread: Arc<Unread>,
+    /// How often a connection is looked at.
+    pub look: Duration,
+}
+
+/// Binds a listener.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port can be taken again while connections of an earlier run are closing. On Windows the option
+    // would let two programs have one port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts connections until `stop`; returns when they have ended, or were given up.
+pub async fn serve(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    let mut refused = Throttle::default();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accept(&listener) => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                let place = door.connections.enter(address);
+                let client = Client {
+                    door: Arc::clone(&door),
+                    address,
+                    place,
+                    requests: AtomicU64::new(0),
+                    visit: Visit::default(),
+                };
+                connections.spawn(connection(stream, client, stop.clone()));
+            }
+            Err(error) => {
+                if let Some(times) = refused.again() {
+                    tracing::warn!(%error, times, "a connection could not be accepted");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    if timeout(CLOSE_LIMIT, connections.wait()).await.is_err() {
+        tracing::warn!("connections were still open at the end");
+    }
+}
+
+async fn accept(listener: &TcpListener) -> io::Result<(TcpStream, IpAddr)> {
+    let (stream, address) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, address.ip()))
+}
+
+/// Serves one connection until its client ends it, `stop`, or a [`Leave`].
+async fn connection(stream: TcpStream, client: Client, stop: CancellationToken) {
+    let client = Arc::new(client);
+    let service = service_fn({
+        let client = Arc::clone(&client);
+        move |request| {
+            client.requests.fetch_add(1, Ordering::Relaxed);
+            let client = Arc::clone(&client);
+            // On the heap until it is answered: hyper keeps room for it as long as the connection lasts.
+            Box::pin(async move { Ok::<_, Infallible>(client.serve(request).await) })
+        }
+    });
+    let traffic = Arc::new(Traffic::default());
+    let unread = Share::new(Arc::clone(&client.door.unread));
+    let given_up = unread.given_up();
+    let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic), unread));
+    let connection = http1::Builder::new().serve_connection(stream, service);
+    let mut connection = std::pin::pin!(connection);
+    let mut watch = Watch {
+        changes: client.door.authenticator.changes(),
+        client: &client,
+        stop: &stop,
+        traffic: &traffic,
+        given_up: &given_up,
+        requests: 0,
+        quiet: 0,
+        blocked_at: None,
+        leaving: false,
+    };
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => break ended,
+            leave = WokenOnly::new(watch.reason_to_leave()) => match leave {
+                Leave::Now => return,
+                Leave::Reset => {
+                    traffic.reset();
+                    return;
+                }
+                Leave::Soon => {
+                    connection.as_mut().graceful_shutdown();
+                    let Ok(ended) = timeout(CLOSE_LIMIT, connection).await else {
+                        return;
+                    };
+                    break ended;
+                }
+                Leave::AfterTheAnswer => connection.as_mut().graceful_shutdown(),
+            },
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// The other end of a connection.
+struct Client {
+    door: Arc<Door>,
+    address: IpAddr,
+    place: Place,
+    requests: AtomicU64,
+    visit: Visit,
+}
+
+impl Client {
+    /// A connection of the reserve makes one request, which is not for MCP.
+    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let mut is_reserved = self.place.asked();
+        if is_reserved && self.door.endpoint(request.uri().path()).is_some() {
+            if !self.place.admit() {
+                mcp::discard(request.into_body()).await;
+                return too_many();
+            }
+            is_reserved = false;
+        }
+        let mut response = self.door.serve(request, &self.visit, self.address).await;
+        if is_reserved {
+            response.headers_mut().insert(header::CONNECTION, CLOSE);
+        }
+        response
+    }
+}
+
+/// How a connection is to be ended by us.
+enum Leave {
+    Now,
+    /// What is written is not read.
+    Reset,
+    /// An answer in progress has [`CLOSE_LIMIT`].
+    Soon,
+    /// One that is still being sent is sent to its end, as long as it is read.
+    AfterTheAnswer,
+}
+
+/// Looks at a connection now and then.
+struct Watch<'a> {
+    client: &'a Client,
+    stop: &'a CancellationToken,
+    traffic: &'a Traffic,
+    given_up: &'a CancellationToken,
+    changes: watch::Receiver<()>,
+    /// Requests at the last look, and at how many looks in a row there were as many.
+    requests: u64,
+    quiet: u32,
+    /// Bytes that had been written at the last look, if there was no room for more.
+    blocked_at: Option<u64>,
+    /// It ends with its answer.
+    leaving: bool,
+}
+
+impl Watch<'_> {
+    /// Waits for a reason to close the connection: `stop`, no request for too long, an answer that is
+    /// not read, a principal that may hear nothing more, or a place or memory that is needed.
+    async fn reason_to_leave(&mut self) -> Leave {
+        loop {
+            let is_due = tokio::select! {
+                () = self.stop.cancelled(), if !self.leaving => {
+                    self.leaving = true;
+                    return Leave::AfterTheAnswer;
+                }
+                () = self.client.place.evicted() => return Leave::Now,
+                () = self.given_up.cancelled() => {
+                    tracing::debug!(address = %self.client.address, "an answer is not read, and others need its memory");
+                    return Leave::Reset;
+                }
+                Ok(()) = self.changes.changed() => false,
+                () = sleep(self.client.door.look) => true,
+            };
+            if !self
+                .client
+                .door
+                .authenticator
+                .is_open_to(&self.client.visit)
+            {
+                return Leave::Soon;
+            }
+            if is_due && let Some(leave) = self.look() {
+                return leave;
+            }
+        }
+    }
+
+    fn look(&mut self) -> Option<Leave> {
+        let requests = self.client.requests.load(Ordering::Relaxed);
+        if requests == 0 {
+            // It has not even said what it wants.
+            return Some(Leave::Now);
+        }
+        let written = self.traffic.written();
+        let was_blocked_at = self.blocked_at.take();
+        if self.traffic.is_blocked() {
+            let least = u128::from(MIN_BYTES_PER_SECOND) * self.client.door.look.as_millis() / 1000;
+            if was_blocked_at.is_some_and(|before| u128::from(written - before) < least) {
+                tracing::debug!(address = %self.client.address, "an answer is not read");
+                return Some(Leave::Reset);
+            }
+            self.blocked_at = Some(written);
+        }
+        self.quiet = if requests == self.requests {
+            self.quiet + 1
+        } else {
+            0
+        };
+        self.requests = requests;
+        if self.quiet >= MAX_QUIET_LOOKS && !self.leaving {
+            self.leaving = true;
+            return Some(Leave::AfterTheAnswer);
+        }
+        None
+    }
+}
+
+impl Door {
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        visit: &Visit,
+        address: IpAddr,
+    ) -> Response<ResponseBody> {
+        let endpoint = self.endpoint(request.uri().path());
+        if let Err(forbidden) = self.guard.check(request.uri(), request.headers()) {
+            let status = match forbidden {
+                Forbidden::Malformed => StatusCode::BAD_REQUEST,
+                Forbidden::Host | Forbidden::Origin => StatusCode::FORBIDDEN,
+            };
+            return match endpoint {
+                Some(_) => refuse(status, &forbidden.to_string()),
+                None => refuse_plainly(forbidden.into()),
+            };
+        }
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let mut response = match endpoint {
+            Some(_) if request.method() == Method::OPTIONS => preflight(request.headers()),
+            Some(endpoint) => {
+                let (demand, headers) = (self.authenticator.mcp, request.headers());
+                match self.authenticator.admit(demand, headers, visit) {
+                    Ok(principal) => {
+                        let visitor = Visitor {
+                            principal,
+                            address: Some(address),
+                        };
+                        self.mcp(endpoint, visitor, request).await
+                    }
+                    Err(why) => unauthorized(why),
+                }
+            }
+            None => self.other(request, visit).await,
+        };
+        if let Some(origin) = origin {
+            share(response.headers_mut(), origin);
+        }
+        response
+    }
+
+    async fn mcp(
+        &self,
+        endpoint: Result<(Scope, Endpoint), String>,
+        visitor: Visitor,
+        request: Request<Incoming>,
+    ) -> Response<ResponseBody> {
+        match endpoint {
+            Ok((scope, Endpoint::Streamable)) => {
+                mcp::http::serve(&self.hub, scope, visitor, request).await
+            }
+            Ok((scope, Endpoint::Sse(endpoint))) => {
+                mcp::sse::serve(&self.hub, scope, visitor, endpoint, request).await
+            }
+            Err(reason) => mcp::http::nowhere(&self.hub, visitor, request, &reason).await,
+        }
+    }
+
+    /// REST, and what is for machines.
+    async fn other(&self, request: Request<Incoming>, visit: &Visit) -> Response<ResponseBody> {
+        if request.uri().path() == "/metrics" {
+            let (demand, headers) = (self.authenticator.metrics, request.headers());
+            if let Err(why) = self.authenticator.admit(demand, headers, visit) {
+                return refuse_plainly(why.into());
+            }
+        } else {
+            self.authenticator.note(request.headers(), visit);
+        }
+        let mut rest = self.rest.clone();
+        let Ok(response) = rest.call(request.map(axum::body::Body::new)).await;
+        response.map(ResponseBody::Other)
+    }
+
+    /// The MCP endpoint that a path names; `None` if it names none.
+    fn endpoint(&self, path: &str) -> Option<Result<(Scope, Endpoint), String>> {
+        let path = path.strip_prefix('/')?;
+        let (server, endpoint) = match path.strip_prefix("servers/") {
+            Some(path) => path
+                .split_once('/')
+                .map(|(name, path)| (Some(name), path))?,
+            None => (None, path),
+        };
+        let (profile, endpoint) = match (server, endpoint.split_once('/')) {
+            (None, Some(("mcp", name))) if !name.is_empty() && !name.contains('/') => {
+                (Some(name), "mcp")
+            }
+            _ => (None, endpoint),
+        };
+        let endpoint = match endpoint {
+            "mcp" => Endpoint::Streamable,
+            "sse" => Endpoint::Sse(sse::Endpoint::Stream),
+            "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
+            _ => return None,
+        };
+        let registry = &self.hub.registry;
+        let scope = match (server, profile) {
+            (Some(name), _) => registry.server(name).map(Scope::One),
+            (None, Some(name)) => registry.profile(name).map(Scope::Profile),
+            (None, None) => Ok(Scope::Profile(registry.default_profile())),
+        };
+        let scope = scope.map_err(|failure| failure.message);
+        Some(scope.map(|scope| (scope, endpoint)))
+    }
+}
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// What an MCP path leads to.
+enum Endpoint {
+    Streamable,
+    Sse(sse::Endpoint),
+}
+
+/// Refuses in MCP's words.
+fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::from(message::error_response(
+        None, -32600, reason, None,
+    )));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+/// Clients have all places for connections.
+fn too_many() -> Response<ResponseBody> {
+    let reason = "too many connections (http.maxConnections, http.maxConnectionsPerAddress): \
+        try again in a moment";
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, reason);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+    headers.insert(header::CONNECTION, CLOSE);
+    response
+}
+
+/// Refuses a request to a path that is no MCP endpoint, in the form of REST's errors.
+fn refuse_plainly(why: Refusal) -> Response<ResponseBody> {
+    why.into_response().map(ResponseBody::Other)
+}
+
+fn unauthorized(why: Unauthorized) -> Response<ResponseBody> {
+    let mut response = refuse(StatusCode::UNAUTHORIZED, &why.to_string());
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, why.challenge());
+    response
+}
+
+/// The headers that a page of an allowed origin may send. Those of a tool's parameters have names of
+/// their own: the page says which.
+const SHARED: &str = "authorization, content-type, accept, last-event-id, mcp-session-id, \
+    mcp-protocol-version, mcp-method, mcp-name";
+
+/// The answer to a browser that asks whether it may call us.
+fn preflight(asked: &HeaderMap) -> Response<ResponseBody> {
+    let wanted = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
+    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
+    let of_tools = wanted
+        .unwrap_or_default()
+        .split(',')
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| name.starts_with(era::headers::PARAM_PREFIX));
+    let allowed = of_tools.fold(SHARED.to_owned(), |allowed, name| allowed + ", " + &name);
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, POST, DELETE"),
+    );
+    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
+    headers.insert(
+        header::ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static("600"),
+    );
+    response
+}
+
+/// Lets a page of an allowed origin read the answer, session id included.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("mcp-session-id"),
+    );
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}

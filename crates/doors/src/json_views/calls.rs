@@ -1,0 +1,40 @@
+//! Mainstay's own requests to servers, and their answers.
+
+use mainstay_api::{self as api, Raw};
+use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_gateway::resource_not_found;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The first of a resource's contents.
+pub fn first_content(result: &RawValue, uri: &str) -> Result<api::Content, Failure> {
+    #[derive(Deserialize)]
+    struct Contents {
+        contents: Vec<Content>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Content {
+        text: Option<Raw>,
+        blob: Option<Raw>,
+        mime_type: Option<Raw>,
+    }
+    let unusable = || {
+        Failure::new(
+            FailureKind::CallFailed,
+            "the server's answer has no contents",
+        )
+        .with("uri", uri)
+    };
+    let read: Contents = serde_json::from_str(result.get()).map_err(|_| unusable())?;
+    let first = read
+        .contents
+        .into_iter()
+        .next()
+        .ok_or_else(|| resource_not_found(uri))?;
+    let content = first.text.or(first.blob).ok_or_else(unusable)?;
+    Ok(api::Content {
+        content,
+        mime_type: first.mime_type,
+    })
+}

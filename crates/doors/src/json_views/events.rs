@@ -1,0 +1,29 @@
+//! Events as JSON.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use mainstay_api as api;
+use mainstay_core::event::Event;
+use mainstay_platform::utc;
+use serde_json::{Map, Value};
+
+/// An event as JSON.
+pub fn wire(event: &Event) -> api::Event {
+    let kind = serde_json::to_value(&event.kind).unwrap_or_default();
+    let server = event.server.as_ref().map(ToString::to_string);
+    let mut data = Map::new();
+    if let Some(name) = &server {
+        data.insert("name".to_owned(), name.as_str().into());
+    }
+    if let Some(Value::Object(members)) = kind.get("data") {
+        data.extend(members.clone());
+    }
+    let at = UNIX_EPOCH + Duration::from_millis(event.id.unix_millis());
+    api::Event {
+        id: event.id.to_string(),
+        kind: kind["type"].as_str().unwrap_or_default().to_owned(),
+        server,
+        created_at: utc::rfc3339(at),
+        data,
+    }
+}

@@ -1,0 +1,16 @@
+//! What servers say, as REST has it.
+
+use mainstay_api::LogLine;
+use mainstay_transport::logs::Line;
+
+pub fn lines(lines: Vec<Line>) -> Vec<LogLine> {
+    lines.into_iter().map(line).collect()
+}
+
+pub fn line(line: Line) -> LogLine {
+    LogLine {
+        time: line.time,
+        source: line.source.as_str().to_owned(),
+        text: line.text,
+    }
+}

@@ -1,0 +1,209 @@
+//! The status of a server as JSON.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_api as api;
+use mainstay_core::{
+    catalog::ListKind,
+    config::{Launch, Runtime, Standing, Target, edit::Entry},
+    event::told_names,
+    lifecycle::State,
+};
+use mainstay_gateway::{
+    registry::Registry,
+    supervisor::{KeptDown, Server, View},
+};
+use mainstay_platform::utc;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+/// The status of a server that is not approved yet.
+pub const PENDING: &str = KeptDown::Unapproved.as_str();
+
+/// Which client is told. A server that waits for approval may hold secrets in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disclosure {
+    /// The bearer of the control token, which may approve it.
+    Operator,
+    Client,
+}
+
+/// How a server is. What is pending is shown as it will be.
+pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> api::Server {
+    let view = server.view();
+    let standing = registry.standing(&server.name);
+    let pending = match &standing {
+        Standing::Pending(runtime) => Some(Arc::clone(runtime)),
+        Standing::Configured | Standing::Ephemeral(_) => None,
+    };
+    let stored = server.config();
+    let config = pending
+        .as_ref()
+        .map_or(&**stored, |runtime| &runtime.config);
+    let (command, url) = match (&pending, &config.launch) {
+        // It is not approved yet, so its references stay unexpanded.
+        (Some(runtime), _) => (
+            text(&runtime.entry, "command"),
+            text(&runtime.entry, "url").as_deref().map(shown_url),
+        ),
+        (None, Launch::Stdio(launch)) => (Some(launch.command.clone()), None),
+        (None, Launch::Http(launch)) => (None, Some(shown_url(&launch.url))),
+        (None, Launch::Broken(_) | Launch::Unapproved) => (None, None),
+    };
+    let status = &view.status;
+    let connected = status.state == State::Connected;
+    let degraded = view.is_degraded();
+    let catalog = view.catalog.as_deref();
+    let count = |kind| catalog.map_or(0, |it| it.shown(kind, &config.withheld).count());
+    let refused = || {
+        catalog
+            .into_iter()
+            .flat_map(|it| it.refused_names(&config.withheld))
+    };
+    let health = status.health.as_ref();
+    let ago = |at: std::time::Instant| Instant::now().into_std().saturating_duration_since(at);
+    let crash = view.crashes.last;
+    api::Server {
+        name: server.name.to_string(),
+        transport: match &pending {
+            Some(_) => config.transport(),
+            None => server.transport(),
+        }
+        .to_owned(),
+        command,
+        url,
+        enabled: config.enabled,
+        auto_start: config.auto_start,
+        ephemeral: standing != Standing::Configured,
+        pending: pending
+            .as_deref()
+            .map(|runtime| wanted(runtime, disclosure)),
+        wanted: view.wanted,
+        status: if pending.is_some() {
+            PENDING
+        } else {
+            status.state.as_str()
+        }
+        .to_owned(),
+        connected,
+        connected_at: view.connected_at.map(utc::rfc3339),
+        uptime_ms: view
+            .connected_at
+            .and_then(|since| since.elapsed().ok())
+            .map(millis),
+        health_status: connected.then(|| if degraded { "degraded" } else { "healthy" }.to_owned()),
+        consecutive_health_failures: health.map(|health| health.failures),
+        last_ping_ms: health.and_then(|health| health.last_ping).map(millis),
+        last_success_at: health
+            .and_then(|health| SystemTime::now().checked_sub(ago(health.heard)))
+            .map(utc::rfc3339),
+        last_error: last_error(&view),
+        starting: server.start_words(),
+        next_step: server.next_step(&view),
+        reconnect_attempt: Some(status.attempt).filter(|attempt| *attempt > 0 && !connected),
+        next_retry_ms: status
+            .next_retry
+            .map(|at| millis(at.saturating_duration_since(Instant::now().into_std()))),
+        crash_count: view.crashes.count,
+        last_crash_at: crash.map(|crash| utc::rfc3339(crash.at)),
+        exit_code: crash.and_then(|crash| crash.code),
+        exit_signal: crash.and_then(|crash| crash.signal),
+        pid: view.session.as_ref().and_then(|session| session.pid),
+        calls_in_flight: view
+            .session
+            .as_ref()
+            .map_or(0, |session| session.vitals.in_flight()),
+        tools_ready: view.catalog.is_some(),
+        lists_stale: view.catalog.is_some() && view.listed.is_none(),
+        tool_count: count(ListKind::Tools),
+        unmatched_tools: catalog
+            .filter(|_| view.listed.is_some())
+            .map_or_else(Vec::new, |it| it.unmatched(&config.withheld)),
+        hidden_tools: told_names(refused()),
+        hidden_tool_count: refused().count(),
+        resource_count: count(ListKind::Resources) + count(ListKind::Templates),
+        prompt_count: count(ListKind::Prompts),
+        stderr: server.log.tail.texts(),
+        stdout: server.log.noise(),
+    }
+}
+
+/// What is wrong with the server, or else what is to be noted of its lists.
+fn last_error(view: &View) -> Option<String> {
+    let is_connected = view.status.state == State::Connected;
+    let note = || view.list_note().filter(|_| is_connected);
+    let reason = || {
+        let reason = view.status.reason.clone();
+        reason.filter(|_| !is_connected || view.is_degraded())
+    };
+    if view.has_bad_lists() {
+        note().or_else(reason)
+    } else {
+        reason().or_else(note)
+    }
+}
+
+/// What a person approves, to the letter: values of references are not shown.
+fn wanted(runtime: &Runtime, disclosure: Disclosure) -> api::Pending {
+    let entry = &*runtime.entry;
+    let command = text(entry, "command").into_iter();
+    let url = text(entry, "url");
+    match disclosure {
+        Disclosure::Client => api::Pending {
+            digest: None,
+            command: command.collect(),
+            cwd: None,
+            env: Map::new(),
+            url: url.as_deref().map(shown_url),
+            entry: Map::new(),
+            formerly: None,
+        },
+        Disclosure::Operator => {
+            let args = entry.get("args").and_then(Value::as_array);
+            let arg = |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), str::to_owned);
+            let env = entry.get("env").and_then(Value::as_object);
+            api::Pending {
+                digest: Some(runtime.digest()),
+                command: command.chain(args.into_iter().flatten().map(arg)).collect(),
+                cwd: text(entry, "cwd"),
+                env: env.cloned().unwrap_or_default(),
+                url,
+                entry: entry.clone(),
+                formerly: runtime.formerly.clone().map(formerly),
+            }
+        }
+    }
+}
+
+fn formerly(target: Target) -> api::Formerly {
+    let Target {
+        command,
+        url,
+        env,
+        headers,
+        ..
+    } = target;
+    api::Formerly {
+        command,
+        url,
+        env,
+        headers,
+    }
+}
+
+fn text(entry: &Entry, key: &str) -> Option<String> {
+    entry.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// Without the part in which people put keys.
+fn shown_url(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// As the wire types have times: whole milliseconds.
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

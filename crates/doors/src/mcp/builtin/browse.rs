@@ -1,0 +1,122 @@
+//! The rest of group `activity`: lists and logs of servers, for clients that know tools only.
+
+use std::io;
+
+use crate::json_views;
+use mainstay_core::{
+    catalog::ListKind,
+    failure::{Failure, FailureKind},
+    message::{self, Method, quote},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use tokio::{sync::oneshot, task::spawn_blocking};
+
+use super::{
+    Outcome, Refusal, Said,
+    context::{self, Context},
+};
+
+/// Items in one answer; the rest follows by its cursor.
+const PAGE: usize = 100;
+
+/// Lines of a log: the default, and the most.
+const DEFAULT_TAIL: usize = 50;
+const MAX_TAIL: usize = 500;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    server: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Items as MCP lists them, without the schemas of tools: `describe_tool` and `search_tools` have them.
+pub async fn list(kind: ListKind, context: &Context<'_>) -> Outcome {
+    let List { server, cursor } = context.arguments()?;
+    let only = context.only(server.as_deref())?;
+    let catalog = context.catalog().await;
+    let items: Vec<_> = context.items(&catalog, kind, only.as_deref()).collect();
+    let start = match cursor.map(|cursor| cursor.parse()) {
+        None => 0,
+        Some(Ok(start)) if start < items.len() => start,
+        Some(_) => return Err(Refusal::Arguments("unknown cursor".to_owned())),
+    };
+    let end = items.len().min(start + PAGE);
+    let shown: Vec<String> = items[start..end]
+        .iter()
+        .map(|(target, item)| {
+            let mut item = message::Object::read(item).unwrap_or_default();
+            for heavy in ["inputSchema", "outputSchema", "icons", "_meta"] {
+                item.remove(heavy);
+            }
+            item.set_text("server", target.server.as_str());
+            item.to_string()
+        })
+        .collect();
+    let next = if end < items.len() {
+        format!(r#","next_cursor":"{end}""#)
+    } else {
+        String::new()
+    };
+    let (member, items) = (kind.member(), message::array(&shown));
+    Ok(Said::Json(format!(r#"{{"{member}":{items}{next}}}"#)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    server: String,
+    uri: String,
+}
+
+/// All contents of a resource, in the form of MCP.
+pub async fn read_resource(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
+    let Read { server, uri } = context.arguments()?;
+    let result = context.read(&server, &uri, cancelled).await?;
+    Ok(Said::Json(result.get().to_owned()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Get<'a> {
+    name: String,
+    server: Option<String>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+}
+
+pub async fn get_prompt(context: &Context<'_>, cancelled: oneshot::Receiver<String>) -> Outcome {
+    let get: Get<'_> = context.arguments()?;
+    let arguments = context::object(get.arguments)?;
+    let found = context.target(ListKind::Prompts, get.server.as_deref(), &get.name);
+    let target = found.await?;
+    let server = context.server(target.server.as_str())?;
+    let name = quote(&target.original);
+    let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
+    let asking = context.ask(server, Method::PromptsGet, &params, cancelled);
+    let result = asking.await?;
+    Ok(Said::Json(result.get().to_owned()))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Logs {
+    server: String,
+    tail: Option<usize>,
+}
+
+pub async fn logs(context: &Context<'_>) -> Outcome {
+    let Logs { server, tail } = context.arguments()?;
+    let log = std::sync::Arc::clone(&context.server(&server)?.log);
+    let tail = tail.unwrap_or(DEFAULT_TAIL).clamp(1, MAX_TAIL);
+    let read = spawn_blocking(move || log.last(tail)).await;
+    let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let read = read.map_err(|error| {
+        let message = format!("the log cannot be read: {error}");
+        Failure::new(FailureKind::CallFailed, message).with("server", server)
+    })?;
+    Ok(Said::json(
+        &json!({"lines": json_views::logs::lines(read.lines)}),
+    ))
+}

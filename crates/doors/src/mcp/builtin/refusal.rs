@@ -1,0 +1,69 @@
+//! Errors of own tools: always `{"error": KIND, …}`.
+
+use mainstay_core::failure::{Failure, FailureKind};
+use serde_json::{Value, json};
+
+use crate::json_views::lists::NotFound;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("the arguments are not as the tool's schema has them: {0}")]
+    Arguments(String),
+    /// Neither `server/tool` nor another spelling that means one tool.
+    #[error("{name:?} is not the name of a tool: {reason}")]
+    ToolName { name: String, reason: String },
+    #[error("this tool is for the bearer of the control token alone")]
+    Forbidden,
+    /// No object has this identifier, or none that the client may see.
+    #[error("nothing is kept under {0}")]
+    CidNotFound(String),
+    #[error(transparent)]
+    Failed(#[from] Failure),
+}
+
+impl From<NotFound> for Refusal {
+    fn from(why: NotFound) -> Self {
+        match why {
+            NotFound::Unclear { name, reason } => Self::ToolName { name, reason },
+            NotFound::Failed(failure) => failure.into(),
+        }
+    }
+}
+
+impl Refusal {
+    /// This refusal as the failure of the call that the tool was to make.
+    pub fn into_failure(self) -> Failure {
+        let message = self.to_string();
+        let kind = match self {
+            Self::Failed(failure) => return failure,
+            Self::ToolName { .. } => FailureKind::ToolNotFound,
+            Self::CidNotFound(_) => FailureKind::CidNotFound,
+            Self::Arguments(_) | Self::Forbidden => FailureKind::InvalidRequest,
+        };
+        Failure::new(kind, message)
+    }
+
+    pub fn body(&self) -> Value {
+        let message = self.to_string();
+        match self {
+            Self::Arguments(_) => {
+                json!({"error": FailureKind::InvalidRequest.code(), "message": message})
+            }
+            Self::ToolName { name, .. } => {
+                json!({"error": "invalid_tool_name", "message": message, "tool": name})
+            }
+            Self::Forbidden => json!({"error": "forbidden", "message": message}),
+            Self::CidNotFound(cid) => {
+                json!({"error": FailureKind::CidNotFound.code(), "message": message, "cid": cid})
+            }
+            // A time limit is `call_timeout` here, and `call_failed` on REST.
+            Self::Failed(failure) => {
+                let mut body = json!({"error": failure.kind.code(), "message": message});
+                for (key, value) in &failure.details {
+                    body[key] = value.clone();
+                }
+                body
+            }
+        }
+    }
+}

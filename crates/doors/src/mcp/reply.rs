@@ -1,0 +1,217 @@
+//! The reply to a request.
+
+use std::borrow::Cow;
+
+use mainstay_core::{
+    era::{Era, code, result, tasks},
+    failure::{Failure, FailureKind},
+    message::{self, Method},
+};
+use mainstay_gateway::calls::{Answer, Answering, Closed, Refused};
+use mainstay_transport::{Frame, Unreadable};
+
+use super::batch::unreadable;
+
+/// A complete JSON-RPC response, on one line.
+///
+/// Its text can be read once the receipt of the request is closed only, so that no call is answered that is
+/// not on record.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    text: String,
+    /// The code, where it is an error.
+    pub error: Option<i64>,
+    /// Whether the server answered by a stream, which the transparent path mirrors.
+    pub streamed: bool,
+    /// The client cancelled, and expects no answer any more.
+    pub cancelled: bool,
+    /// Why nothing was done, if that is the answer.
+    refused: Option<Box<Refused>>,
+}
+
+impl Answering for Reply {
+    fn refused(&self) -> Option<Cow<'_, Refused>> {
+        self.refused.as_deref().map(Cow::Borrowed)
+    }
+}
+
+/// The text of a reply, which can be read once the receipt is closed only.
+pub trait ClosedReply {
+    #[cfg(test)]
+    fn text(&self) -> &str;
+
+    fn into_text(self) -> String;
+
+    /// This answer for a request with this id (JSON text).
+    #[must_use]
+    fn with_id(self, id: &str) -> Self;
+}
+
+impl ClosedReply for Closed<Reply> {
+    #[cfg(test)]
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn into_text(self) -> String {
+        self.into_inner().text
+    }
+
+    fn with_id(self, id: &str) -> Self {
+        let mut reply = self.into_inner();
+        if let Ok(frame) = Frame::read(reply.text.clone().into()) {
+            reply.text = frame.with_id(id);
+        }
+        Self::of_the_same_call(reply)
+    }
+}
+
+impl Reply {
+    fn plain(text: String) -> Self {
+        Self {
+            text,
+            error: None,
+            streamed: false,
+            cancelled: false,
+            refused: None,
+        }
+    }
+
+    /// This answer, marked as a refusal of what the request asked for.
+    #[must_use]
+    fn refusing(self, failure: Failure) -> Self {
+        self.refused_as(Some(failure.into()))
+    }
+
+    /// This answer, marked as a refusal of this call, or of none.
+    #[must_use]
+    pub fn refused_as(self, refused: Option<Refused>) -> Self {
+        Self {
+            refused: refused.map(Box::new),
+            ..self
+        }
+    }
+
+    /// A successful response, written already.
+    pub fn whole(text: String) -> Self {
+        Self::plain(text)
+    }
+
+    pub fn result(id: &str, result: &str) -> Self {
+        Self::plain(message::response(id, result))
+    }
+
+    pub fn error(id: &str, code: i64, text: &str) -> Self {
+        Self::of_error(
+            message::error_response(Some(id), code, text, None),
+            code,
+            text,
+        )
+    }
+
+    /// A response that is an error with this code, because of a request that is not as it should be.
+    pub fn of_error(text: String, code: i64, why: &str) -> Self {
+        let reply = Self {
+            error: Some(code),
+            ..Self::plain(text)
+        };
+        reply.refusing(Failure::new(FailureKind::InvalidRequest, why))
+    }
+
+    /// The error that answers what could not be read.
+    pub fn unreadable(error: &Unreadable) -> Self {
+        let failure = Failure::new(FailureKind::InvalidRequest, error.to_string());
+        Self::plain(unreadable(error)).refusing(failure)
+    }
+
+    /// The extension that this takes is not declared by the client (SEP-2663).
+    pub fn tasks_undeclared(id: &str) -> Self {
+        let (text, data) = tasks::undeclared();
+        let code = code::MISSING_CAPABILITY;
+        Self::of_error(
+            message::error_response(Some(id), code, text, Some(&data)),
+            code,
+            text,
+        )
+    }
+
+    pub fn unknown_method(id: &str, name: &str) -> Self {
+        Self::error(
+            id,
+            code::METHOD_NOT_FOUND,
+            &format!("unknown method {name}"),
+        )
+    }
+
+    /// The server's own response under the client's id.
+    pub fn answer(id: &str, answer: &Answer) -> Self {
+        let error = answer.frame.error();
+        Self {
+            error: error.map(|error| result::error_code(error).unwrap_or(code::INTERNAL_ERROR)),
+            streamed: answer.streamed,
+            ..Self::plain(answer.frame.with_id(id))
+        }
+    }
+
+    /// A failure as a JSON-RPC error with `data.kind`.
+    pub fn failure(id: &str, failure: &Failure) -> Self {
+        let text = message::error_response(
+            Some(id),
+            failure.kind.rpc_code(),
+            &failure.message,
+            Some(&failure.data()),
+        );
+        let reply = Self {
+            error: Some(failure.kind.rpc_code()),
+            cancelled: failure.kind == FailureKind::Cancelled,
+            ..Self::plain(text)
+        };
+        reply.refusing(failure.clone())
+    }
+
+    /// The reply of a cancelled request, which is not read.
+    pub fn cancelled(id: &str, reason: &str) -> Self {
+        Self::failure(
+            id,
+            &Failure::new(FailureKind::Cancelled, format!("cancelled: {reason}")),
+        )
+    }
+
+    /// The failure of a known tool's server: a result with `isError`, which models read
+    /// as text.
+    pub fn tool_failure(id: &str, failure: &Failure, client: Era) -> Self {
+        if failure.kind == FailureKind::Cancelled {
+            return Self::failure(id, failure);
+        }
+        Self::tool_result(id, &failure.tool_result(), client).refusing(failure.clone())
+    }
+
+    /// This answer with another text of the server's answer.
+    #[must_use]
+    pub fn edited(self, text: String) -> Self {
+        Self { text, ..self }
+    }
+
+    /// This answer with the code that modern revisions have for the error.
+    #[must_use]
+    pub fn with_modern_code(self, id: &str, method: Method) -> Self {
+        if self.error != Some(code::RESOURCE_NOT_FOUND) {
+            return self;
+        }
+        let error = message::member(&self.text, "error").unwrap_or("{}");
+        let error = result::error_to_modern(method, None, error);
+        Self {
+            text: format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+            error: Some(code::INVALID_PARAMS),
+            ..self
+        }
+    }
+
+    /// The result of a `tools/call` that is answered here.
+    pub fn tool_result(id: &str, result: &str, client: Era) -> Self {
+        Self::plain(match client {
+            Era::Legacy => message::response(id, result),
+            Era::Modern => message::response(id, &result::to_modern(Method::ToolsCall, result)),
+        })
+    }
+}

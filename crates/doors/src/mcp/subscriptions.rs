@@ -1,0 +1,321 @@
+//! Which sessions are subscribed to which resource of a server that they share.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use mainstay_core::{catalog::Target, ids::ServerName};
+use mainstay_transport::Session;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{sync::OwnedMutexGuard, time::timeout};
+
+/// Resources that one session or stream may be subscribed to, and the length of a URI: they are kept for as
+/// long as it lives.
+const MAX_SUBSCRIPTIONS: usize = 1000;
+const MAX_URI: usize = 8 * 1024;
+
+/// Why a subscription is refused before any server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooMuch {
+    #[error(
+        "a client may be subscribed to {MAX_SUBSCRIPTIONS} resources: unsubscribe from one first"
+    )]
+    Resources,
+    #[error("the URI of a subscription may have {MAX_URI} bytes")]
+    Uri,
+}
+
+/// What a request to a server may take for which no client waits.
+const BACKGROUND_LIMIT: Duration = Duration::from_secs(10);
+
+/// A resource, as its server knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    pub server: ServerName,
+    pub uri: Box<str>,
+}
+
+impl From<Target> for Resource {
+    fn from(target: Target) -> Self {
+        Self {
+            server: target.server,
+            uri: (*target.original).into(),
+        }
+    }
+}
+
+/// The URI that each subscribed session used, by session id.
+type Subscribers = HashMap<Box<str>, Box<str>>;
+
+#[derive(Debug, Default)]
+struct Book {
+    resources: HashMap<Resource, Subscribers>,
+    /// How many each session has.
+    counts: HashMap<Box<str>, usize>,
+}
+
+impl Book {
+    fn uncount(&mut self, session: &str) {
+        if let Some(count) = self.counts.get_mut(session) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(session);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    book: Mutex<Book>,
+    /// For the resources that a server is being asked about. A server that does not answer delays only
+    /// requests for the same resource.
+    turns: Mutex<HashMap<Resource, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// The right to ask a server about a resource. Two requests at once might arrive in either order, and a
+/// new subscriber would hear nothing because of one that leaves.
+pub type Turn = OwnedMutexGuard<()>;
+
+impl Subscriptions {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        // Held for map operations, never across an await.
+        self.book.lock()
+    }
+
+    /// Whether a session may have one more.
+    pub fn check(&self, session: &str, uri: &str) -> Result<(), TooMuch> {
+        let count = self.book().counts.get(session).copied();
+        if uri.len() > MAX_URI {
+            Err(TooMuch::Uri)
+        } else if count.unwrap_or_default() >= MAX_SUBSCRIPTIONS {
+            Err(TooMuch::Resources)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Waits until no other task asks a server about this resource.
+    pub async fn turn(&self, resource: &Resource) -> Turn {
+        let turn = {
+            // Held for map operations, never across an await.
+            let mut turns = self.turns.lock();
+            // A holder of a turn, and a task that waits for it, keep it alive.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(resource.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
+
+    /// Adds a subscriber. The first one makes Mainstay ask the server, which may refuse.
+    pub async fn join(
+        &self,
+        resource: Resource,
+        session: &str,
+        uri: &str,
+        subscribe: impl AsyncFnOnce() -> bool,
+    ) -> bool {
+        if self.check(session, uri).is_err() {
+            return false;
+        }
+        let _turn = self.turn(&resource).await;
+        let joined = self.has_any(&resource) || subscribe().await;
+        if joined {
+            self.add(resource, session, uri);
+        }
+        joined
+    }
+
+    /// Tells a new session of its server, if a resource still has subscribers.
+    pub async fn renew(&self, resource: &Resource, upstream: &Session) {
+        let _turn = self.turn(resource).await;
+        if self.has_any(resource) {
+            let subscribed = timeout(BACKGROUND_LIMIT, subscribe(upstream, &resource.uri)).await;
+            if subscribed.is_err() {
+                tracing::debug!(?resource, "a subscription was not renewed in time");
+            }
+        }
+    }
+
+    /// Tells a server that the last subscriber has left, unless another has come meanwhile.
+    pub async fn release(&self, resource: &Resource, upstream: &Session) {
+        let _turn = self.turn(resource).await;
+        if self.has_any(resource) {
+            return;
+        }
+        let released = timeout(BACKGROUND_LIMIT, upstream.unsubscribe(&resource.uri)).await;
+        if !matches!(released, Ok(Ok(()))) {
+            tracing::debug!(?resource, ?released, "a subscription was not taken back");
+        }
+    }
+
+    pub fn add(&self, resource: Resource, session: &str, uri: &str) {
+        let mut book = self.book();
+        let subscribers = book.resources.entry(resource).or_default();
+        if subscribers.insert(session.into(), uri.into()).is_none() {
+            *book.counts.entry(session.into()).or_default() += 1;
+        }
+    }
+
+    /// Whether anyone is subscribed.
+    pub fn has_any(&self, resource: &Resource) -> bool {
+        self.book().resources.contains_key(resource)
+    }
+
+    /// Forgets a subscription; returns whether it was the last one to this resource.
+    pub fn remove(&self, resource: &Resource, session: &str) -> bool {
+        let mut book = self.book();
+        let Some(subscribers) = book.resources.get_mut(resource) else {
+            return false;
+        };
+        let was_there = subscribers.remove(session).is_some();
+        let last = subscribers.is_empty();
+        if last {
+            book.resources.remove(resource);
+        }
+        if was_there {
+            book.uncount(session);
+        }
+        last
+    }
+
+    /// Forgets a session; returns the resources without a subscriber.
+    pub fn remove_session(&self, session: &str) -> Vec<Resource> {
+        let mut orphans = Vec::new();
+        let mut book = self.book();
+        // Most have none.
+        if book.counts.remove(session).is_none() {
+            return orphans;
+        }
+        book.resources.retain(|resource, subscribers| {
+            let left = subscribers.remove(session).is_some() && subscribers.is_empty();
+            if left {
+                orphans.push(resource.clone());
+            }
+            !left
+        });
+        orphans
+    }
+
+    /// The resources of one server that have subscribers.
+    pub fn of_server(&self, server: &ServerName) -> Vec<Resource> {
+        self.book()
+            .resources
+            .keys()
+            .filter(|resource| resource.server == *server)
+            .cloned()
+            .collect()
+    }
+
+    /// The subscribers of `uri`: session, and the URI that it used. A server may name a part of what
+    /// was subscribed to (specification, resources, "Subscriptions"); then the subscribers of its
+    /// beginning hear of it.
+    pub fn listeners(&self, server: &ServerName, uri: &str) -> Vec<(Box<str>, Box<str>)> {
+        let book = self.book();
+        let map = &book.resources;
+        let exact = Resource {
+            server: server.clone(),
+            uri: uri.into(),
+        };
+        if let Some(subscribers) = map.get(&exact) {
+            return subscribers
+                .iter()
+                .map(|(session, used)| (session.clone(), used.clone()))
+                .collect();
+        }
+        map.iter()
+            .filter(|(resource, _)| resource.server == *server && uri.starts_with(&*resource.uri))
+            .flat_map(|(_, subscribers)| subscribers.keys())
+            .map(|session| (session.clone(), uri.into()))
+            .collect()
+    }
+}
+
+/// Has a server tell when a resource changes; says whether it will.
+pub async fn subscribe(upstream: &Session, uri: &str) -> bool {
+    let subscribed = upstream.subscribe(uri).await;
+    if let Err(error) = &subscribed {
+        tracing::debug!(uri, %error, "a resource was not subscribed to");
+    }
+    subscribed.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(uri: &str) -> Resource {
+        Resource {
+            server: ServerName::new("s").expect("a legal name"),
+            uri: uri.into(),
+        }
+    }
+
+    #[test]
+    fn the_last_one_to_leave_ends_a_subscription() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(resource("x://1"), "one", "x://1");
+        subscriptions.add(resource("x://1"), "two", "x://1");
+        subscriptions.add(resource("x://2"), "one", "x://2");
+        assert!(!subscriptions.remove(&resource("x://1"), "three"));
+        assert!(!subscriptions.remove(&resource("x://3"), "one"));
+        assert_eq!(subscriptions.remove_session("one"), [resource("x://2")]);
+        assert!(subscriptions.has_any(&resource("x://1")));
+        assert!(subscriptions.remove(&resource("x://1"), "two"));
+        assert_eq!(subscriptions.of_server(&resource("x://1").server), []);
+    }
+
+    #[test]
+    fn what_one_session_subscribes_to_is_bounded() {
+        let subscriptions = Subscriptions::default();
+        for number in 0..MAX_SUBSCRIPTIONS {
+            let uri = format!("x://{number}");
+            assert_eq!(subscriptions.check("one", &uri), Ok(()));
+            // Twice is once.
+            subscriptions.add(resource(&uri), "one", &uri);
+            subscriptions.add(resource(&uri), "one", &uri);
+        }
+        assert_eq!(subscriptions.check("one", "x"), Err(TooMuch::Resources));
+        assert_eq!(subscriptions.check("two", "x"), Ok(()));
+        let long = "x".repeat(MAX_URI + 1);
+        assert_eq!(subscriptions.check("two", &long), Err(TooMuch::Uri));
+        subscriptions.remove(&resource("x://0"), "one");
+        subscriptions.remove(&resource("x://0"), "one");
+        assert_eq!(subscriptions.check("one", "x"), Ok(()));
+        assert_eq!(subscriptions.book().counts["one"], MAX_SUBSCRIPTIONS - 1);
+        subscriptions.remove_session("one");
+        assert!(subscriptions.book().counts.is_empty());
+    }
+
+    /// Invariant 7: a turn delays only requests for the same resource of the same server.
+    #[tokio::test]
+    async fn turns_are_of_one_resource_and_leave_nothing() {
+        let subscriptions = Subscriptions::default();
+        let first = subscriptions.turn(&resource("x://1")).await;
+        let mut second = Box::pin(async { subscriptions.turn(&resource("x://1")).await });
+        assert!(futures_util::poll!(&mut second).is_pending());
+        for number in 2..100 {
+            let other = resource(&format!("x://{number}"));
+            let mut other = Box::pin(async { subscriptions.turn(&other).await });
+            assert!(futures_util::poll!(&mut other).is_ready(), "{number}");
+        }
+        drop(first);
+        drop(second.await);
+        drop(subscriptions.turn(&resource("x://0")).await);
+        assert_eq!(subscriptions.turns.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_change_reaches_each_listener_under_the_uri_it_used() {
+        let subscriptions = Subscriptions::default();
+        subscriptions.add(resource("x://a"), "one", "mainstay+s:x://a");
+        let server = resource("").server;
+        assert_eq!(
+            subscriptions.listeners(&server, "x://a"),
+            [("one".into(), "mainstay+s:x://a".into())]
+        );
+        assert_eq!(
+            subscriptions.listeners(&server, "x://a/part"),
+            [("one".into(), "x://a/part".into())]
+        );
+        assert_eq!(subscriptions.listeners(&server, "x://b"), []);
+    }
+}

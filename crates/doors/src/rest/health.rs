@@ -1,0 +1,94 @@
+//! `GET /api/health`: asks every server now, all at once.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Json, extract::State};
+use futures_util::future::join_all;
+use mainstay_api::{HealthReport, HealthStatus, ServerHealth};
+use mainstay_core::message::Method;
+use mainstay_gateway::supervisor::Server;
+use tokio::time::{Instant, timeout};
+
+use super::{
+    Door,
+    address::Query,
+    lists::Filter,
+    refusal::Refusal,
+    servers::{millis, warnings},
+};
+
+/// What a ping's answer may take here.
+const PING_LIMIT: Duration = Duration::from_secs(5);
+
+/// `?server=NAME` asks one.
+pub async fn report(
+    State(door): State<Door>,
+    Query(filter): Query<Filter>,
+) -> Result<Json<HealthReport>, Refusal> {
+    let registry = &door.gateway.registry;
+    let servers = match filter.server() {
+        Some(name) => vec![registry.server(name)?],
+        None => registry
+            .servers()
+            .into_iter()
+            .filter(|server| server.is_wanted())
+            .collect(),
+    };
+    Ok(Json(HealthReport {
+        servers: join_all(servers.iter().map(check)).await,
+        warnings: warnings(&door),
+    }))
+}
+
+/// Asks over the live session; one that is not there is not opened for it.
+async fn check(server: &Arc<Server>) -> ServerHealth {
+    let view = server.view();
+    let status = &view.status;
+    let since =
+        |at: std::time::Instant| millis(Instant::now().into_std().saturating_duration_since(at));
+    let health = status.health.as_ref();
+    let mut found = ServerHealth {
+        name: server.name.to_string(),
+        status: HealthStatus::Error,
+        ping_ms: None,
+        last_success_ms: health.map(|health| since(health.heard)),
+        consecutive_failures: health.map_or(0, |health| health.failures),
+        message: view.list_note(),
+    };
+    let Some(session) = view.session.as_ref().filter(|session| !session.is_over()) else {
+        found.message = Some(server.plight(&view, view.state().as_str()));
+        return found;
+    };
+    let asked = Instant::now();
+    match timeout(PING_LIMIT, session.ask(Method::Ping, None)).await {
+        Ok(Ok(_)) => {
+            found.ping_ms = Some(millis(asked.elapsed()));
+            let calls_fail = health.is_some_and(|health| health.calls_fail);
+            if calls_fail {
+                found.message.clone_from(&status.reason);
+            } else {
+                found.consecutive_failures = 0;
+            }
+            found.status = if calls_fail || view.has_bad_lists() {
+                HealthStatus::Unhealthy
+            } else {
+                HealthStatus::Healthy
+            };
+        }
+        Ok(Err(interruption)) => found.message = Some(interruption.to_string()),
+        Err(_) => {
+            let busy = match session.vitals.in_flight() {
+                0 => String::new(),
+                calls => format!("; {calls} in flight"),
+            };
+            found.status = if view.is_degraded() {
+                HealthStatus::Unhealthy
+            } else {
+                HealthStatus::Timeout
+            };
+            let seconds = PING_LIMIT.as_secs();
+            found.message = Some(format!("ping timed out after {seconds}s{busy}"));
+        }
+    }
+    found
+}

@@ -1,0 +1,412 @@
+//! The families of `/metrics`, one after the other.
+
+use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use mainstay_core::{ids::Epoch, lifecycle::State, message::Method};
+use mainstay_gateway::Gateway;
+use mainstay_gateway::{
+    metrics::{Histogram, Series, TOOL_ERROR, Times},
+    supervisor::{Server, View},
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter},
+};
+
+use super::{
+    Held,
+    families::{BYTES, Families, Kind, SECONDS, histogram},
+};
+
+/// Everything that is told.
+#[derive(Debug)]
+pub struct Exposition {
+    pub gateway: Arc<Gateway>,
+    pub held: Held,
+}
+
+/// A server, and how it is now.
+struct Seen {
+    server: Arc<Server>,
+    view: View,
+}
+
+/// What a family tells of a server.
+type Number = fn(&Seen) -> u64;
+type Durations = fn(&Server) -> &Histogram;
+
+/// A series of calls by its labels, read once, so that a scrape does not contradict itself.
+struct Labelled {
+    server: String,
+    method: Method,
+    tool: Arc<str>,
+    /// By the kind of failure.
+    errors: Vec<(&'static str, u64)>,
+    times: Times,
+    request_bytes: u64,
+    response_bytes: u64,
+}
+
+impl Labelled {
+    fn read(server: &Server, method: Method, tool: Arc<str>, series: &Series) -> Self {
+        // Before the calls: each of which is counted after its error.
+        let failures = series.failures.read();
+        let failures = failures.map(|(kind, count)| (kind.code(), count));
+        let tool_errors = series.tool_errors.load(Relaxed);
+        let tool_errors = (tool_errors > 0).then_some((TOOL_ERROR, tool_errors));
+        Self {
+            server: server.name.to_string(),
+            method,
+            tool,
+            errors: failures.chain(tool_errors).collect(),
+            times: series.duration.read(),
+            request_bytes: series.request_bytes.load(Relaxed),
+            response_bytes: series.response_bytes.load(Relaxed),
+        }
+    }
+
+    fn labels(&self) -> [(&str, &str); 3] {
+        [
+            ("server", &self.server),
+            ("method", self.method.name()),
+            ("tool", &self.tool),
+        ]
+    }
+}
+
+impl Seen {
+    fn name(&self) -> &str {
+        self.server.name.as_str()
+    }
+
+    fn labels(&self) -> [(&str, &str); 1] {
+        [("server", self.name())]
+    }
+
+    /// How often it was tried after the first time.
+    fn retried(&self) -> u64 {
+        let Epoch(attempts) = self.view.status.epoch;
+        attempts.saturating_sub(1)
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let servers = self.gateway.registry.servers().into_iter();
+        let servers: Vec<Seen> = servers
+            .map(|server| Seen {
+                view: server.view(),
+                server,
+            })
+            .collect();
+        let mut families = Families(encoder);
+        families.of_calls(&servers, &self.gateway)?;
+        families.of_servers(&servers, &self.held)?;
+        families.of_records(&self.gateway)?;
+        families.of_ourselves(&self.gateway, &self.held)
+    }
+}
+
+impl Families<'_> {
+    fn of_calls(&mut self, servers: &[Seen], gateway: &Gateway) -> fmt::Result {
+        let all: Vec<Labelled> = servers
+            .iter()
+            .flat_map(|Seen { server, .. }| {
+                let all = server.figures.series().into_iter();
+                all.map(|(method, tool, series)| Labelled::read(server, method, tool, &series))
+            })
+            .collect();
+        let mut duration = self.family(
+            "mainstay_call_duration",
+            "From a call's coming to its end",
+            Some(&SECONDS),
+            MetricType::Histogram,
+        )?;
+        for call in &all {
+            histogram(&mut duration, &call.labels(), &call.times)?;
+        }
+        self.samples(
+            "mainstay_calls",
+            "Calls that have ended",
+            None,
+            Kind::Counter,
+            all.iter().map(|call| (call.labels(), call.times.count)),
+        )?;
+        let errors = all.iter().flat_map(|call| {
+            let [server, method, tool] = call.labels();
+            let errors = call.errors.iter();
+            errors.map(move |(kind, count)| ([server, method, tool, ("kind", *kind)], *count))
+        });
+        self.samples(
+            "mainstay_call_errors",
+            "Calls that have failed, or whose result says so",
+            None,
+            Kind::Counter,
+            errors,
+        )?;
+        let refused = gateway.calls.refused().read();
+        let refused = refused.map(|(kind, count)| ([("kind", kind.code())], count));
+        self.samples(
+            "mainstay_refused_calls",
+            "Calls that led to no server",
+            None,
+            Kind::Counter,
+            refused,
+        )?;
+        for (name, help, of) in [
+            (
+                "mainstay_call_request",
+                "Bytes of requests",
+                (|call| call.request_bytes) as fn(&Labelled) -> u64,
+            ),
+            ("mainstay_call_response", "Bytes of answers", |call| {
+                call.response_bytes
+            }),
+        ] {
+            let values = all.iter().map(|call| (call.labels(), of(call)));
+            self.samples(name, help, Some(&BYTES), Kind::Counter, values)?;
+        }
+        Ok(())
+    }
+
+    fn of_servers(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+        let times: [(_, _, Durations); 2] = [
+            (
+                "mainstay_call_queue",
+                "How long calls waited for their server to be there",
+                |server| &server.figures.queue,
+            ),
+            (
+                "mainstay_call_upstream",
+                "How long servers had calls",
+                |server| &server.figures.upstream,
+            ),
+        ];
+        for (name, help, of) in times {
+            let unit = Some(&SECONDS);
+            let mut family = self.family(name, help, unit, MetricType::Histogram)?;
+            for seen in servers {
+                histogram(&mut family, &seen.labels(), &of(&seen.server).read())?;
+            }
+        }
+        let gauges: [(_, _, Number); 4] = [
+            (
+                "mainstay_calls_waiting",
+                "Calls that have not been sent",
+                |seen| seen.server.figures.waiting(),
+            ),
+            (
+                "mainstay_calls_in_flight",
+                "Calls that their server has",
+                |seen| seen.server.figures.in_flight(),
+            ),
+            ("mainstay_server_up", "Whether it is connected", |seen| {
+                u64::from(seen.view.state() == State::Connected)
+            }),
+            (
+                "mainstay_server_degraded",
+                "Whether it is connected and something is wrong with it",
+                |seen| u64::from(seen.view.is_degraded()),
+            ),
+        ];
+        for (name, help, of) in gauges {
+            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
+            self.samples(name, help, None, Kind::Gauge, values)?;
+        }
+        let states = servers.iter().flat_map(|seen| {
+            let (now, name) = (seen.view.state(), seen.name());
+            State::ALL.map(|state| {
+                let labels = [("server", name), ("state", state.as_str())];
+                (labels, u64::from(state == now))
+            })
+        });
+        self.samples(
+            "mainstay_server_state",
+            "1 for the state that it is in",
+            None,
+            Kind::Gauge,
+            states,
+        )?;
+        let counters: [(_, _, Number); 4] = [
+            (
+                "mainstay_server_reconnects",
+                "Shared sessions after the first",
+                |seen| seen.view.sessions.saturating_sub(1),
+            ),
+            (
+                "mainstay_server_retries",
+                "Attempts to connect after the first",
+                Seen::retried,
+            ),
+            (
+                "mainstay_server_merged_notifications",
+                "Notifications that said what one that waited said already",
+                |seen| seen.server.log.diagnostics().merged_notifications,
+            ),
+            (
+                "mainstay_server_dropped_notifications",
+                "Notifications that came too fast",
+                |seen| seen.server.log.diagnostics().dropped_notifications,
+            ),
+        ];
+        for (name, help, of) in counters {
+            let values = servers.iter().map(|seen| (seen.labels(), of(seen)));
+            self.samples(name, help, None, Kind::Counter, values)?;
+        }
+        self.of_processes(servers, held)
+    }
+
+    /// Figures of servers that are child processes.
+    fn of_processes(&mut self, servers: &[Seen], held: &Held) -> fmt::Result {
+        let piped = || {
+            servers
+                .iter()
+                .filter(|seen| seen.server.transport() == "stdio")
+        };
+        let counters: [(_, _, Number); 2] = [
+            (
+                "mainstay_server_restarts",
+                "Starts of its process for the shared session, after the first",
+                Seen::retried,
+            ),
+            (
+                "mainstay_server_crashes",
+                "Processes that ended by themselves",
+                |seen| u64::from(seen.view.crashes.count),
+            ),
+        ];
+        for (name, help, of) in counters {
+            let values = piped().map(|seen| (seen.labels(), of(seen)));
+            self.samples(name, help, None, Kind::Counter, values)?;
+        }
+        let of_trees = |of: fn(&(u64, u64)) -> u64| {
+            piped().map(move |seen| {
+                let held = held.servers.get(seen.name()).map_or(0, of);
+                (seen.labels(), held)
+            })
+        };
+        self.samples(
+            "mainstay_server_processes",
+            "Its processes, with everything they started",
+            None,
+            Kind::Gauge,
+            of_trees(|(processes, _)| *processes),
+        )?;
+        self.samples(
+            "mainstay_server_memory",
+            "Resident memory of its processes",
+            Some(&BYTES),
+            Kind::Gauge,
+            of_trees(|(_, memory)| *memory),
+        )
+    }
+
+    /// Figures of the journal and of traces. A part that is off has no samples.
+    fn of_records(&mut self, gateway: &Gateway) -> fmt::Result {
+        let journal = gateway.calls.journal();
+        let counters = journal.map(|journal| journal.counters());
+        for (name, help, value) in [
+            (
+                "mainstay_journal_records",
+                "Calls that are on record",
+                counters.map(|it| it.recorded),
+            ),
+            (
+                "mainstay_journal_dropped_records",
+                "Calls that are not, since too many waited to be written",
+                counters.map(|it| it.dropped),
+            ),
+            (
+                "mainstay_journal_lost_records",
+                "Calls that could not be written",
+                counters.map(|it| it.lost),
+            ),
+            (
+                "mainstay_journal_dropped_payloads",
+                "Arguments and results that are not kept, since too many bytes waited",
+                counters.map(|it| it.payloads_dropped),
+            ),
+            (
+                "mainstay_journal_commits",
+                "Transactions of the journal",
+                counters.map(|it| it.commits),
+            ),
+        ] {
+            self.single(name, help, None, Kind::Counter, value)?;
+        }
+        self.single(
+            "mainstay_journal_recording",
+            "Whether calls can be put on record",
+            None,
+            Kind::Gauge,
+            journal.map(|journal| u64::from(journal.is_recording())),
+        )?;
+        let depth = journal.map(|journal| journal.depth());
+        self.single(
+            "mainstay_journal_waiting_calls",
+            "Calls that are open or wait to be written",
+            None,
+            Kind::Gauge,
+            depth.map(|(calls, _)| calls as u64),
+        )?;
+        self.single(
+            "mainstay_journal_waiting",
+            "Bytes of payloads that wait to be written",
+            Some(&BYTES),
+            Kind::Gauge,
+            depth.map(|(_, bytes)| bytes as u64),
+        )?;
+        let tally = gateway.calls.tracer().map(|tracer| &tracer.tally);
+        self.single(
+            "mainstay_exported_spans",
+            "Spans that a collector has taken",
+            None,
+            Kind::Counter,
+            tally.map(|tally| tally.exported.load(Relaxed)),
+        )?;
+        self.single(
+            "mainstay_dropped_spans",
+            "Spans that no collector took, or that found no room",
+            None,
+            Kind::Counter,
+            tally.map(|tally| tally.dropped.load(Relaxed)),
+        )
+    }
+
+    fn of_ourselves(&mut self, gateway: &Gateway, held: &Held) -> fmt::Result {
+        let sessions = gateway.session_count.get() as u64;
+        self.single(
+            "mainstay_sessions",
+            "Clients' sessions",
+            None,
+            Kind::Gauge,
+            Some(sessions),
+        )?;
+        let mut build = self.family("mainstay_build", "What runs", None, MetricType::Info)?;
+        build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
+        // The names are those that Prometheus' own libraries give every process.
+        let own = held.own.as_ref();
+        self.single(
+            "process_resident_memory",
+            "Resident memory of Mainstay",
+            Some(&BYTES),
+            Kind::Gauge,
+            own.map(|own| own.memory),
+        )?;
+        self.single(
+            "process_open_fds",
+            "Open files of Mainstay",
+            None,
+            Kind::Gauge,
+            own.map(|own| own.open_files),
+        )?;
+        let cpu = self.family(
+            "process_cpu",
+            "User and system time of Mainstay",
+            Some(&SECONDS),
+            MetricType::Counter,
+        )?;
+        own.map_or(Ok(()), |own| ConstCounter::new(own.cpu_seconds).encode(cpu))
+    }
+}

@@ -1,0 +1,211 @@
+//! One operation of the REST API, in the words of OpenAPI.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::StatusCode;
+use mainstay_api as api;
+use serde_json::{Map, Value, json};
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
+
+use super::code::{Code, EVERYWHERE, INVALID_REQUEST, OF_BODIES};
+
+pub const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+const BYTES: &str = "application/octet-stream";
+
+/// One method of one path.
+pub struct Operation {
+    pub method: &'static str,
+    pub path: &'static str,
+    what: &'static str,
+    query: Vec<Value>,
+    body: Option<Value>,
+    /// By media type.
+    answer: Map<String, Value>,
+    /// Headers of the answer, by name.
+    headers: Map<String, Value>,
+    /// What it fails with beside what every operation may.
+    failures: Vec<Code>,
+    /// What it refers to.
+    pub schemas: Vec<(String, RefOr<Schema>)>,
+}
+
+impl Operation {
+    pub fn new(method: &'static str, path: &'static str, what: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            what,
+            query: Vec::new(),
+            body: None,
+            answer: Map::new(),
+            headers: Map::new(),
+            failures: Vec::new(),
+            schemas: Vec::new(),
+        }
+    }
+
+    pub fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
+        self.query
+            .push(json!({"name": name, "in": "query", "description": what, "schema": schema}));
+        self
+    }
+
+    pub fn takes<T: ToSchema>(mut self) -> Self {
+        let schema = self.refer::<T>();
+        self.takes_with(&schema)
+    }
+
+    pub fn takes_with(mut self, schema: &Value) -> Self {
+        self.body = Some(json!({"required": true, "content": {JSON: {"schema": schema}}}));
+        self
+    }
+
+    /// Does without a body, too.
+    pub fn may_take<T: ToSchema>(mut self) -> Self {
+        let schema = self.refer::<T>();
+        self.body = Some(json!({"content": {JSON: {"schema": schema}}}));
+        self
+    }
+
+    /// What holds of the body beside its type.
+    pub fn needing(mut self, more: &Value) -> Self {
+        if let Some(schema) = self
+            .body
+            .as_mut()
+            .map(|body| &mut body["content"][JSON]["schema"])
+        {
+            *schema = json!({"allOf": [schema.take(), more]});
+        }
+        self
+    }
+
+    pub fn answers<T: ToSchema>(mut self) -> Self {
+        let schema = self.refer::<T>();
+        self.answers_with(&schema)
+    }
+
+    pub fn answers_with(mut self, schema: &Value) -> Self {
+        self.answer
+            .insert(JSON.to_owned(), json!({"schema": schema}));
+        self
+    }
+
+    pub fn streams(mut self) -> Self {
+        self.answer.insert(EVENT_STREAM.to_owned(), json!({}));
+        self
+    }
+
+    /// Or bytes as they are, of which a header says more.
+    pub fn answers_bytes(mut self, header: &str, what: &str, schema: &Value) -> Self {
+        self.answer.insert(BYTES.to_owned(), json!({}));
+        let said = json!({"description": what, "schema": schema});
+        self.headers.insert(header.to_owned(), said);
+        self
+    }
+
+    pub fn fails(mut self, with: &[Code]) -> Self {
+        self.failures.extend(with);
+        self
+    }
+
+    /// Whatever it fails with.
+    pub fn codes(&self) -> Vec<Code> {
+        let mut codes = EVERYWHERE.to_vec();
+        if self.path.contains('{') || !self.query.is_empty() {
+            codes.push(INVALID_REQUEST);
+        }
+        if self.body.is_some() {
+            codes.extend(OF_BODIES);
+        }
+        codes.extend(&self.failures);
+        codes
+    }
+
+    fn refer<T: ToSchema>(&mut self) -> Value {
+        self.schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(&mut self.schemas);
+        json!({"$ref": format!("#/components/schemas/{}", T::name())})
+    }
+
+    /// In the words of the specification.
+    pub fn describe(&self) -> Value {
+        let names = self.path.split('{').skip(1);
+        let names = names.filter_map(|rest| rest.split('}').next());
+        let in_path = names.map(|name| {
+            let schema = match name {
+                "id" if self.path == api::REPLY => {
+                    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
+                }
+                "operation" => json!({"enum": ["start", "stop", "restart", "reconnect"]}),
+                _ => json!({"type": "string", "minLength": 1}),
+            };
+            json!({"name": name, "in": "path", "required": true, "schema": schema})
+        });
+        let parameters: Vec<Value> = in_path.chain(self.query.iter().cloned()).collect();
+        let mut operation =
+            json!({"summary": self.what, "parameters": parameters, "responses": self.responses()});
+        if let Some(body) = &self.body {
+            operation["requestBody"] = body.clone();
+        }
+        operation
+    }
+
+    fn responses(&self) -> Value {
+        let mut done = json!({"description": "Done", "content": self.answer});
+        if !self.headers.is_empty() {
+            done["headers"] = json!(self.headers);
+        }
+        let mut responses = json!({"200": done});
+        for refused in self.refusals() {
+            let response = format!("#/components/responses/{}", refused.name());
+            responses[refused.status.as_str()] = json!({"$ref": response});
+        }
+        responses
+    }
+
+    /// How it refuses, by status.
+    pub fn refusals(&self) -> Vec<Refused> {
+        let mut refusals = BTreeMap::<StatusCode, BTreeSet<&str>>::new();
+        for code in self.codes() {
+            let words = refusals.entry(code.status()).or_default();
+            words.insert(code.word());
+        }
+        let refusals = refusals.into_iter();
+        refusals
+            .map(|(status, words)| Refused { status, words })
+            .collect()
+    }
+}
+
+/// A response that many operations share: a status, and the words that its error can be.
+pub struct Refused {
+    status: StatusCode,
+    words: BTreeSet<&'static str>,
+}
+
+impl Refused {
+    /// By which operations refer to it.
+    pub fn name(&self) -> String {
+        self.words
+            .iter()
+            .fold(self.status.as_str().to_owned(), |name, word| {
+                name + "." + word
+            })
+    }
+
+    pub fn describe(&self) -> Value {
+        let words: Vec<_> = self.words.iter().collect();
+        let schema = json!({
+            "allOf": [
+                {"$ref": "#/components/schemas/Error"},
+                {"properties": {"error": {"enum": words}}},
+            ],
+        });
+        let reason = self.status.canonical_reason().unwrap_or("Not done");
+        json!({"description": reason, "content": {JSON: {"schema": schema}}})
+    }
+}

@@ -1,0 +1,30 @@
+//! `POST /api/reload`: reads the configuration again, or only compares it.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+
+use super::{Door, body::Body, refusal::Refusal};
+
+/// Without a body it reloads.
+pub async fn reload(
+    State(door): State<Door>,
+    body: Option<Body<api::Reload>>,
+) -> Result<Json<api::Reloaded>, Refusal> {
+    let reloader = door
+        .gateway
+        .reloader
+        .as_ref()
+        .ok_or(Refusal::NotReloadable)?;
+    let dry_run = body.is_some_and(|Body(reload)| reload.dry_run);
+    let plan = if dry_run {
+        reloader.plan().await
+    } else {
+        reloader.reload().await
+    };
+    let plan = plan.map_err(|error| Refusal::InvalidConfig(error.findings()))?;
+    Ok(Json(api::Reloaded {
+        applied: !dry_run,
+        summary: plan.to_string(),
+        plan: serde_json::to_value(&plan).map_err(|error| Refusal::Malformed(error.to_string()))?,
+    }))
+}

@@ -1,0 +1,56 @@
+//! Requests of servers that wait to be answered by hand.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_gateway::supervisor::Queued;
+use mainstay_platform::utc;
+
+use super::{Door, address::Path, body::Body, lists, refusal::Refusal};
+
+/// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).
+const REFUSED_BY_HAND: i64 = -1;
+
+pub async fn list(State(door): State<Door>) -> Json<api::ServerRequests> {
+    let shown = |queued: Queued| api::ServerRequest {
+        id: queued.id,
+        server: queued.server.to_string(),
+        method: queued.method,
+        params: lists::raw(&queued.params),
+        asked_at: utc::rfc3339(queued.asked_at),
+    };
+    let waiting = door.gateway.registry.queue().list();
+    Json(api::ServerRequests {
+        requests: waiting.into_iter().map(shown).collect(),
+    })
+}
+
+pub async fn answer(
+    State(door): State<Door>,
+    Path(id): Path<u64>,
+    Body(reply): Body<api::Reply>,
+) -> Result<Json<api::Replied>, Refusal> {
+    let is_object = |raw: &api::Raw| raw.get().starts_with('{');
+    let reply = match (reply.result, reply.error) {
+        (Some(result), None) if is_object(&result) => Ok(result),
+        (Some(_), None) => {
+            let reason = "\"result\" must be an object, as the specification has it for the method";
+            return Err(Refusal::Malformed(reason.to_owned()));
+        }
+        (None, Some(reason)) => Err(reason),
+        (Some(_), Some(_)) => {
+            let reason = "\"result\" and \"error\" exclude each other";
+            return Err(Refusal::Malformed(reason.to_owned()));
+        }
+        (None, None) => return Err(Refusal::MissingParameter("result")),
+    };
+    let question = door.gateway.registry.queue().take(id).ok_or_else(|| {
+        let message = format!("no request {id} is waiting: it was answered, or its time is over");
+        Failure::new(FailureKind::RequestNotFound, message).with("id", id)
+    })?;
+    match reply {
+        Ok(result) => question.result(result.get()),
+        Err(reason) => question.refuse(REFUSED_BY_HAND, &reason),
+    }
+    Ok(Json(api::Replied { success: true, id }))
+}

@@ -1,0 +1,103 @@
+//! Servers and tools that are switched off for one client.
+
+use axum::{Json, extract::State};
+use mainstay_api as api;
+use mainstay_core::{
+    catalog::ListKind,
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+    switches::{Off, Switch, Switches},
+};
+
+use super::{Door, address::Path, body::Body, refusal::Refusal};
+
+pub async fn list(State(door): State<Door>) -> Json<api::Switches> {
+    let all = door.gateway.switches.all();
+    let clients = all
+        .iter()
+        .map(|(client, off)| (client.to_owned(), shown(off)));
+    Json(api::Switches {
+        clients: clients.collect(),
+    })
+}
+
+fn shown(off: &Off) -> api::SwitchedOff {
+    let tools = off.tools.iter();
+    let tools = tools.flat_map(|(server, tools)| {
+        let path = move |tool| format!("{server}/{tool}");
+        tools.iter().map(path)
+    });
+    api::SwitchedOff {
+        servers: off.servers.iter().map(ToString::to_string).collect(),
+        tools: tools.collect(),
+    }
+}
+
+pub async fn set(
+    State(door): State<Door>,
+    Path(client): Path<String>,
+    Body(set): Body<api::SetSwitch>,
+) -> Result<Json<api::Switched>, Refusal> {
+    let switch = switch(&door, &set)?;
+    let set_it = |switches: &mut Switches| switches.set(&client, &switch, set.enabled);
+    change(&door, set_it).await?;
+    let api::SetSwitch {
+        server,
+        tool,
+        enabled,
+    } = set;
+    Ok(Json(api::Switched {
+        success: true,
+        client,
+        server,
+        tool,
+        enabled,
+    }))
+}
+
+pub async fn clear(
+    State(door): State<Door>,
+    Path(client): Path<String>,
+) -> Result<Json<api::Cleared>, Refusal> {
+    let cleared = change(&door, |switches| switches.clear(&client)).await?;
+    Ok(Json(cleared))
+}
+
+pub async fn clear_all(State(door): State<Door>) -> Result<Json<api::Cleared>, Refusal> {
+    Ok(Json(change(&door, Switches::clear_all).await?))
+}
+
+/// Changes the switches; the clients that it concerns are told.
+async fn change(door: &Door, change: impl FnOnce(&mut Switches)) -> Result<api::Cleared, Refusal> {
+    let changed = door.gateway.switch(change).await;
+    changed.map_err(Refusal::Unwritable)?;
+    Ok(api::Cleared { success: true })
+}
+
+/// What a switch is about. Only what is there can be switched off, so that a slip is noticed; what has
+/// gone meanwhile can still be switched on.
+fn switch(door: &Door, set: &api::SetSwitch) -> Result<Switch, Failure> {
+    let registry = &door.gateway.registry;
+    let server = match ServerName::new(&set.server) {
+        Ok(server) if set.enabled => server,
+        _ => {
+            let server = registry.server(&set.server)?;
+            let catalog = server.catalog();
+            let is_unknown = |tool: &String| {
+                let catalog = catalog.as_deref();
+                catalog.is_some_and(|catalog| catalog.item(ListKind::Tools, tool).is_none())
+            };
+            if let Some(tool) = set.tool.as_ref().filter(|tool| is_unknown(tool)) {
+                let message = format!("Server '{}' has no tool '{tool}'", server.name);
+                return Err(Failure::new(FailureKind::ToolNotFound, message)
+                    .of_server(&server.name)
+                    .with("tool", tool.as_str()));
+            }
+            server.name.clone()
+        }
+    };
+    Ok(Switch {
+        server,
+        tool: set.tool.clone(),
+    })
+}

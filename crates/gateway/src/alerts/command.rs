@@ -1,0 +1,136 @@
+//! Runs the command of an alert: no shell, a process group of its own, a time limit.
+
+use std::{env, io, process::Stdio, time::Duration};
+
+use mainstay_core::config::{AlertCommand, PathOrder};
+use mainstay_transport::{self as transport, process};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, Command},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::message::Message;
+
+/// The part of a command's output that is logged. The rest is read and dropped, so that the command
+/// need not wait.
+const KEPT_OUTPUT: u64 = 4 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CommandFailed {
+    #[error("it cannot be started: {0}")]
+    Start(#[source] io::Error),
+    #[error("it cannot be waited for: {0}")]
+    Wait(#[source] io::Error),
+    #[error("ended with {}", exit(*code, *signal))]
+    Exit {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    #[error("not done within {} ms", .0.as_millis())]
+    Late(Duration),
+}
+
+fn exit(code: Option<i32>, signal: Option<i32>) -> String {
+    match (code, signal) {
+        (_, Some(signal)) => format!("signal {signal}"),
+        (Some(code), None) => format!("code {code}"),
+        (None, None) => "no exit status".to_owned(),
+    }
+}
+
+/// Runs it once; a command that wants to be run again can see to that itself. Returns when nothing of
+/// its process group is left.
+pub async fn run(
+    command: &AlertCommand,
+    message: &Message,
+    limit: Duration,
+    stop: &CancellationToken,
+) -> Result<(), CommandFailed> {
+    let mut child = spawn(command, message)
+        .await
+        .map_err(CommandFailed::Start)?;
+    let group = process::group(&child);
+    let running = timeout(limit, attend(&mut child, &message.json));
+    let ended = stop.run_until_cancelled(running).await;
+    let ended = match ended {
+        Some(Ok(status)) => {
+            let (code, signal) = process::exit(status.map_err(CommandFailed::Wait)?);
+            if code == Some(0) {
+                Ok(())
+            } else {
+                Err(CommandFailed::Exit { code, signal })
+            }
+        }
+        Some(Err(_)) => Err(CommandFailed::Late(limit)),
+        // We stop: it need not be said that it was not done.
+        None => Ok(()),
+    };
+    process::kill(&child);
+    let reaped = child.wait().await;
+    group.kill_rest();
+    reaped.map_err(CommandFailed::Wait)?;
+    ended
+}
+
+/// Its environment is ours, less our own variables, which may hold tokens.
+async fn spawn(command: &AlertCommand, message: &Message) -> io::Result<Child> {
+    let path = transport::search_path(env::var_os("PATH").as_deref(), PathOrder::default());
+    let program = transport::resolve(&command.program, &path);
+    let mut spawned = Command::new(program.program());
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("MAINSTAY_") {
+            spawned.env_remove(name);
+        }
+    }
+    let alarm = &message.alarm;
+    spawned
+        .args(&command.args)
+        .env("PATH", path)
+        .env("MAINSTAY_ALERT", alarm.what.kind().as_str())
+        .env("MAINSTAY_ALERT_ID", message.id.to_string())
+        .env("MAINSTAY_ALERT_SERVER", alarm.server.as_str())
+        .env("MAINSTAY_ALERT_TEXT", alarm.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    process::spawn(spawned).await
+}
+
+/// Writes to it, reads from it, and waits for it.
+async fn attend(child: &mut Child, json: &str) -> io::Result<std::process::ExitStatus> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // A command need not read what it is told.
+            stdin.write_all(json.as_bytes()).await.ok();
+        }
+    };
+    let (status, (), (), ()) = tokio::join!(
+        child.wait(),
+        write,
+        log("stdout", stdout),
+        log("stderr", stderr)
+    );
+    status
+}
+
+async fn log(name: &'static str, pipe: Option<impl AsyncRead + Unpin>) {
+    let Some(mut pipe) = pipe else { return };
+    let mut kept = Vec::new();
+    // What broke off is logged as far as it came.
+    (&mut pipe)
+        .take(KEPT_OUTPUT)
+        .read_to_end(&mut kept)
+        .await
+        .ok();
+    tokio::io::copy(&mut pipe, &mut tokio::io::sink())
+        .await
+        .ok();
+    let text = String::from_utf8_lossy(&kept);
+    if !text.trim().is_empty() {
+        tracing::info!(output = text.trim(), "{name} of the command of an alert");
+    }
+}

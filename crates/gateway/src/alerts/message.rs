@@ -1,0 +1,56 @@
+//! The message that a receiver of alerts gets.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use mainstay_core::{
+    alert::{Alarm, What},
+    event::EventId,
+    ids::ServerName,
+};
+use mainstay_platform::utc;
+use serde::Serialize;
+
+/// An alarm on its way.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub id: EventId,
+    pub alarm: Alarm,
+    /// The body of a POST, the stdin of a command.
+    pub json: String,
+}
+
+/// `text` is what chat services show.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    id: String,
+    created_at: String,
+    server: &'a ServerName,
+    text: String,
+    #[serde(flatten)]
+    what: &'a What,
+}
+
+impl Message {
+    /// `last` is the id given last: ids differ, so that a receiver knows what comes to it twice.
+    pub fn new(last: &mut EventId, alarm: Alarm) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let millis = now.unwrap_or_default().as_millis();
+        *last = last.next(u64::try_from(millis).unwrap_or(u64::MAX));
+        let at = UNIX_EPOCH + Duration::from_millis(last.unix_millis());
+        let body = Body {
+            id: last.to_string(),
+            created_at: utc::rfc3339(at),
+            server: &alarm.server,
+            text: alarm.to_string(),
+            what: &alarm.what,
+        };
+        // Text keys and plain values: this cannot fail.
+        let json = serde_json::to_string(&body).unwrap_or_default();
+        Self {
+            id: *last,
+            alarm,
+            json,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Requests that no client wrote: of a program that embeds the engine, of REST, of Mainstay's own tools.
+
+use std::{borrow::Cow, sync::Arc};
+
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::{self, Method, quote},
+};
+use mainstay_transport::Frame;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::{
+    Gateway,
+    calls::{Answering, CallSink, Calls, Client, Receipt, Refused, Request, Upstream, Wanted},
+    supervisor::Server,
+};
+
+/// What servers answer to `resources/read` of a resource they do not have.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+
+/// One request of this client on the server's shared session.
+pub async fn ask(
+    calls: &Calls,
+    receipt: &Receipt,
+    client: Arc<Client>,
+    server: Arc<Server>,
+    method: Method,
+    params: &str,
+    cancel: oneshot::Receiver<String>,
+) -> Result<Box<RawValue>, Failure> {
+    let invalid = |reason: String| Failure::new(FailureKind::InvalidRequest, reason);
+    let text = message::request(Some(1), method.name(), Some(params));
+    let frame = Frame::read(text.into()).map_err(|error| invalid(error.to_string()))?;
+    let request =
+        Request::new(frame, None).ok_or_else(|| invalid("a request is expected".to_owned()))?;
+    let (sink, _) = CallSink::new(client, None);
+    let upstream = Upstream::Shared(Arc::clone(&server));
+    let answer = calls.call(receipt, upstream, request, sink, cancel).await?;
+    match answer.frame.result() {
+        Some(result) => {
+            RawValue::from_string(message::one_line(result).into_owned()).map_err(|error| {
+                failed(
+                    &server,
+                    &format!("the server's answer is not JSON: {error}"),
+                )
+            })
+        }
+        None => Err(refused(
+            &server,
+            params,
+            answer.frame.error().unwrap_or("{}"),
+        )),
+    }
+}
+
+fn failed(server: &Server, message: &str) -> Failure {
+    Failure::new(FailureKind::CallFailed, message).of_server(&server.name)
+}
+
+/// An error of the server, with its words and its code.
+pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
+    let code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
+    if let (Some(RESOURCE_NOT_FOUND), Some(uri)) = (code, message::text_member(params, "uri")) {
+        return resource_not_found(&uri).of_server(&server.name);
+    }
+    let words =
+        message::text_member(error, "message").unwrap_or_else(|| "the server refused".into());
+    let mut failure = failed(server, &words);
+    if let Some(code) = code {
+        failure = failure.with("rpcCode", code);
+    }
+    if let Some(data) = message::member(error, "data")
+        .and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok())
+    {
+        failure = failure.with("data", data);
+    }
+    failure
+}
+
+pub fn resource_not_found(uri: &str) -> Failure {
+    Failure::new(
+        FailureKind::ResourceNotFound,
+        format!("Resource {uri} not found"),
+    )
+    .with("uri", uri)
+}
+
+/// The answer to a request of ours.
+struct Asked(Result<Box<RawValue>, Failure>);
+
+impl Answering for Asked {
+    fn refused(&self) -> Option<Cow<'_, Refused>> {
+        let failure = self.0.as_ref().err()?;
+        Some(Cow::Owned(failure.clone().into()))
+    }
+}
+
+impl Gateway {
+    /// Asks a server on its shared session, and returns the result of its answer. `params` is the text of a
+    /// JSON object. The call is supervised, recorded and counted like that of any client. Dropped, the
+    /// future takes the call with it, and the server is told.
+    pub async fn request(
+        &self,
+        server: &str,
+        method: Method,
+        params: &str,
+    ) -> Result<Box<RawValue>, Failure> {
+        let receipt = Receipt::new();
+        let client = Client::nobody();
+        let origin = Arc::clone(&client.origin);
+        let (_keep, never) = oneshot::channel();
+        let answer = match self.registry.server(server) {
+            Ok(server) => ask(&self.calls, &receipt, client, server, method, params, never).await,
+            Err(failure) => Err(failure),
+        };
+        let name = message::text_member(params, "name").unwrap_or_default();
+        let wanted = || Some(Wanted::new(method, name));
+        let closed = receipt.close(&self.calls, Asked(answer), || origin, wanted);
+        closed.await.into_inner().0
+    }
+
+    /// Calls a tool of a server by the server's own name for it. `arguments` is the text of a JSON object.
+    pub async fn call_tool(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<Box<RawValue>, Failure> {
+        let params = format!(r#"{{"name":{},"arguments":{arguments}}}"#, quote(tool));
+        self.request(server, Method::ToolsCall, &params).await
+    }
+}

@@ -1,0 +1,123 @@
+//! Translates a call between a client and a server of different revisions: its request on the way up,
+//! its answer on the way down (`core::era`).
+
+use std::borrow::Cow;
+
+use mainstay_core::{
+    era::{
+        Caller, Era, Revision,
+        questions::{self, BadInputRequired, InputRequired},
+        result, tasks,
+    },
+    message::{self, Kind, Method},
+};
+use mainstay_transport::Frame;
+
+use super::{Request, rounds::Round};
+
+#[derive(Debug)]
+pub struct Bridge<'a> {
+    caller: Caller,
+    server: Revision,
+    method: Method,
+    request: &'a Request,
+    /// The client as the server sees it once tasks have been declared for it.
+    with_tasks: Option<Caller>,
+}
+
+impl<'a> Bridge<'a> {
+    /// Between two that differ.
+    pub fn new(caller: Caller, server: Revision, request: &'a Request) -> Self {
+        Self {
+            caller,
+            server,
+            method: request.frame.method().unwrap_or(Method::Other),
+            request,
+            with_tasks: None,
+        }
+    }
+
+    /// The revision that the client speaks.
+    pub fn client(&self) -> Revision {
+        self.caller.revision
+    }
+
+    /// The request under our id (JSON text) as the server understands it, with what was answered before.
+    pub fn request(&self, id: &str, round: Option<&Round>) -> String {
+        let text = match (self.caller.era(), self.server.era()) {
+            (Era::Legacy, Era::Modern) => {
+                let caller = self.with_tasks.as_ref().unwrap_or(&self.caller);
+                self.request.render_modern(id, caller)
+            }
+            (Era::Modern, Era::Legacy) => self.request.render_legacy(id),
+            (Era::Legacy, Era::Legacy) | (Era::Modern, Era::Modern) => self.request.render(id),
+        };
+        match round {
+            Some(round) => questions::answer(&text, &round.responses, round.state.as_deref()),
+            None => text,
+        }
+    }
+
+    /// Declares tasks for the client where a server's answer says that it cannot do without: whether
+    /// the request is to be made again.
+    pub fn declares_tasks_for(&mut self, answer: &Frame) -> bool {
+        let is_first = self.caller.era() == Era::Legacy && self.with_tasks.is_none();
+        let again = is_first && answer.error().is_some_and(tasks::is_undeclared);
+        if again {
+            self.with_tasks = Some(self.caller.with_tasks());
+        }
+        again
+    }
+
+    /// The client as the server sees it, where the answer is a task that the client must not see.
+    pub fn takes_task(&self, answer: &Frame) -> Option<Caller> {
+        let caller = self.with_tasks.as_ref()?;
+        let is_task = answer.result().is_some_and(tasks::is_task);
+        is_task.then(|| caller.clone())
+    }
+
+    /// What a modern server asks a legacy client before it answers.
+    pub fn input_required(
+        &self,
+        answer: &Frame,
+    ) -> Result<Option<InputRequired>, BadInputRequired> {
+        match (self.caller.era(), self.server.era(), answer.result()) {
+            (Era::Legacy, Era::Modern, Some(result)) if questions::may_ask(self.method) => {
+                InputRequired::read(result)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The server's response as the client understands it.
+    pub fn answer(&self, answer: Frame) -> Frame {
+        let Kind::Response { id, body, is_error } = answer.envelope().kind else {
+            return answer;
+        };
+        let body = answer.get(body);
+        let uri = || self.request.subject();
+        let changed = match (self.caller.era(), self.server.era(), is_error) {
+            (Era::Legacy, _, false) => result::to_legacy(self.method, body, self.caller.revision),
+            (Era::Legacy, Era::Modern, true) => {
+                result::error_to_legacy(self.method, uri().as_deref(), body)
+            }
+            (Era::Modern, Era::Legacy, false) => result::to_modern(self.method, body),
+            (Era::Modern, Era::Legacy, true) => {
+                // What was an error is a question now, and answered by another attempt.
+                if questions::may_ask(self.method)
+                    && self.caller.capabilities.elicitation_url
+                    && let Some(required) = InputRequired::from_error(body)
+                {
+                    let text = message::response(answer.get(id), &required.result());
+                    return Frame::read(text.into()).unwrap_or(answer);
+                }
+                result::error_to_modern(self.method, uri().as_deref(), body)
+            }
+            (Era::Legacy, Era::Legacy, true) | (Era::Modern, Era::Modern, _) => return answer,
+        };
+        match changed {
+            Cow::Borrowed(_) => answer,
+            Cow::Owned(changed) => answer.with_body(&changed),
+        }
+    }
+}

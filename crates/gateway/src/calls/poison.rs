@@ -1,0 +1,65 @@
+//! Refuses calls that crash their server, for a while.
+
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    message::Method,
+    suspects::{Arguments, Refused},
+};
+use mainstay_transport::Work;
+use tokio::time::Instant;
+
+use super::{
+    Upstream,
+    attempt::{Attempt, Call},
+};
+
+impl Call<'_> {
+    /// What is kept of a call in case the server crashes. A client with an isolated session harms only
+    /// itself.
+    pub(super) fn work(&self) -> Option<Work> {
+        match self.upstream {
+            Upstream::Shared(_) => Work::of(&self.request.frame, self.request.original.as_ref()),
+            Upstream::IsolatedSession(_) => None,
+        }
+    }
+
+    /// Fails if the call is refused.
+    pub(super) fn check_refusal(&self) -> Result<(), Attempt> {
+        let refused = self.upstream.server().blame.refusal(|| self.work());
+        refused.map_or(Ok(()), |refused| {
+            Err(Attempt::Final(self.refused(&refused)))
+        })
+    }
+
+    /// The server has answered: it has survived this call.
+    pub(super) fn acquit(&self) {
+        self.upstream.server().blame.answered(|| self.work());
+    }
+
+    fn refused(&self, refused: &Refused) -> Failure {
+        let server = &self.upstream.server().name;
+        let what = match refused.method {
+            Method::PromptsGet => "Prompt",
+            Method::ResourcesRead => "Resource",
+            _ => "Tool",
+        };
+        let with = match refused.arguments {
+            Arguments::Same => "with these arguments",
+            Arguments::Any => "with any arguments",
+        };
+        let (name, crashes) = (&refused.name, refused.crashes);
+        let wait = refused
+            .until
+            .saturating_duration_since(Instant::now().into_std());
+        let message = format!(
+            "{what} '{name}' of server '{server}' is refused {with}: it was in flight at {crashes} crashes of the server, and was never answered. This call was not sent; it is allowed again in {} s, or after `mainstay restart {server}`",
+            wait.as_secs()
+        );
+        self.failure(FailureKind::CallCrashesServer, message)
+            .with("tool", &**name)
+            .with(
+                "retryAfterMs",
+                u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            )
+    }
+}

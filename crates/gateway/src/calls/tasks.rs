@@ -1,0 +1,227 @@
+//! A server answers a call with a task, and the client's revision has no tasks: Mainstay polls the task
+//! until it has ended (SEP-2663).
+//!
+//! Such a call is made without the extension first, because most servers then answer at once. A server
+//! that needs the extension refuses, and nothing has run. Then the extension is declared for the
+//! client.
+
+use std::{collections::HashSet, pin::Pin, sync::Arc, time::Duration};
+
+use mainstay_core::{
+    era::{
+        Caller, Revision,
+        questions::InputRequired,
+        tasks::{self, Progress},
+    },
+    failure::{Failure, FailureKind},
+    message::{self, Kind, Method, Object},
+};
+use mainstay_transport::{Asker, Frame, Interruption, Session};
+use tokio::time::Instant;
+
+use super::{Attempt, Call};
+
+/// Between two attempts to ask a server that was lost.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a server may take to hear that a task is not wanted any more.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
+/// A server's task, and the client that it works for.
+struct Task {
+    id: String,
+    session: Arc<Session>,
+    /// The client, with the extension.
+    caller: Caller,
+    /// The revision that the client speaks.
+    client: Revision,
+    /// Questions that have been answered: a server may show them until it has read the answers.
+    answered: HashSet<String>,
+    polls: u32,
+}
+
+impl Call<'_> {
+    /// Waits until a task ends. Its outcome is the call's response. The server is told when the client
+    /// stops waiting.
+    pub(super) async fn see_to_its_end(
+        &mut self,
+        session: &Arc<Session>,
+        caller: Caller,
+        created: Frame,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Frame, Failure> {
+        let Some(id) = created.result().and_then(tasks::id).map(String::from) else {
+            return Err(self.unusable("its task has no name"));
+        };
+        let mut task = Task {
+            id,
+            session: Arc::clone(session),
+            client: caller.revision,
+            caller,
+            answered: HashSet::new(),
+            polls: 0,
+        };
+        let outcome = self.follow(&mut task, created, cancel.as_mut()).await;
+        if outcome.is_err() {
+            self.give_up(task);
+        }
+        outcome
+    }
+
+    async fn follow(
+        &mut self,
+        task: &mut Task,
+        mut frame: Frame,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Frame, Failure> {
+        loop {
+            let state = frame.result().unwrap_or("{}");
+            self.tell_progress(task, state);
+            let pause = match Progress::read(state) {
+                Ok(Progress::Completed(result)) => return Ok(frame.with_body(&result)),
+                Ok(Progress::Failed(error)) => return Ok(refusal(&frame, &error)),
+                Ok(Progress::Cancelled) => {
+                    return Err(self.cancelled("the server gave its task up"));
+                }
+                Ok(Progress::Working(pause)) => pause,
+                Ok(Progress::Asks(required, pause)) => {
+                    self.answer(task, required, cancel.as_mut()).await?;
+                    pause
+                }
+                Err(error) => return Err(self.unusable(&error.to_string())),
+            };
+            // A task at work counts as progress.
+            self.deadline = (Instant::now() + pause + self.limit).min(self.hard_deadline);
+            let sleep = tokio::time::sleep(pause);
+            self.meanwhile(sleep, cancel.as_mut()).await?;
+            let id = task.id.clone();
+            let get =
+                |own: &str, caller: &Caller| tasks::request(own, Method::TasksGet, &id, caller);
+            frame = self.ask_about(task, get, cancel.as_mut()).await?;
+        }
+    }
+
+    /// Asks the client what the task wants to know, once.
+    async fn answer(
+        &mut self,
+        task: &mut Task,
+        mut required: InputRequired,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<(), Failure> {
+        let answered = &task.answered;
+        required.requests.retain(|(key, _)| !answered.contains(key));
+        if required.requests.is_empty() {
+            return Ok(());
+        }
+        let round = self.round(task.client, required, cancel.as_mut()).await;
+        let round = round.map_err(Attempt::into_failure)?;
+        let id = task.id.clone();
+        let update = |own: &str, caller: &Caller| tasks::update(own, &id, &round.responses, caller);
+        self.ask_about(task, update, cancel).await?;
+        self.opened(&round);
+        let keys = round.responses.into_iter().map(|(key, _)| key);
+        task.answered.extend(keys);
+        Ok(())
+    }
+
+    /// A request about the task and its result. It is made again for as long as the call lasts: asking
+    /// twice does no harm, and a task may outlive its connection.
+    async fn ask_about(
+        &mut self,
+        task: &mut Task,
+        render: impl Fn(&str, &Caller) -> String,
+        mut cancel: Pin<&mut impl Future<Output = String>>,
+    ) -> Result<Frame, Failure> {
+        loop {
+            let asking = ask(&task.session, self.sink.client.asker, self.deadline, |id| {
+                render(id, &task.caller)
+            });
+            match self.meanwhile(asking, cancel.as_mut()).await? {
+                Ok(answer) => {
+                    return match answer.error() {
+                        None => Ok(answer),
+                        Some(error) => Err(self.forgotten(error)),
+                    };
+                }
+                Err(lost) => {
+                    let server = self.upstream.server();
+                    tracing::debug!(server = %server.name, %lost, "a task is asked for once more");
+                    self.request_probe();
+                }
+            }
+            let pause = tokio::time::sleep(PAUSE);
+            self.meanwhile(pause, cancel.as_mut()).await?;
+            let session = self.upstream.session(self.era(), self.deadline);
+            task.session = self.meanwhile(session, cancel.as_mut()).await??;
+        }
+    }
+
+    /// Tells a client that limits silence that the task is at work.
+    fn tell_progress(&self, task: &mut Task, state: &str) {
+        // The server's own numbers, if it gave any, cannot be gone on with.
+        if self.progressed {
+            return;
+        }
+        task.polls += 1;
+        let Some(token) = self.request.progress_token else {
+            return;
+        };
+        let mut params = Object::default();
+        params.set("progressToken", self.request.frame.get(token));
+        let polls = task.polls.to_string();
+        params.set("progress", &polls);
+        if let Some(message) = tasks::status_message(state) {
+            params.set_text("message", &message);
+        }
+        let method = Method::Progress.name();
+        self.sink
+            .put(message::request(None, method, Some(&params.to_string())));
+    }
+
+    /// The client stopped waiting for the task.
+    fn give_up(&self, task: Task) {
+        let asker = self.sink.client.asker;
+        self.calls.in_background(async move {
+            let cancel = |id: &str| tasks::request(id, Method::TasksCancel, &task.id, &task.caller);
+            let cancelled = ask(&task.session, asker, Instant::now() + CANCEL_LIMIT, cancel);
+            match tokio::time::timeout(CANCEL_LIMIT, cancelled).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(lost)) => tracing::debug!(%lost, "a task was not cancelled"),
+                Err(_) => tracing::debug!("a task was not cancelled in time"),
+            }
+        });
+    }
+
+    /// The server does not know its task: it has lost it, or gave it up long ago.
+    fn forgotten(&self, error: &str) -> Failure {
+        self.request_probe();
+        let name = &self.upstream.server().name;
+        let message = format!(
+            "Server '{name}' made a task of the call, and says nothing more of it: {error}. It may or may not have run; check before you call again"
+        );
+        self.failure(FailureKind::OutcomeUnknown, message)
+    }
+}
+
+async fn ask(
+    session: &Session,
+    asker: Asker,
+    deadline: Instant,
+    render: impl FnOnce(&str) -> String,
+) -> Result<Frame, Interruption> {
+    session
+        .call(asker, deadline, || None, render)
+        .await?
+        .response()
+        .await
+}
+
+/// The answer of a call (a response) that came to this error (JSON text).
+fn refusal(answer: &Frame, error: &str) -> Frame {
+    let id = match answer.envelope().kind {
+        Kind::Response { id, .. } => answer.get(id),
+        _ => "null",
+    };
+    let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);
+    Frame::read(text.into()).unwrap_or_else(|_| answer.clone())
+}

@@ -1,0 +1,193 @@
+//! The engine as one value.
+
+use std::{
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::Config,
+    switches::{ClientKey, Switches},
+};
+use mainstay_platform::lineage::Lineage;
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    alerts::Alerts,
+    calls::Calls,
+    options::GatewayOptions,
+    owners::FoundOwners,
+    registry::{Announcement, Profile, Registry},
+    reload::Reloader,
+    supervisor::Server,
+    switches::SwitchBoard,
+    traces::Traces,
+    view::View,
+};
+
+/// What servers may take to end, after the calls.
+pub const SERVERS_LIMIT: Duration = Duration::from_secs(4);
+
+/// What calls that were ended and cancellations on their way may take at the end.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether calls are still at work.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The engine: the servers of a configuration, and the calls to them.
+///
+/// It knows no door. See `examples/embed.rs` for a program that has no other.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The servers, and what they offer.
+    pub registry: Arc<Registry>,
+    /// The calls to them.
+    pub calls: Calls,
+    /// What is switched off for which client.
+    pub switches: SwitchBoard,
+    /// Reads the configuration again, where it can be.
+    pub reloader: Option<Arc<Reloader>>,
+    /// The Mainstays above this one, and the marks of its servers' processes.
+    pub lineage: Lineage,
+    pub(crate) found_owners: FoundOwners,
+    /// Sessions of clients that the doors have open.
+    pub session_count: SessionCount,
+    /// Taken by `stop`.
+    telemetry: Mutex<Option<Telemetry>>,
+    grace: Duration,
+}
+
+/// What tells others, until the end.
+#[derive(Debug)]
+struct Telemetry {
+    alerts: Alerts,
+    traces: Option<Traces>,
+}
+
+/// The number of client sessions that are open. The doors count, the metrics show it.
+#[derive(Debug, Default)]
+pub struct SessionCount(AtomicUsize);
+
+impl SessionCount {
+    pub fn set(&self, count: usize) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Gateway {
+    /// Starts every server of a configuration; returns at once. Needs a tokio runtime.
+    pub fn start(config: &Config, options: GatewayOptions) -> Arc<Self> {
+        let (origin, lineage) = (options.origin.clone(), options.lineage.clone());
+        let journal = options.journal.clone();
+        let switches = SwitchBoard::open(options.switches.clone());
+        let traces = config.telemetry.as_ref();
+        let traces = traces.and_then(|settings| Traces::start(settings, &config.journal.redact));
+        let registry = Registry::start(config, options);
+        let alerts = Alerts::start(&config.alerts, registry.events());
+        let reloader = origin.map(|origin| {
+            let (registry, alerts) = (Arc::clone(&registry), alerts.choice());
+            Arc::new(Reloader::new(origin, registry, alerts, config.clone()))
+        });
+        Arc::new(Self {
+            registry,
+            calls: Calls::new(journal, traces.as_ref().map(Traces::tracer)),
+            switches,
+            reloader,
+            lineage,
+            found_owners: FoundOwners::default(),
+            session_count: SessionCount::default(),
+            telemetry: Mutex::new(Some(Telemetry { alerts, traces })),
+            grace: config.shutdown_grace,
+        })
+    }
+
+    /// What a client sees of a profile. The key is asked for only where there are switches.
+    pub fn view(&self, profile: &Arc<Profile>, key: impl FnOnce() -> ClientKey) -> View {
+        View::new(Arc::clone(profile), self.switches.of(key))
+    }
+
+    /// The servers that a client sees, in configuration order.
+    pub fn servers_of(&self, view: &View) -> Vec<Arc<Server>> {
+        let mut servers = self.registry.servers_of(&view.profile);
+        servers.retain(|server| view.has_server(&server.name));
+        servers
+    }
+
+    /// Changes the switches of clients. [`Announcement::Switched`] names the clients whose switches have
+    /// changed. A change that cannot be kept is not made.
+    pub async fn switch(&self, change: impl FnOnce(&mut Switches)) -> io::Result<()> {
+        let concerned = self.switches.change(change).await?;
+        self.registry.announce(Announcement::Switched(concerned));
+        Ok(())
+    }
+
+    /// What [`Gateway::end_calls`] and [`Gateway::stop`] may take together, and a little more.
+    pub fn stop_limit(&self) -> Duration {
+        self.grace + SERVERS_LIMIT + DRAIN_LIMIT
+    }
+
+    /// Takes no more calls, and gives those at work the grace of the configuration. What becomes of those
+    /// that do not end in time is unknown. Once `haste` is cancelled, calls have no more time.
+    pub async fn end_calls(&self, haste: &CancellationToken) {
+        self.calls.closing().begin();
+        tokio::select! {
+            () = self.calls_ended(self.grace) => {}
+            () = haste.cancelled() => {}
+        }
+        // What ends because Mainstay ends is no event.
+        self.registry.events().close();
+        self.calls.closing().end();
+        self.calls_ended(DRAIN_LIMIT).await;
+    }
+
+    /// Stops the servers, then the journal, the traces and the alerts; returns when nothing is left.
+    /// Servers that do not end before `end`, or until `haste` is cancelled, are killed.
+    pub async fn stop(&self, end: Instant, haste: &CancellationToken) {
+        self.calls.drain(DRAIN_LIMIT).await;
+        let mut stopping = pin!(self.registry.stop());
+        let in_time = timeout_at(end, haste.run_until_cancelled(stopping.as_mut()));
+        if !matches!(in_time.await, Ok(Some(()))) {
+            self.registry.kill().await;
+            stopping.await;
+        }
+        if let Some(journal) = self.calls.journal() {
+            journal.close().await;
+        }
+        let telemetry = self.telemetry.lock().take();
+        if let Some(Telemetry { alerts, traces }) = telemetry {
+            if let Some(traces) = traces {
+                traces.stop().await;
+            }
+            alerts.stop().await;
+        }
+    }
+
+    /// Returns when no call is at work, or after `limit`.
+    async fn calls_ended(&self, limit: Duration) {
+        let is_at_work = || {
+            let servers = self.registry.servers();
+            let mut figures = servers.iter().map(|server| &server.figures);
+            figures.any(|figures| figures.waiting() + figures.in_flight() > 0)
+        };
+        if !is_at_work() {
+            return;
+        }
+        let end = Instant::now() + limit;
+        while is_at_work() && Instant::now() < end {
+            sleep(LOOK).await;
+        }
+        // The last answers are on their way to the doors.
+        sleep(LOOK).await;
+    }
+}

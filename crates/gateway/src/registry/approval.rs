@@ -1,0 +1,106 @@
+//! Servers that MCP clients add, and the approval that some of them need.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::{Approval, Runtime, Standing, Word},
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+};
+use mainstay_platform::blocking::off_the_runtime;
+
+use super::{Known, Registry, desired::DesiredServers, targets};
+use crate::supervisor::Server;
+
+impl Registry {
+    /// Adds a server that an MCP client wants. A name that had another target before waits for approval,
+    /// whatever the entry says of itself: clients that know the name would send the new target what they
+    /// mean for the old one.
+    pub async fn propose(self: &Arc<Self>, mut new: Runtime) -> Result<Arc<Server>, Failure> {
+        let this = Arc::clone(self);
+        self.to_the_end(async move {
+            let name = new.config.name.clone();
+            let mut desired = this.open_roster().await?;
+            if !desired.targets.has_file() {
+                this.note_file(&mut desired).await;
+            }
+            new.formerly = desired.targets.other(&name, &new.target).await;
+            if new.formerly.is_some() {
+                new.approval = Approval::Pending;
+            }
+            let word = Word::Entry(Arc::new(new));
+            this.say(&mut desired, &name, word, Known::Refused).await
+        })
+        .await
+    }
+
+    /// Takes note of what the file's servers lead to.
+    pub(super) async fn note_file(&self, desired: &mut DesiredServers) {
+        let (origin, text) = (self.origin.clone(), self.text());
+        let file = off_the_runtime(move || targets::of_file(origin.as_ref(), text.as_deref()));
+        desired.targets.set_file(file.await);
+        let servers = desired.overlay.over(&desired.file);
+        self.learn(desired, &servers);
+    }
+
+    /// Takes note of what the servers lead to, and has it written down.
+    pub(super) fn learn(
+        &self,
+        desired: &mut DesiredServers,
+        servers: &[(mainstay_core::config::ServerConfig, Standing)],
+    ) {
+        desired.targets.learn(servers);
+        if let Some(save) = desired.targets.unsaved() {
+            self.operations.spawn(save);
+        }
+    }
+
+    /// Lets a pending server be started, if it still is what `digest` was shown for; one that starts by
+    /// itself is being started then. What its references name is read now, and one that cannot be read
+    /// leaves the server pending. Returns what was approved, too.
+    pub async fn approve(
+        self: &Arc<Self>,
+        name: &str,
+        digest: Option<String>,
+    ) -> Result<(Arc<Server>, Arc<Runtime>), Failure> {
+        let (this, server) = (Arc::clone(self), self.server(name)?);
+        self.to_the_end(async move {
+            let name = &server.name;
+            let shown = match this.standing(name) {
+                Standing::Pending(runtime) => as_shown(&runtime, digest.as_deref())?,
+                Standing::Configured | Standing::Ephemeral(_) => return Err(not_pending(name)),
+            };
+            let entry = (*shown.entry).clone();
+            let approved = this.read_entry(name.as_str(), entry, Approval::Given);
+            let approved = Arc::new(approved.await?.runtime);
+            let mut desired = this.open_roster().await?;
+            match desired.overlay.word(name) {
+                // A client may have put another in its place meanwhile.
+                Some(Word::Entry(now)) if now.approval == Approval::Pending => {
+                    as_shown(now, digest.as_deref())?;
+                }
+                _ => return Err(not_pending(name)),
+            }
+            let word = Word::Entry(Arc::clone(&approved));
+            let server = this.say(&mut desired, name, word, Known::Replaced).await?;
+            Ok((server, approved))
+        })
+        .await
+    }
+}
+
+/// A pending server, if it is the one that this digest was shown for.
+fn as_shown(pending: &Arc<Runtime>, digest: Option<&str>) -> Result<Arc<Runtime>, Failure> {
+    let name = &pending.config.name;
+    let message = match digest {
+        Some(digest) if digest == pending.digest() => return Ok(Arc::clone(pending)),
+        Some(_) => format!("Server '{name}' is not what was shown; look again"),
+        None => format!("Server '{name}' is approved with the digest of what is shown of it"),
+    };
+    Err(Failure::new(FailureKind::NotAsShown, message).of_server(name))
+}
+
+fn not_pending(name: &ServerName) -> Failure {
+    let message = format!("Server '{name}' waits for no approval");
+    Failure::new(FailureKind::NotPending, message).of_server(name)
+}

@@ -1,0 +1,185 @@
+//! Targets that servers' names have had, in this run and in earlier ones. A client that gives a known
+//! name another target would receive what was meant for the first, so that waits for approval.
+//!
+//! The file lies beside the kept catalogs. Several Mainstays share it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::{
+    config::{ServerConfig, Standing, Syntax, Target, edit::Document, folded},
+    ids::ServerName,
+};
+use mainstay_platform::{blocking::off_the_runtime, environment::Origin, state};
+
+use crate::supervisor::kept_names;
+
+/// No server has a name with a dot.
+const FILE: &str = ".targets.json";
+const LOCK: &str = ".targets.lock";
+
+/// Names that are kept. Beyond this none is forgotten: every name counts as known then.
+const MAX_KEPT: usize = 10_000;
+
+/// The targets of names.
+type Targets = BTreeMap<ServerName, Target>;
+
+/// What is known of names in this run, and where it is kept for others.
+#[derive(Debug, Default)]
+pub(super) struct KnownTargets {
+    folder: Option<PathBuf>,
+    /// Targets of the file's servers, as it is in force.
+    file: Option<Targets>,
+    /// The latest target of every server of this run.
+    learned: Targets,
+    /// The learned targets that are in no file yet.
+    unsaved: Targets,
+}
+
+impl KnownTargets {
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self {
+            folder,
+            ..Self::default()
+        }
+    }
+
+    /// Takes note of the targets of the file's servers.
+    pub fn set_file(&mut self, file: Targets) {
+        self.file = Some(file);
+    }
+
+    /// Whether that was done.
+    pub fn has_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Takes note of the servers that there are; those that are pending are none.
+    pub fn learn(&mut self, servers: &[(ServerConfig, Standing)]) {
+        for (config, standing) in servers {
+            let target = match standing {
+                Standing::Pending(_) => continue,
+                Standing::Ephemeral(runtime) => runtime.target.clone(),
+                Standing::Configured => {
+                    let file = self.file.as_ref();
+                    let known = file.and_then(|file| file.get(&config.name).cloned());
+                    known.unwrap_or_else(|| Target::of_config(config))
+                }
+            };
+            if self.learned.get(&config.name) != Some(&target) {
+                self.unsaved.insert(config.name.clone(), target.clone());
+                self.learned.insert(config.name.clone(), target);
+            }
+        }
+    }
+
+    /// Writes new targets down, if there are any. A failure is logged, and this run still knows them.
+    pub fn unsaved(&mut self) -> Option<impl Future<Output = ()> + use<>> {
+        let new = std::mem::take(&mut self.unsaved);
+        let folder = self.folder.clone().filter(|_| !new.is_empty())?;
+        Some(async move {
+            if let Err(error) = off_the_runtime(move || add(&folder, new)).await {
+                tracing::warn!(%error, "the targets of servers' names cannot be kept");
+            }
+        })
+    }
+
+    /// What this name, in any spelling, led to before, where that is not the same target.
+    pub async fn other(&self, name: &ServerName, target: &Target) -> Option<Target> {
+        let kept = match self.folder.clone() {
+            Some(folder) => off_the_runtime(move || read(&folder)).await,
+            None => Ok(Kept::default()),
+        };
+        let Kept { mut targets, full } = kept.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the targets of servers' names cannot be read; every name counts as known");
+            Kept {
+                targets: Targets::default(),
+                full: true,
+            }
+        });
+        targets.extend(self.learned.clone());
+        let spelling = folded(name);
+        let mut others = targets
+            .iter()
+            .filter(|(known, it)| folded(known) == spelling && !it.is(target));
+        // An equal spelling is the best match.
+        let exact = others.clone().find(|(known, _)| *known == name);
+        let other = exact.or_else(|| others.next());
+        let other = other.map(|(_, target)| target.clone());
+        other.or_else(|| (full && !targets.contains_key(name)).then(Target::default))
+    }
+}
+
+/// The targets of the servers that stand in a file, or on the command line.
+pub(super) fn of_file(origin: Option<&Origin>, text: Option<&String>) -> Targets {
+    let Some(origin) = origin else {
+        return Targets::default();
+    };
+    let syntax = Syntax::of(&origin.path().unwrap_or_default());
+    let document = text.and_then(|text| Document::read(text, syntax).ok());
+    let written = document
+        .map(|document| document.entries())
+        .unwrap_or_default();
+    let inline = origin.clients.inline.iter();
+    let inline = inline.map(|it| (it.name.clone(), it.entry.clone()));
+    let entries = written.into_iter().chain(inline);
+    entries
+        .map(|(name, entry)| (name, Target::of_entry(&entry)))
+        .collect()
+}
+
+/// The servers of earlier runs: those that never offered anything first, then the oldest first.
+pub(super) fn former(folder: &Path) -> Vec<ServerName> {
+    let listed = kept_names(folder);
+    let mut targets = kept(folder).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the names of earlier runs' servers cannot be read");
+        Targets::default()
+    });
+    for name in &listed {
+        targets.remove(name);
+    }
+    targets.into_keys().chain(listed).collect()
+}
+
+/// What the folder has.
+#[derive(Default)]
+struct Kept {
+    targets: Targets,
+    /// Whether further names were not kept.
+    full: bool,
+}
+
+fn read(folder: &Path) -> io::Result<Kept> {
+    let mut targets = kept(folder)?;
+    let full = targets.len() >= MAX_KEPT;
+    // A catalog may have been kept by a Mainstay that kept no targets.
+    for name in kept_names(folder) {
+        targets.entry(name).or_default();
+    }
+    Ok(Kept { targets, full })
+}
+
+/// Adds targets to those that are kept. Others may do the same, so there is a lock for it.
+fn add(folder: &Path, new: Targets) -> io::Result<()> {
+    let mut options = state::private_options();
+    let lock = state::open_private(&folder.join(LOCK), options.write(true))?;
+    lock.lock()?;
+    let mut targets = kept(folder)?;
+    for (name, target) in new {
+        if targets.len() < MAX_KEPT || targets.contains_key(&name) {
+            targets.insert(name, target);
+        }
+    }
+    state::write_private(&folder.join(FILE), &serde_json::to_vec(&targets)?)
+}
+
+fn kept(folder: &Path) -> io::Result<Targets> {
+    match state::read_private(&folder.join(FILE)) {
+        Ok(text) => Ok(serde_json::from_slice(&text)?),
+        Err(error) if error.is_not_found() => Ok(Targets::default()),
+        Err(error) => Err(error.into()),
+    }
+}

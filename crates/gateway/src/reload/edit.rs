@@ -1,0 +1,218 @@
+//! Changes the configuration file for a program. The change is validated before it is written, and
+//! takes effect when it is.
+
+use std::{path::Path, sync::Arc};
+
+use mainstay_core::{
+    config::{
+        ConfigErrors, Launch, Plan, References, ServerConfig, Syntax, Unreadable,
+        edit::{self, Document, EditError, Entry},
+        masking,
+    },
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+};
+use mainstay_platform::{
+    blocking::off_the_runtime,
+    environment::{LoadError, Loaded, Origin},
+};
+use serde_json::{Map, Value};
+
+use super::{Reloader, Trouble, save};
+use crate::registry::{Known, duplicate};
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub enum Change {
+    Put {
+        name: ServerName,
+        entry: Entry,
+        known: Known,
+    },
+    Remove(ServerName),
+    Switch {
+        name: ServerName,
+        enabled: bool,
+    },
+    /// All of it.
+    Whole(Value),
+}
+
+/// A file's new text, and what it means.
+struct Changed {
+    text: String,
+    loaded: Loaded,
+}
+
+impl Reloader {
+    /// Changes the file, and takes it into force. Placeholders mean the secrets that the file has.
+    pub async fn write(self: &Arc<Self>, change: Change) -> Result<Plan, Failure> {
+        let this = Arc::clone(self);
+        self.registry
+            .to_the_end(async move {
+                let mut current = this.current.lock().await;
+                let (origin, settled) = (this.origin.clone(), change.name().cloned());
+                let in_force = this.registry.text();
+                let written = off_the_runtime(move || {
+                    change_and_save(&origin, in_force.as_deref().map(String::as_str), change)
+                });
+                let Changed { text, mut loaded } = written.await?;
+                this.set_trouble(Trouble::of_files(&current, &mut loaded.config));
+                let plan = Plan::between(&current, &loaded.config);
+                this.take(&mut current, Some(text), loaded.config, settled.as_ref())
+                    .await;
+                tracing::info!(%plan, "the configuration was written");
+                Ok(plan)
+            })
+            .await
+    }
+
+    /// The configuration in force, as the file has it.
+    pub fn document(&self) -> Result<Value, Failure> {
+        let text = self.registry.text();
+        let text = text.as_deref().map_or(edit::EMPTY, String::as_str);
+        let document = Document::read(text, self.syntax());
+        document
+            .and_then(|document| document.value())
+            .map_err(unusable)
+    }
+
+    /// A server's entry as the file has it, and where it stands there (RFC 6901).
+    pub fn entry(&self, name: &ServerName) -> Option<(String, Entry)> {
+        let document = Document::read(&self.registry.text()?, self.syntax()).ok()?;
+        Some((document.pointer(name)?, document.entry(name)?))
+    }
+
+    fn syntax(&self) -> Syntax {
+        Syntax::of(&self.origin.path().unwrap_or_default())
+    }
+}
+
+impl Change {
+    fn name(&self) -> Option<&ServerName> {
+        match self {
+            Self::Put { name, .. } | Self::Remove(name) | Self::Switch { name, .. } => Some(name),
+            Self::Whole(_) => None,
+        }
+    }
+}
+
+/// Changes the file of this origin, where no daemon has it in force; returns what it means then.
+pub fn change_file(origin: &Origin, change: Change) -> Result<Loaded, Failure> {
+    Ok(change_and_save(origin, None, change)?.loaded)
+}
+
+/// A file that has gone is written with what is in force.
+fn change_and_save(
+    origin: &Origin,
+    in_force: Option<&str>,
+    change: Change,
+) -> Result<Changed, Failure> {
+    let path = origin.path().ok_or_else(|| {
+        let message = "there is no place for a configuration: neither MAINSTAY_HOME nor a home folder is known";
+        Failure::new(FailureKind::NotSaved, message)
+    })?;
+    let text = match (origin.text(), in_force) {
+        (Ok(Some(text)), _) => text,
+        (Ok(None), _)
+        | (
+            Err(LoadError::Unreadable {
+                source: Unreadable::Absent,
+                ..
+            }),
+            Some(_),
+        ) => in_force.unwrap_or(edit::EMPTY).to_owned(),
+        (Err(error), _) => return Err(error.failure()),
+    };
+    let changed = apply(origin, &path, &text, change)?;
+    save::save(&path, &changed.text).map_err(|error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        Failure::new(FailureKind::NotSaved, message)
+    })?;
+    Ok(changed)
+}
+
+/// The text after the change, if it can be used.
+fn apply(origin: &Origin, path: &Path, text: &str, change: Change) -> Result<Changed, Failure> {
+    let document = Document::read(text, Syntax::of(path)).map_err(unusable)?;
+    let about = change.name().cloned();
+    match change {
+        Change::Put {
+            name,
+            mut entry,
+            known,
+        } => {
+            if known == Known::Refused && document.entry(&name).is_some() {
+                return Err(duplicate(&name));
+            }
+            if origin.requires_transport() {
+                state_transport(origin, text, &name, &mut entry)?;
+            }
+            document.put(&name, &entry)
+        }
+        Change::Remove(name) => document.remove(&name),
+        Change::Switch { name, enabled } => document.switch(&name, enabled),
+        Change::Whole(value) => {
+            let value = restored(&value, &document.value().map_err(unusable)?)?;
+            document.become_value(&value)
+        }
+    }
+    .map_err(unusable)?;
+    let text = document.to_string();
+    let loaded = origin.parse(Some(&text)).map_err(|error| error.failure())?;
+    let problems = loaded
+        .config
+        .problems()
+        .filter(|(name, _)| about.as_ref().is_none_or(|about| about == *name));
+    let problems: Vec<_> = problems.map(|(_, problem)| problem.clone()).collect();
+    if !problems.is_empty() {
+        let (path, errors) = (path.to_owned(), ConfigErrors(problems));
+        return Err(LoadError::Invalid { path, errors }.failure());
+    }
+    Ok(Changed { text, loaded })
+}
+
+/// A value with the secrets that its placeholders stand for.
+pub fn restored(value: &Value, file: &Value) -> Result<Value, Failure> {
+    masking::unmasked(value, file).map_err(|error| {
+        let message = format!("Invalid configuration: {error}");
+        Failure::new(FailureKind::InvalidConfig, message)
+    })
+}
+
+/// In a file given by `--mcp-clients-config` each server says its transport.
+fn state_transport(
+    origin: &Origin,
+    text: &str,
+    name: &ServerName,
+    entry: &mut Map<String, Value>,
+) -> Result<(), Failure> {
+    let stated = ["type", "transport", "transportType", "serverType"];
+    if stated.iter().any(|key| entry.contains_key(*key)) {
+        return Ok(());
+    }
+    let parsed = origin
+        .entry(name, entry, Some(text), References::Kept)
+        .map_err(|error| error.failure())?;
+    let ServerConfig { launch, .. } = parsed.config;
+    match launch {
+        Launch::Stdio(_) => entry.insert("transport".to_owned(), "stdio".into()),
+        // As detection would find it: either of the two.
+        Launch::Http(_) => entry.insert("transport".to_owned(), "remote".into()),
+        Launch::Broken(_) | Launch::Unapproved => None,
+    };
+    Ok(())
+}
+
+fn unusable(error: EditError) -> Failure {
+    match error {
+        EditError::NotThere(name) => {
+            let message = format!("Server '{name}' does not stand in the file");
+            Failure::new(FailureKind::ServerNotFound, message).of_server(&name)
+        }
+        other => Failure::new(
+            FailureKind::InvalidConfig,
+            format!("Invalid configuration: {other}"),
+        ),
+    }
+}

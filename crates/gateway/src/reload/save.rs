@@ -1,0 +1,71 @@
+//! Writes a configuration file.
+
+#[cfg(unix)]
+use std::fs::File;
+use std::{fs, io, path::Path};
+
+use mainstay_platform::state;
+
+/// Writes the file whole: a reader has the old content or the new, and so does the disk after a power
+/// cut. Only its owner can read it, because it may hold secrets. Reads it back at the end.
+pub fn save(path: &Path, text: &str) -> io::Result<()> {
+    // What a link leads to is written, and the link stays.
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path)?,
+        found => found?,
+    };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    state::create_private_dir(folder)?;
+    state::write_private(&path, text.as_bytes())?;
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    if fs::read_to_string(&path)? == text {
+        Ok(())
+    } else {
+        Err(io::Error::other("somebody else wrote it at the same time"))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// Mode 0600 whatever it was before, a link that stays one, and nothing left beside it.
+    #[test]
+    fn the_file_is_its_owners_and_a_link_stays() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (real, link) = (
+            folder.path().join("real.json"),
+            folder.path().join("link.json"),
+        );
+        fs::write(&real, "old").expect("written");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).expect("set");
+        symlink(&real, &link).expect("linked");
+        save(&link, "new").expect("saved");
+        assert_eq!(fs::read_to_string(&real).expect("there"), "new");
+        let mode = fs::metadata(&real).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 2);
+    }
+
+    /// The file is made by the first save, and its folder with it.
+    #[test]
+    fn the_first_save_makes_the_folder() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("mainstay").join("config.json");
+        save(&path, "{}").expect("saved");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "{}");
+    }
+
+    #[test]
+    fn a_save_that_fails_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let taken = folder.path().join("config.json");
+        fs::create_dir(&taken).expect("made");
+        save(&taken, "{}").expect_err("a folder is there");
+        assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
+    }
+}

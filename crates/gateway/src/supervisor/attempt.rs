@@ -1,0 +1,128 @@
+//! One attempt to open a session: its turn, its connection, its end.
+
+use std::{sync::Arc, time::Duration};
+
+use mainstay_core::{
+    era::Eras,
+    ids::Epoch,
+    lifecycle::Loss,
+    start::{Sight, Watch},
+};
+use mainstay_transport::{self as transport, Opening, Running, Session, Signs, Unopened};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    Fleet, PrivateId,
+    pace::{Slot, Wish},
+};
+
+/// Which of the server's sessions something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SessionKey {
+    Shared,
+    IsolatedSession(PrivateId),
+}
+
+/// How an attempt gets on.
+pub enum Progress {
+    /// Its turn has come.
+    Begun,
+    /// Its processes were seen at work.
+    AtWork(Instant),
+    Opened(Arc<Session>),
+}
+
+/// How an attempt, or the session that came of it, ended.
+#[derive(Debug)]
+pub struct Ending {
+    pub loss: Loss,
+    /// What a refusal told of the eras that the server speaks.
+    pub eras: Eras,
+}
+
+impl From<Loss> for Ending {
+    fn from(loss: Loss) -> Self {
+        Unopened::from(loss).into()
+    }
+}
+
+impl From<Unopened> for Ending {
+    fn from(Unopened { loss, eras }: Unopened) -> Self {
+        Self { loss, eras }
+    }
+}
+
+/// One attempt, from its turn to the end of its session. Its supervisor ends a start after `silence`.
+pub async fn connect(
+    fleet: Arc<Fleet>,
+    opening: Opening,
+    wish: Wish,
+    silence: Duration,
+    which: SessionKey,
+    epoch: Epoch,
+    progress: mpsc::Sender<(SessionKey, Epoch, Progress)>,
+) -> Ending {
+    let slot = tokio::select! {
+        slot = fleet.pace.turn(&opening.launch, wish) => slot,
+        () = opening.stop.close.cancelled() => return Loss::Disconnected("stopped".to_owned()).into(),
+    };
+    // Their reader ends after all connections.
+    progress.send((which, epoch, Progress::Begun)).await.ok();
+    let log = Arc::clone(&opening.log);
+    let opened = match slot {
+        Some(slot) => {
+            let at_work = |at| {
+                // Where the queue is full, the next sign of work follows soon.
+                progress.try_send((which, epoch, Progress::AtWork(at))).ok();
+            };
+            start(opening, slot, silence, at_work).await
+        }
+        None => Box::pin(transport::open(opening)).await,
+    };
+    let (session, running) = match opened {
+        Ok(opened) => opened,
+        Err(unopened) => {
+            log.ended(&unopened.loss);
+            return unopened.into();
+        }
+    };
+    log.note("connected");
+    progress
+        .send((which, epoch, Progress::Opened(Arc::new(session))))
+        .await
+        .ok();
+    let loss = running.await;
+    log.ended(&loss);
+    loss.into()
+}
+
+/// Starts a process, and observes it until its handshake is done or it has ended. It keeps its slot
+/// until then, or until it waits or hangs.
+async fn start(
+    opening: Opening,
+    mut slot: Slot,
+    silence: Duration,
+    at_work: impl Fn(Instant),
+) -> Result<(Session, Running), Unopened> {
+    let signs = Arc::clone(&opening.signs);
+    let mut watch = Watch::new(silence, Instant::now().into_std());
+    // On the heap, which it leaves when it is done: the attempt lasts as long as its session.
+    let mut opened = Box::pin(transport::open(opening));
+    loop {
+        let sight = tokio::select! {
+            opened = &mut opened => return opened,
+            sight = look(&signs, watch.due().into()) => sight,
+        };
+        let now = Instant::now();
+        let finding = watch.look(sight, now.into_std());
+        slot.settle(finding.load);
+        if finding.worked {
+            at_work(now);
+        }
+    }
+}
+
+async fn look(signs: &Signs, due: Instant) -> Sight {
+    tokio::time::sleep_until(due).await;
+    signs.look().await
+}

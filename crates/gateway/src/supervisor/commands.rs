@@ -1,0 +1,119 @@
+//! Commands to a supervisor: from its operator, from calls, from a new configuration.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::ServerConfig,
+    ids::Epoch,
+    lifecycle::{Event, Report as LifeReport, State},
+};
+
+use super::{
+    Command, Operation,
+    attempt::SessionKey,
+    task::{Task, kept, policy, shared_initialize},
+};
+
+impl Task {
+    pub(super) async fn obey(&mut self, command: Command) {
+        match command {
+            Command::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
+            Command::Doubted(which) => {
+                self.read_vitals(which);
+                if let Some(epoch) = self.managed(which).map(|managed| managed.epoch()) {
+                    self.step(which, Event::Io(epoch, LifeReport::Doubted));
+                }
+            }
+            Command::Resumed => {
+                self.step(SessionKey::Shared, Event::Resumed);
+                for id in self.isolated_sessions.ids() {
+                    self.step(SessionKey::IsolatedSession(id), Event::Resumed);
+                }
+            }
+            Command::Operate(operation, reply) => {
+                let epoch = self.operate(operation).await;
+                // The caller may have gone.
+                reply.send(epoch).ok();
+            }
+            Command::Configure(config) => self.configure(config).await,
+            Command::OpenPrivate(open) => self.open_private(open),
+            // Looked for after every command.
+            Command::ReleasePrivates => {}
+            Command::End => {
+                self.ending = true;
+                self.stop_all();
+            }
+        }
+        self.close_released();
+    }
+
+    /// Does what the operator wants; returns the attempt to look at.
+    async fn operate(&mut self, operation: Operation) -> Epoch {
+        // It was disabled while the command was on its way.
+        if operation != Operation::Stop && !self.config.enabled {
+            return self.shared.status().epoch.next();
+        }
+        self.stopped = operation == Operation::Stop;
+        let event = match operation {
+            Operation::Start => Event::Start,
+            Operation::Reconnect => {
+                self.close_privates();
+                Event::Reconnect
+            }
+            Operation::Stop => {
+                self.close_privates();
+                Event::Stop
+            }
+        };
+        if operation != Operation::Stop {
+            self.allow_all();
+        }
+        self.want(operation != Operation::Stop);
+        self.step(SessionKey::Shared, event);
+        self.tell_catalog(Vec::new()).await;
+        let status = self.shared.status();
+        if status.attempting || status.state == State::Connected {
+            status.epoch
+        } else {
+            status.epoch.next()
+        }
+    }
+
+    async fn configure(&mut self, config: Arc<ServerConfig>) {
+        let before = std::mem::replace(&mut self.config, config);
+        self.kept = kept(&self.fleet, &self.config);
+        self.shared.policy = policy(&self.config);
+        // Takes effect with the next session.
+        self.shared.initialize = shared_initialize(&self.config, &self.fleet);
+        let relaunch = before.is_reached_otherwise(&self.config);
+        if relaunch {
+            self.view.send_modify(|view| view.spoken = None);
+            self.allow_all();
+            self.forget_eras(before.launch == self.config.launch);
+            self.close_privates();
+        }
+        if !self.config.enabled {
+            self.want(false);
+            self.close_privates();
+            self.step(SessionKey::Shared, Event::Stop);
+        } else if !before.connects_at_start() && self.config.connects_at_start() {
+            self.stopped = false;
+            self.want(true);
+            self.step(SessionKey::Shared, Event::Start);
+        } else if relaunch && self.view.borrow().wanted {
+            self.step(SessionKey::Shared, Event::Reconnect);
+        } else {
+            self.publish();
+        }
+        self.tell_catalog(Vec::new()).await;
+    }
+
+    fn want(&self, wanted: bool) {
+        self.view.send_modify(|view| view.wanted = wanted);
+    }
+
+    fn stop_all(&mut self) {
+        self.step(SessionKey::Shared, Event::Stop);
+        self.close_privates();
+    }
+}

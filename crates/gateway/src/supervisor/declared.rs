@@ -1,0 +1,54 @@
+//! The capabilities that the shared session declares, and those that its server declares.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    config::{Protocol, ServerConfig, ServerRequests},
+    era::{ClientCapabilities, Era, Revision},
+    message,
+};
+use mainstay_transport::{self as transport, Session};
+use serde_json::Value;
+
+/// Declared capabilities in an event; honest ones have a few hundred bytes.
+const MAX_CAPABILITIES: usize = 16 * 1024;
+
+/// What the server declared, as far as it is worth keeping in an event.
+pub fn capabilities(session: &Session) -> Value {
+    let answer = session.initialize_answer.result();
+    answer
+        .and_then(|result| message::member(result, "capabilities"))
+        .filter(|text| text.len() <= MAX_CAPABILITIES)
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
+}
+
+/// What shared sessions declare: they may ask where their operator wants that, or has answered already,
+/// and what the one client takes if there is only one.
+pub fn initialize(config: &ServerConfig, sole: Option<&ClientCapabilities>) -> Arc<str> {
+    let has_roots = !config.roots.is_empty();
+    let capabilities = match (config.server_requests, sole) {
+        (Some(ServerRequests::Queue), _) | (Some(ServerRequests::Forward), None) => {
+            ClientCapabilities::all()
+        }
+        (None | Some(ServerRequests::Forward), Some(sole)) if has_roots => sole.with_roots(),
+        (None | Some(ServerRequests::Forward), Some(sole)) => sole.clone(),
+        (Some(ServerRequests::Reject), _) | (None, None) if has_roots => {
+            ClientCapabilities::roots_only()
+        }
+        (Some(ServerRequests::Reject), _) | (None, None) => ClientCapabilities::none(),
+    };
+    let revision = match config.protocol {
+        Protocol::At(revision) if revision.era() == Era::Legacy => revision,
+        Protocol::At(_) | Protocol::Auto => Revision::LATEST_LEGACY,
+    };
+    transport::own_initialize(revision, &capabilities)
+}
+
+/// Whether what the shared session asks goes to the clients that share it.
+pub fn is_forwarded(config: &ServerConfig) -> bool {
+    matches!(
+        config.server_requests,
+        Some(ServerRequests::Forward | ServerRequests::Queue)
+    )
+}

@@ -1,0 +1,337 @@
+//! The isolated sessions of a server. Each is opened for one client, and reopened only by that client's
+//! next call. At most `maxSessions` are open: the one that has been idle for longest makes room.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use mainstay_core::{
+    failure::{Failure, FailureKind},
+    ids::Epoch,
+    lifecycle::{Event, Policy, Reconnect, ReconnectMode, State},
+};
+use mainstay_transport::Session;
+use tokio::sync::oneshot;
+
+use super::{
+    OpenPrivate, PrivateId, attempt::SessionKey, managed_session::ManagedSession, task::Task,
+    usage::Usage,
+};
+
+type Reply = oneshot::Sender<Result<Arc<Session>, Failure>>;
+
+/// When a client that was refused may try again: calls of a second are the rule.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct IsolatedSessions {
+    sessions: HashMap<PrivateId, PrivateSession>,
+    /// Wait for the end of sessions that make room for them, one each.
+    newcomers: VecDeque<Newcomer>,
+    /// The latest epoch of the sessions that have gone. New ones begin after it, so that a late report
+    /// is not taken for one of the session that its client has now.
+    past: Option<Epoch>,
+}
+
+struct PrivateSession {
+    managed: ManagedSession,
+    usage: Arc<Usage>,
+    counts: bool,
+    /// It is to end, and not to be opened again in this place.
+    is_leaving: bool,
+    /// Calls that wait for the session to open.
+    waiting: Vec<Reply>,
+}
+
+struct Newcomer {
+    open: OpenPrivate,
+    /// Further calls that wait for the same session.
+    more: Vec<Reply>,
+}
+
+impl Newcomer {
+    /// Whether a call still waits for the session.
+    fn is_waiting(&self) -> bool {
+        let mut replies = self.more.iter().chain([&self.open.reply]);
+        replies.any(|reply| !reply.is_closed())
+    }
+}
+
+impl IsolatedSessions {
+    pub fn upkeeps(&self) -> impl Iterator<Item = &ManagedSession> {
+        self.sessions
+            .values()
+            .map(|isolated_session| &isolated_session.managed)
+    }
+
+    pub fn managed(&mut self, id: PrivateId) -> Option<&mut ManagedSession> {
+        self.sessions
+            .get_mut(&id)
+            .map(|isolated_session| &mut isolated_session.managed)
+    }
+
+    pub fn ids(&self) -> Vec<PrivateId> {
+        self.sessions.keys().copied().collect()
+    }
+
+    /// Those that `maxSessions` is for.
+    fn counted(&self) -> impl Iterator<Item = (PrivateId, &PrivateSession)> {
+        let sessions = self.sessions.iter();
+        sessions
+            .filter(|(_, isolated_session)| isolated_session.counts)
+            .map(|(&id, isolated_session)| (id, isolated_session))
+    }
+
+    /// Ends the use of the session that has been idle for longest. `None` if all are in use.
+    fn make_room(&mut self) -> Option<PrivateId> {
+        let mut idle: Vec<_> = self
+            .counted()
+            .filter(|(_, isolated_session)| {
+                !isolated_session.is_leaving && !isolated_session.usage.is_used()
+            })
+            .map(|(id, isolated_session)| (isolated_session.usage.last_used(), id))
+            .collect();
+        idle.sort_unstable_by_key(|(last_used, id)| (*last_used, id.0));
+        // One may have come into use just now.
+        let mut idle = idle.into_iter().map(|(_, id)| id);
+        idle.find(|id| self.sessions[id].usage.close_if_unused())
+    }
+}
+
+impl Task {
+    pub(super) fn open_private(&mut self, open: OpenPrivate) {
+        if let Some(state) = self.is_down() {
+            let reason = format!("is {state}");
+            return self.refuse([open.reply], FailureKind::ServerNotConnected, &reason);
+        }
+        open.usage.release(false);
+        let id = open.id;
+        if let Some(newcomer) = self
+            .isolated_sessions
+            .newcomers
+            .iter_mut()
+            .find(|it| it.open.id == id)
+        {
+            return newcomer.more.push(open.reply);
+        }
+        match self.isolated_sessions.sessions.get_mut(&id) {
+            Some(isolated_session) if !isolated_session.is_leaving => {
+                isolated_session.waiting.push(open.reply);
+                self.step(SessionKey::IsolatedSession(id), Event::Start);
+            }
+            Some(_) => self.admit(open),
+            None if open.counts => self.admit(open),
+            None => self.enter(open),
+        }
+    }
+
+    /// Why no session may be opened.
+    fn is_down(&self) -> Option<&'static str> {
+        if self.stopped {
+            Some("stopped")
+        } else {
+            (self.ending || !self.config.enabled).then_some("not running")
+        }
+    }
+
+    /// Opens a session, or has it wait until there is room.
+    fn admit(&mut self, open: OpenPrivate) {
+        let max = self.config.max_sessions;
+        let (all, leaving) = self.isolated_sessions.counted().fold(
+            (0, 0),
+            |(all, leaving), (_, isolated_session)| {
+                (all + 1, leaving + usize::from(isolated_session.is_leaving))
+            },
+        );
+        // Callers that have given up take no place.
+        self.isolated_sessions
+            .newcomers
+            .retain(Newcomer::is_waiting);
+        let waiting = self.isolated_sessions.newcomers.len();
+        let is_here = self.isolated_sessions.sessions.contains_key(&open.id);
+        if all + waiting < max && !is_here {
+            return self.enter(open);
+        }
+        // One of those that leave may have a place to give.
+        if open.counts && all + waiting >= max + leaving {
+            let Some(longest_idle) = self.isolated_sessions.make_room() else {
+                let reason = format!(
+                    "has {max} sessions of its own, all of them at work; try again in a moment, or raise maxSessions"
+                );
+                return self.refuse([open.reply], FailureKind::TooManySessions, &reason);
+            };
+            tracing::debug!(server = %self.config.name, session = longest_idle.0, "closed to make room");
+            self.close_private(longest_idle);
+        }
+        let more = Vec::new();
+        self.isolated_sessions
+            .newcomers
+            .push_back(Newcomer { open, more });
+        // There is room if one ended at once.
+        self.admit_newcomers();
+    }
+
+    /// Opens the sessions for which there is room by now.
+    pub(super) fn admit_newcomers(&mut self) {
+        while let Some(newcomer) = self.isolated_sessions.newcomers.pop_front() {
+            let is_full = newcomer.open.counts
+                && self.isolated_sessions.counted().count() >= self.config.max_sessions;
+            if is_full
+                || self
+                    .isolated_sessions
+                    .sessions
+                    .contains_key(&newcomer.open.id)
+            {
+                self.isolated_sessions.newcomers.push_front(newcomer);
+                return;
+            }
+            if !newcomer.is_waiting() {
+                continue;
+            }
+            let Newcomer { open, more } = newcomer;
+            let id = open.id;
+            self.enter(open);
+            if let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) {
+                isolated_session.waiting.extend(more);
+            }
+        }
+    }
+
+    fn enter(&mut self, open: OpenPrivate) {
+        let mut managed =
+            ManagedSession::new(policy(&self.config.policy), open.initialize, open.listener);
+        if let Some(past) = self.isolated_sessions.past {
+            managed = managed.after(past);
+        }
+        let isolated_session = PrivateSession {
+            managed,
+            usage: open.usage,
+            counts: open.counts,
+            is_leaving: false,
+            waiting: vec![open.reply],
+        };
+        self.isolated_sessions
+            .sessions
+            .insert(open.id, isolated_session);
+        self.step(SessionKey::IsolatedSession(open.id), Event::Start);
+    }
+
+    fn refuse(&self, replies: impl IntoIterator<Item = Reply>, kind: FailureKind, reason: &str) {
+        let message = format!("Server '{}' {reason}", self.config.name);
+        let mut failure = Failure::new(kind, message).of_server(&self.config.name);
+        if kind == FailureKind::TooManySessions {
+            let wait = u64::try_from(RETRY_AFTER.as_millis()).unwrap_or(u64::MAX);
+            failure = failure.with("retryAfterMs", wait);
+        }
+        for reply in replies {
+            // Its caller may have gone.
+            drop(reply.send(Err(failure.clone())));
+        }
+    }
+
+    /// Answers callers that wait for the session, if it is up; forgets one that is down.
+    pub(super) fn settle_private(&mut self, id: PrivateId) {
+        let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) else {
+            return;
+        };
+        let status = isolated_session.managed.status();
+        let live = isolated_session
+            .managed
+            .session
+            .clone()
+            .filter(|session| status.state == State::Connected && !session.is_over());
+        if let Some(session) = live
+            && !isolated_session.waiting.is_empty()
+        {
+            isolated_session.usage.reopened();
+            let mut asked = false;
+            for reply in isolated_session.waiting.drain(..) {
+                asked |= reply.send(Ok(Arc::clone(&session))).is_ok();
+            }
+            // All callers have gone meanwhile.
+            if !asked {
+                self.close_private(id);
+            }
+        }
+    }
+
+    /// A session's connection has ended; `was_up` if it had come up.
+    pub(super) fn private_ended(&mut self, id: PrivateId, was_up: bool) {
+        let Some(isolated_session) = self.isolated_sessions.sessions.get(&id) else {
+            return;
+        };
+        let status = isolated_session.managed.status();
+        if status.attempting || status.state.is_hopeful() {
+            return;
+        }
+        // A caller asked for it while it went.
+        if was_up && !isolated_session.waiting.is_empty() && !self.ending {
+            return self.step(SessionKey::IsolatedSession(id), Event::Start);
+        }
+        let Some(isolated_session) = self.isolated_sessions.sessions.remove(&id) else {
+            return;
+        };
+        self.isolated_sessions.past = self
+            .isolated_sessions
+            .past
+            .max(Some(isolated_session.managed.epoch()));
+        let reason = status.reason.unwrap_or_else(|| "it was closed".to_owned());
+        for reply in isolated_session.waiting {
+            let message = format!(
+                "Server '{}' could not open a session: {reason}",
+                self.config.name
+            );
+            let failure = Failure::new(FailureKind::ConnectFailed, message)
+                .of_server(&self.config.name)
+                .with("stderr", self.log.tail.texts());
+            drop(reply.send(Err(failure)));
+        }
+        self.admit_newcomers();
+    }
+
+    fn close_private(&mut self, id: PrivateId) {
+        if let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) {
+            isolated_session.is_leaving = true;
+            self.step(SessionKey::IsolatedSession(id), Event::Stop);
+        }
+    }
+
+    /// Closes the sessions that their clients are done with, and those closed for being idle.
+    pub(super) fn close_released(&mut self) {
+        let sessions = self.isolated_sessions.sessions.iter();
+        let released: Vec<PrivateId> = sessions
+            .filter(|(_, isolated_session)| {
+                !isolated_session.is_leaving && isolated_session.usage.is_over()
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in released {
+            self.close_private(id);
+        }
+    }
+
+    /// Closes all sessions, and lets no caller wait any longer.
+    pub(super) fn close_privates(&mut self) {
+        for Newcomer { open, more } in std::mem::take(&mut self.isolated_sessions.newcomers) {
+            let replies = more.into_iter().chain([open.reply]);
+            self.refuse(replies, FailureKind::ServerNotConnected, "is being stopped");
+        }
+        for id in self.isolated_sessions.ids() {
+            self.close_private(id);
+        }
+    }
+}
+
+/// A lost session comes back with the next call, for only its client knows what it was for.
+fn policy(server: &Policy) -> Policy {
+    Policy {
+        reconnect: Reconnect {
+            mode: ReconnectMode::Manual,
+            on_call: true,
+            ..server.reconnect.clone()
+        },
+        ..server.clone()
+    }
+}

@@ -1,0 +1,166 @@
+//! What is kept of servers between runs. Catalogs: a client that lists while its servers still start
+//! gets the last ones. Eras: a server is not asked again which it speaks.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::{
+    catalog::{self, ITEM_OVERHEAD, KeptCatalog, MAX_FORMER, ServerCatalog},
+    config::{Launch, ServerConfig},
+    era::Eras,
+    ids::ServerName,
+};
+use mainstay_platform::state;
+use mainstay_transport::MAX_LIST_BYTES;
+
+/// What a kept catalog may have: its lists, and the words beside them.
+const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
+
+/// Of a server's file.
+const EXTENSION: &str = "json";
+
+/// A server's file; what it was kept for tells a server that is reached in another way now.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    path: PathBuf,
+    launch: String,
+}
+
+impl Kept {
+    pub fn new(folder: &Path, config: &ServerConfig) -> Self {
+        Self {
+            path: folder.join(format!("{}.{EXTENSION}", config.name)),
+            launch: fingerprint(&config.launch),
+        }
+    }
+
+    /// What the server offered last; nothing where that cannot be read, or was another's.
+    pub fn load(&self) -> Option<KeptCatalog> {
+        let text = self.text()?;
+        let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
+            .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
+            .ok()?;
+        (kept.launch == self.launch).then_some(kept)
+    }
+
+    /// The file, unless it is too large. There is none before the first save.
+    fn text(&self) -> Option<String> {
+        let mut options = state::private_options();
+        let file = state::open_private(&self.path, options.create(false).read(true)).ok()?;
+        let mut text = String::new();
+        let most = MAX_BYTES as u64;
+        // One byte more tells a file that is too large.
+        file.take(most + 1).read_to_string(&mut text).ok()?;
+        if text.len() > MAX_BYTES {
+            tracing::warn!(path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Readers see the old file or the new one, whole.
+    pub fn save(
+        &self,
+        declared: &Declarations,
+        catalog: &ServerCatalog,
+        eras: Eras,
+    ) -> io::Result<()> {
+        let text = KeptCatalog::write(&self.launch, &declared.0, catalog, eras);
+        if text.len() > MAX_BYTES {
+            return Err(io::Error::other(format!("it exceeds {MAX_BYTES} bytes")));
+        }
+        state::write_private(&self.path, text.as_bytes())
+    }
+}
+
+/// The declarations (`initialize` parameters) for which a server offered one catalog, as digests: some
+/// servers offer more to clients that declare more. The last few, the newest at the end.
+#[derive(Clone, Debug, Default)]
+pub struct Declarations(Vec<String>);
+
+impl Declarations {
+    /// Several clients may take turns with one server.
+    const MOST: usize = 8;
+
+    /// The eras in a file, which other programs may have written.
+    pub fn read(mut kept: Vec<String>) -> Self {
+        kept.truncate(Self::MOST);
+        Self(kept)
+    }
+
+    pub fn contain(&self, initialize: &str) -> bool {
+        self.0.contains(&catalog::digest_of(&[initialize]))
+    }
+
+    pub fn add(&mut self, initialize: &str) {
+        if self.0.len() == Self::MOST {
+            self.0.remove(0);
+        }
+        self.0.push(catalog::digest_of(&[initialize]));
+    }
+}
+
+/// The servers of which something is kept, configured still or not.
+pub fn names(folder: &Path) -> Vec<ServerName> {
+    // A folder that cannot be read has just been reported.
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| {
+        let path = PathBuf::from(file.file_name());
+        let is_kept = path
+            .extension()
+            .is_some_and(|extension| extension == EXTENSION);
+        ServerName::new(path.file_stem().filter(|_| is_kept)?.to_str()?).ok()
+    });
+    names.take(MAX_FORMER).collect()
+}
+
+/// Tells launches apart without showing what may be secret in them.
+fn fingerprint(launch: &Launch) -> String {
+    let parts: Vec<&str> = match launch {
+        Launch::Stdio(launch) => std::iter::once(launch.command.as_str())
+            .chain(launch.args.iter().map(String::as_str))
+            .collect(),
+        Launch::Http(launch) => vec![launch.url.as_str()],
+        Launch::Broken(_) | Launch::Unapproved => Vec::new(),
+    };
+    catalog::digest_of(&parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let kept = Kept {
+            path: folder.path().join("x.json"),
+            launch: "l".to_owned(),
+        };
+        assert!(kept.load().is_none());
+        let catalog = ServerCatalog::default();
+        let declared = Declarations::default();
+        kept.save(&declared, &catalog, Eras::UNKNOWN)
+            .expect("saved");
+        assert!(kept.load().is_some());
+        let mut text = std::fs::read_to_string(&kept.path).expect("readable");
+        text.push_str(&" ".repeat(MAX_BYTES - text.len()));
+        std::fs::write(&kept.path, &text).expect("written");
+        assert!(kept.load().is_some());
+        std::fs::write(&kept.path, text + " ").expect("written");
+        assert!(kept.load().is_none());
+    }
+
+    #[test]
+    fn the_last_few_declarations_are_known() {
+        let mut declared = Declarations::default();
+        for n in 0..=Declarations::MOST {
+            declared.add(&n.to_string());
+        }
+        assert!(!declared.contain("0"));
+        assert!((1..=Declarations::MOST).all(|n| declared.contain(&n.to_string())));
+    }
+}

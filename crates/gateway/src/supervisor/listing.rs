@@ -1,0 +1,500 @@
+//! Reads a server's lists, page by page.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use mainstay_core::{
+    catalog::{self, ITEM_OVERHEAD, Item, ListKind, ServerCatalog},
+    era::{Capabilities, code},
+    event::EventKind,
+    ids::{Epoch, ServerName},
+    message,
+};
+use mainstay_platform::blocking::off_the_runtime_if_long;
+use mainstay_transport::{Budget, InterruptionKind, MAX_LIST_BYTES, Session};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+use super::shares::{Shares, mib};
+
+/// Pages that are followed per list; a server that offers more is cut off there, with a warning.
+const MAX_PAGES: usize = 1000;
+
+/// What one page may take. The time limit of calls does not hold for lists.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
+
+/// How much is shown of an error with which a server refuses a list.
+const MAX_ERROR: usize = 1024;
+
+/// What came of a listing.
+#[derive(Debug)]
+pub struct Listed {
+    /// The very one that was known before, where nothing has changed.
+    pub catalog: Arc<ServerCatalog>,
+    /// What is to be told of the tools, if they have come or gone.
+    pub tools_changed: Option<EventKind>,
+    pub lists: Vec<(ListKind, Outcome)>,
+    /// What the lists take, those that were not read again among them.
+    pub shares: Shares,
+}
+
+/// What came of reading one list.
+#[derive(Debug)]
+pub enum Outcome {
+    Read,
+    /// The catalog has the items up to a bound, or the last good state where there were none.
+    Cut(String),
+    /// The list could not be read; the catalog has its last good state.
+    Failed(String),
+}
+
+/// Lists everything, or only `kinds`, over what was known before. A list that fails keeps its last
+/// good state: green means evidence, and a list that fails is not an empty list.
+pub async fn list(
+    session: &Session,
+    server: &ServerName,
+    kinds: &[ListKind],
+    before: Option<Arc<ServerCatalog>>,
+    mut shares: Shares,
+) -> Listed {
+    let capabilities = session.greeting.capabilities;
+    let instructions = session.greeting.instructions.clone();
+    let (mut read, mut budgets, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for &kind in kinds {
+        if !kind.offered(&capabilities) {
+            read.push((kind, Vec::new()));
+            shares.set(kind, None);
+            ends.push((kind, Ok(None)));
+            continue;
+        }
+        let budget = shares.budget(kind);
+        let end = match pages(session, server, kind, &budget).await {
+            Ok(Pages { items, cut }) => {
+                if !(items.is_empty() && cut.is_some()) {
+                    read.push((kind, items));
+                    shares.set(kind, Some(budget.clone()));
+                    budgets.push((kind, budget));
+                }
+                Ok(cut)
+            }
+            Err(error) => Err(format!("its {} cannot be listed: {error}", kind.member())),
+        };
+        ends.push((kind, end));
+    }
+    let items = read.iter().flat_map(|(_, items)| items);
+    let bytes = items.map(Item::size).sum();
+    let renewing = move || renewed(before.as_ref(), capabilities, instructions, read);
+    let (catalog, tools_changed) = off_the_runtime_if_long(bytes, renewing).await;
+    // Not before everything is read: the bound is on what is read, too.
+    for (kind, budget) in budgets {
+        budget.shrink_to(catalog.size(kind));
+    }
+    let outcome = |(kind, end)| match end {
+        Ok(None) => (kind, Outcome::Read),
+        Ok(Some(bound)) => {
+            let bound: Bound = bound;
+            let reason = bound.describe(kind, catalog.list(kind).len(), &shares);
+            tracing::warn!(%server, reason, "a list is cut off");
+            (kind, Outcome::Cut(reason))
+        }
+        Err(reason) => (kind, Outcome::Failed(reason)),
+    };
+    let lists = ends.into_iter().map(outcome).collect();
+    Listed {
+        catalog,
+        tools_changed,
+        lists,
+        shares,
+    }
+}
+
+/// The catalog with the lists that were read, and what is to be told of its tools.
+fn renewed(
+    before: Option<&Arc<ServerCatalog>>,
+    capabilities: Capabilities,
+    instructions: Option<String>,
+    mut read: Vec<(ListKind, Vec<Item>)>,
+) -> (Arc<ServerCatalog>, Option<EventKind>) {
+    let mut catalog = ServerCatalog {
+        capabilities,
+        instructions,
+        ..ServerCatalog::default()
+    };
+    for kind in ListKind::ALL {
+        let items = match read.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, items)) => std::mem::take(items),
+            None => before
+                .as_ref()
+                .map_or_else(Vec::new, |before| before.list(kind).to_vec()),
+        };
+        catalog.set(kind, items);
+    }
+    if let Some(same) = before.filter(|before| ***before == catalog) {
+        return (Arc::clone(same), None);
+    }
+    let known = before.into_iter().flat_map(|before| tool_names(before));
+    let tools_changed = EventKind::tools_changed(known, tool_names(&catalog));
+    (Arc::new(catalog), tools_changed)
+}
+
+fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
+    catalog.tools.iter().map(|tool| &*tool.key)
+}
+
+/// The bound at which a list was cut off.
+#[derive(Debug)]
+enum Bound {
+    Pages,
+    /// The bound on this server's lists together.
+    Server,
+    /// The bound on all servers' lists together.
+    Fleet,
+}
+
+impl Bound {
+    fn of(budget: &Budget) -> Self {
+        if budget.was_refused_by_reserve() {
+            Self::Fleet
+        } else {
+            Self::Server
+        }
+    }
+
+    fn describe(&self, kind: ListKind, has: usize, shares: &Shares) -> String {
+        let bound = match self {
+            Self::Pages => format!("a list may have {MAX_PAGES} pages"),
+            Self::Server => {
+                let bound = mib(MAX_LIST_BYTES);
+                format!("all lists of a server together may have {bound}")
+            }
+            Self::Fleet => {
+                let bound = mib(shares.reserve().limit());
+                format!("the long lists of all servers together may have {bound}")
+            }
+        };
+        format!("its {} are cut off after {has}: {bound}", kind.member())
+    }
+}
+
+/// Why a list could not be read.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("no answer within {} s", PAGE_LIMIT.as_secs())]
+    Timeout,
+    #[error(transparent)]
+    Interrupted(#[from] mainstay_transport::Interruption),
+    #[error("the server answered {0}")]
+    Refused(String),
+    #[error(transparent)]
+    NotAList(#[from] catalog::NotAList),
+}
+
+/// What was read of a list.
+#[derive(Debug)]
+struct Pages {
+    items: Vec<catalog::Item>,
+    /// Where it was cut off.
+    cut: Option<Bound>,
+}
+
+async fn pages(
+    session: &Session,
+    server: &ServerName,
+    kind: ListKind,
+    budget: &Budget,
+) -> Result<Pages, ListError> {
+    let mut items = Vec::new();
+    let mut params = None::<String>;
+    let mut cursors = HashSet::new();
+    for _ in 0..MAX_PAGES {
+        let asking = session.ask_within(kind.method(), params.as_deref(), budget);
+        let answer = match timeout(PAGE_LIMIT, asking).await {
+            Err(_) => return Err(ListError::Timeout),
+            Ok(Err(error)) => match error.kind {
+                // `maxMessageBytes` may be less than what is left.
+                InterruptionKind::TooLarge(limit) if limit == budget.limit() => {
+                    let cut = Some(Bound::of(budget));
+                    return Ok(Pages { items, cut });
+                }
+                _ => return Err(error.into()),
+            },
+            Ok(Ok(answer)) => answer,
+        };
+        let Some(result) = answer.result() else {
+            // A server may have resources and know no templates.
+            if answer.error_code() == Some(code::METHOD_NOT_FOUND) {
+                return Ok(Pages { items, cut: None });
+            }
+            let error = answer.error().unwrap_or_default().to_owned();
+            return Err(ListError::Refused(message::shortened(error, MAX_ERROR)));
+        };
+        let (bytes, most) = (result.len(), budget.left() / ITEM_OVERHEAD);
+        let reading = move || catalog::page(kind, answer.result().unwrap_or_default(), most);
+        let page = off_the_runtime_if_long(bytes, reading).await?;
+        if page.unusable > 0 {
+            tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
+        }
+        if !budget.take(page.items.len() * ITEM_OVERHEAD) {
+            let cut = Some(Bound::of(budget));
+            return Ok(Pages { items, cut });
+        }
+        items.extend(page.items);
+        if page.is_cut {
+            let cut = Some(Bound::Server);
+            return Ok(Pages { items, cut });
+        }
+        let Some(cursor) = page.next_cursor else {
+            return Ok(Pages { items, cut: None });
+        };
+        params = Some(format!(r#"{{"cursor":{}}}"#, message::quote(&cursor)));
+        if !cursors.insert(cursor) {
+            tracing::warn!(%server, "the pages of {} repeat themselves; the list ends there", kind.member());
+            return Ok(Pages { items, cut: None });
+        }
+    }
+    let cut = Some(Bound::Pages);
+    Ok(Pages { items, cut })
+}
+
+/// A server that changes its lists in a burst is listed once.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+
+/// Lists that could not be read are read again after this time, then after twice as long, and so on.
+const RETRY: Duration = Duration::from_secs(10);
+const MAX_RETRY: Duration = Duration::from_mins(10);
+
+/// When to list, and the listing that runs.
+#[derive(Default)]
+pub struct Listings {
+    running: JoinSet<Done>,
+    /// Lists to be read at `at`; the flag says that the server announced a change.
+    stale: Vec<(ListKind, bool)>,
+    at: Option<Instant>,
+    /// Listings in a row of which a list could not be read.
+    failures: u32,
+    troubles: Troubles,
+}
+
+/// What is odd about the lists of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub reason: String,
+    /// Whether the server is not well for it. One whose tools are listed is, whatever becomes of another
+    /// list.
+    pub degrades: bool,
+}
+
+/// What is odd about a server's lists, each until it is read again.
+#[derive(Debug, Default)]
+struct Troubles {
+    by_kind: [Option<Trouble>; ListKind::ALL.len()],
+    /// How many tools the server had before it listed none (invariant 8).
+    tools_gone: Option<usize>,
+}
+
+/// A listing that has ended.
+#[derive(Debug)]
+pub struct Done {
+    /// The attempt whose session was asked.
+    pub epoch: Epoch,
+    pub listed: Listed,
+    /// The lists that the server had said have changed.
+    pub announced: Vec<ListKind>,
+}
+
+impl Listings {
+    /// The server says that a list has changed.
+    pub fn announced(&mut self, kind: ListKind) {
+        self.stale.retain(|(stale, _)| *stale != kind);
+        self.stale.push((kind, true));
+        self.due_in(DEBOUNCE);
+    }
+
+    /// What is stale is read after this time, or sooner if it is due sooner.
+    fn due_in(&mut self, wait: Duration) {
+        let at = Instant::now() + wait;
+        self.at = Some(self.at.map_or(at, |due| due.min(at)));
+    }
+
+    /// What came of reading lists; a server had so many tools before, and now has so many. Returns what
+    /// is odd about the lists.
+    pub fn settled(
+        &mut self,
+        lists: &[(ListKind, Outcome)],
+        had: usize,
+        has: usize,
+    ) -> Option<Trouble> {
+        for (kind, outcome) in lists {
+            let (reason, degrades) = match outcome {
+                Outcome::Read => (None, false),
+                Outcome::Cut(reason) => (Some(reason), true),
+                Outcome::Failed(reason) => (Some(reason), *kind == ListKind::Tools || has == 0),
+            };
+            self.troubles.by_kind[*kind as usize] = reason.map(|reason| Trouble {
+                reason: reason.clone(),
+                degrades,
+            });
+        }
+        let failed =
+            |(kind, outcome): &(_, _)| matches!(outcome, Outcome::Failed(_)).then_some(*kind);
+        let failed: Vec<ListKind> = lists.iter().filter_map(failed).collect();
+        self.failures = match &*failed {
+            [] => 0,
+            _ => self.failures.saturating_add(1),
+        };
+        self.read_again(&failed);
+        self.troubles.tools_gone = match (had, has) {
+            (_, 1..) => None,
+            (0, 0) => self.troubles.tools_gone,
+            (had, 0) => Some(had),
+        };
+        let gone = self.troubles.tools_gone;
+        let gone = gone.map(|had| Trouble {
+            reason: format!("it lists no tools; it had {had}"),
+            degrades: true,
+        });
+        let mut known: Vec<_> = self.troubles.by_kind.iter().flatten().cloned().collect();
+        known.extend(gone);
+        // The first that degrades the server, or else the first.
+        known.sort_by_key(|trouble| !trouble.degrades);
+        known.into_iter().next()
+    }
+
+    /// Whether it is known that this list cannot be read, and why.
+    pub fn is_known(&self, kind: ListKind, reason: &str) -> bool {
+        let known = self.troubles.by_kind[kind as usize].as_ref();
+        known.is_some_and(|trouble| trouble.reason == reason)
+    }
+
+    /// Lists that could not be read are due again some time.
+    fn read_again(&mut self, kinds: &[ListKind]) {
+        for &kind in kinds {
+            if !self.stale.iter().any(|(stale, _)| *stale == kind) {
+                self.stale.push((kind, false));
+            }
+        }
+        if !kinds.is_empty() {
+            let doubled = 2_u32.saturating_pow(self.failures.saturating_sub(1));
+            self.due_in(RETRY.saturating_mul(doubled).min(MAX_RETRY));
+        }
+    }
+
+    pub fn due(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// What is due now, and nothing while a listing runs: an older one must not overwrite a newer one.
+    pub fn take_due(&mut self) -> Option<(Vec<ListKind>, Vec<ListKind>)> {
+        if self.at? > Instant::now() {
+            return None;
+        }
+        if !self.running.is_empty() {
+            self.at = Some(Instant::now() + DEBOUNCE);
+            return None;
+        }
+        self.at = None;
+        let stale = std::mem::take(&mut self.stale);
+        let announced = stale.iter().filter(|(_, announced)| *announced);
+        Some((
+            stale.iter().map(|(kind, _)| *kind).collect(),
+            announced.map(|(kind, _)| *kind).collect(),
+        ))
+    }
+
+    /// A new session begins: what was to be asked of the one before does not matter any more.
+    pub fn reset(&mut self) {
+        self.running.abort_all();
+        self.stale.clear();
+        self.at = None;
+        self.failures = 0;
+    }
+
+    pub fn start(&mut self, listing: impl Future<Output = Done> + Send + 'static) {
+        self.running.spawn(listing);
+    }
+
+    /// Resolves only while a listing runs, and to `None` if it was given up. Cancel-safe.
+    pub async fn done(&mut self) -> Option<Done> {
+        match self.running.join_next().await {
+            Some(Ok(done)) => Some(done),
+            Some(Err(error)) if error.is_panic() => {
+                tracing::error!(%error, "a listing failed");
+                None
+            }
+            Some(Err(_)) => None,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub async fn shutdown(&mut self) {
+        self.running.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(names: &[&str]) -> Vec<Item> {
+        let tools: Vec<String> = names
+            .iter()
+            .map(|name| format!(r#"{{"name":"{name}"}}"#))
+            .collect();
+        let list = format!(r#"{{"tools":[{}]}}"#, tools.join(","));
+        let page = catalog::page(ListKind::Tools, &list, usize::MAX);
+        page.expect("a list").items
+    }
+
+    /// What was not read stays; what has not changed is the very same, so that nothing is merged.
+    #[test]
+    fn a_catalog_is_renewed_where_it_has_changed() {
+        let read = |before: Option<&Arc<ServerCatalog>>, names: Option<&[&str]>| {
+            let read = names.map(|names| (ListKind::Tools, tools(names)));
+            let read = read.into_iter().collect();
+            renewed(before, Capabilities::default(), None, read)
+        };
+        let (first, told) = read(None, Some(&["a", "b"]));
+        assert!(matches!(
+            told,
+            Some(EventKind::ToolsChanged { count: 2, .. })
+        ));
+        for names in [Some(&["a", "b", "a"][..]), None] {
+            let (same, told) = read(Some(&first), names);
+            assert!(Arc::ptr_eq(&same, &first), "{names:?}");
+            assert_eq!(told, None);
+        }
+        let (second, told) = read(Some(&first), Some(&["b", "c"]));
+        let expected = EventKind::ToolsChanged {
+            added: vec!["c".to_owned()],
+            removed: vec!["a".to_owned()],
+            count: 2,
+        };
+        assert_eq!((second.tools.len(), told), (2, Some(expected)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_keeps_failing_is_read_ever_less_often() {
+        let failed = [(ListKind::Resources, Outcome::Failed("no".to_owned()))];
+        let mut listings = Listings::default();
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            listings.settled(&failed, 1, 1);
+            let due = listings.due().expect("it is read again");
+            waits.push((due - Instant::now()).as_secs());
+            tokio::time::advance(due - Instant::now()).await;
+            let resources = (vec![ListKind::Resources], Vec::new());
+            assert_eq!(listings.take_due(), Some(resources));
+        }
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 600, 600]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_does_not_wait_for_a_list_that_failed() {
+        let failed = [(ListKind::Resources, Outcome::Failed("no".to_owned()))];
+        let mut listings = Listings::default();
+        listings.settled(&failed, 1, 1);
+        listings.announced(ListKind::Tools);
+        assert_eq!(listings.due(), Some(Instant::now() + DEBOUNCE));
+    }
+}

@@ -1,0 +1,157 @@
+//! Decides when the server's lists are read, and what follows from them.
+
+use std::{io, sync::Arc};
+
+use mainstay_core::{
+    catalog::{ListKind, ServerCatalog},
+    config::ListChanged,
+    era::Eras,
+    message::Method,
+};
+use mainstay_transport::{Notice, Session};
+use tokio::sync::oneshot;
+
+use super::{
+    Report,
+    kept::Declarations,
+    listing::{self, Done, Outcome},
+    task::{Task, sole_asks},
+};
+
+impl Task {
+    /// Starts reading lists of the live session.
+    pub(super) fn list(&mut self, kinds: Vec<ListKind>, announced: Vec<ListKind>) {
+        let before = self.view.borrow().catalog.clone();
+        let Some(session) = self.shared.session.clone() else {
+            return;
+        };
+        let (epoch, server) = (self.shared.epoch(), self.config.name.clone());
+        let shares = self.shares.clone();
+        self.listings.start(async move {
+            Done {
+                epoch,
+                listed: listing::list(&session, &server, &kinds, before, shares).await,
+                announced,
+            }
+        });
+    }
+
+    pub(super) async fn listed(&mut self, done: Done) {
+        let Done {
+            epoch,
+            mut listed,
+            announced,
+        } = done;
+        let is_over = |session: &Arc<Session>| session.is_over();
+        if epoch != self.shared.epoch() || self.shared.session.as_ref().is_none_or(is_over) {
+            // The session is gone, which is told in its own way; the next one is listed anew.
+            return;
+        }
+        for (kind, outcome) in &mut listed.lists {
+            if let Outcome::Failed(reason) = outcome {
+                *reason = self.log.shown(reason).into_owned();
+                if self.listings.is_known(*kind, reason) {
+                    continue;
+                }
+                tracing::warn!(server = %self.config.name, reason, "a list cannot be read");
+            }
+        }
+        let before = self.view.borrow().catalog.clone();
+        let had = before.as_ref().map_or(0, |before| before.tools.len());
+        let catalog = listed.catalog;
+        let trouble = self
+            .listings
+            .settled(&listed.lists, had, catalog.tools.len());
+        self.shares = listed.shares;
+        // The same one where nothing changed: then there is nothing to merge.
+        let changed = before.is_none_or(|before| !Arc::ptr_eq(&before, &catalog));
+        self.view.send_modify(|view| {
+            view.list_trouble = trouble;
+            view.catalog = Some(Arc::clone(&catalog));
+        });
+        let unmatched = catalog.unmatched(&self.config.withheld);
+        if changed {
+            self.offered_to = Declarations::default();
+        }
+        let is_new_to = !self.offered_to.contain(&self.shared.begun_with);
+        if is_new_to {
+            self.offered_to.add(&self.shared.begun_with);
+        }
+        let eras = self.view.borrow().eras;
+        if is_new_to || eras != self.kept_eras {
+            self.kept_eras = eras;
+            self.keep(Arc::clone(&catalog), eras).await;
+        }
+        // Merged before it counts as listed, so that waiting callers find it there.
+        self.tell_catalog(announced).await;
+        self.view.send_modify(|view| {
+            view.listed = Some(epoch);
+            view.attempted = true;
+        });
+        self.tell_unmatched(unmatched);
+        if let Some(kind) = listed.tools_changed {
+            self.tell(kind);
+        }
+    }
+
+    /// Tells once which names of its deny and allow lists protect nothing.
+    fn tell_unmatched(&mut self, unmatched: Vec<String>) {
+        if unmatched == self.unmatched {
+            return;
+        }
+        for line in &unmatched {
+            tracing::warn!(server = %self.config.name, "{line}");
+            self.log.note(line);
+        }
+        self.unmatched = unmatched;
+    }
+
+    /// Keeps for the next run what is known of the server.
+    async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
+        let Some(kept) = self.kept.clone() else {
+            return;
+        };
+        let declared = self.offered_to.clone();
+        // Disks may take their time, and the runtime has other work.
+        let saving = tokio::task::spawn_blocking(move || kept.save(&declared, &catalog, eras));
+        let saved = saving.await.map_err(io::Error::other).flatten();
+        if let Err(error) = saved {
+            tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");
+        }
+    }
+
+    /// Has the servers' catalogs merged anew, and returns when that is done.
+    pub(super) async fn tell_catalog(&self, announced: Vec<ListKind>) {
+        let (merged, done) = oneshot::channel();
+        self.report(Report::CatalogChanged { announced, merged })
+            .await;
+        // An error means that the registry has ended, and no caller waits any more.
+        done.await.ok();
+    }
+
+    pub(super) async fn notice(&mut self, notice: Notice) {
+        let changed: Vec<ListKind> = ListKind::ALL
+            .into_iter()
+            .filter(|kind| kind.changed() == notice.method)
+            .collect();
+        if self.config.list_changed == ListChanged::Propagate {
+            for kind in &changed {
+                self.listings.announced(*kind);
+            }
+        }
+        match notice.method {
+            _ if !changed.is_empty() => {}
+            Method::LogMessage | Method::ResourceUpdated => {
+                self.report(Report::Notice(notice)).await;
+            }
+            Method::Cancelled => {
+                if let Some(client) = sole_asks(&self.fleet) {
+                    client.withdraw(&self.config.name, &notice.frame);
+                }
+            }
+            other => {
+                tracing::debug!(server = %self.config.name, ?other, "a notification was ignored");
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One upstream session, its lifecycle, and the means to carry out what the lifecycle decides.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use mainstay_core::{
+    ids::Epoch,
+    lifecycle::{Effect, Event, Lifecycle, Policy, Status},
+};
+use mainstay_transport::{Listener, Session, Stop};
+use tokio::time::Instant;
+
+pub struct ManagedSession {
+    life: Lifecycle,
+    pub policy: Policy,
+    pub stop: Stop,
+    /// While it is up.
+    pub session: Option<Arc<Session>>,
+    /// What it takes to open it.
+    pub initialize: Arc<str>,
+    /// What the latest attempt began with.
+    pub begun_with: Arc<str>,
+    pub listener: Arc<dyn Listener>,
+}
+
+impl ManagedSession {
+    pub fn new(policy: Policy, initialize: Arc<str>, listener: Arc<dyn Listener>) -> Self {
+        Self {
+            life: Lifecycle::default(),
+            policy,
+            stop: Stop::default(),
+            session: None,
+            begun_with: Arc::clone(&initialize),
+            initialize,
+            listener,
+        }
+    }
+
+    /// This with epochs that are all later than `past`.
+    #[must_use]
+    pub fn after(self, past: Epoch) -> Self {
+        Self {
+            life: Lifecycle::after(past),
+            ..self
+        }
+    }
+
+    pub fn step(&mut self, event: Event) -> Option<Effect> {
+        let life = std::mem::take(&mut self.life);
+        let (life, effect) = life.step(event, Instant::now().into_std(), &self.policy);
+        self.life = life;
+        effect
+    }
+
+    pub fn status(&self) -> Status {
+        self.life.status(&self.policy)
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.life.epoch()
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        let deadline = self.life.deadline(&self.policy).map(Instant::from_std);
+        deadline.map(|deadline| shared_tick(deadline, self.life.leeway(&self.policy)))
+    }
+}
+
+/// What may wait does so until the next tick, which is the same for all servers. Each time that the daemon wakes up
+/// costs more than a probe does.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The first tick from `due` on, if there is one within the leeway; else `due`.
+fn shared_tick(due: Instant, leeway: Duration) -> Instant {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let since = due.saturating_duration_since(*START).as_micros();
+    let until = (TICK.as_micros() - since % TICK.as_micros()) % TICK.as_micros();
+    let wait = Duration::from_micros(u64::try_from(until).unwrap_or_default());
+    if wait <= leeway { due + wait } else { due }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_wait_is_done_together() {
+        let now = Instant::now();
+        let ms = Duration::from_millis;
+        let tick = shared_tick(now, TICK);
+        for wait in [1, 250, 999] {
+            let due = tick + ms(wait);
+            let together = shared_tick(due, TICK);
+            let (next, together) = (tick + TICK, together + ms(1));
+            assert!(together > next && together < next + ms(2), "{wait}");
+            // It is not late for it.
+            assert_eq!(shared_tick(due, ms(999 - wait)), due, "{wait}");
+        }
+    }
+}

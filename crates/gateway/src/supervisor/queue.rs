@@ -1,0 +1,132 @@
+//! Requests of servers that wait for an answer by hand, because no client could be asked
+//! (`serverRequests: "queue"`).
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::{ids::ServerName, principal::Principal};
+use mainstay_transport::Question;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{sync::watch, time::Instant};
+
+/// How long a request waits.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Requests that wait at once; one more is refused.
+const MAX_WAITING: usize = 256;
+
+/// Internal error: the protocol has no code for it.
+const NOT_ANSWERED: i64 = -32603;
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    /// Told when a request is entered.
+    news: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last_id: u64,
+    waiting: BTreeMap<u64, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    server: ServerName,
+    principal: Option<Principal>,
+    question: Question,
+    asked_at: SystemTime,
+    until: Instant,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub id: u64,
+    pub server: ServerName,
+    /// Whose call or session it belongs to, where that is known.
+    pub principal: Option<Principal>,
+    pub method: String,
+    /// JSON text.
+    pub params: String,
+    pub asked_at: SystemTime,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Held for a map operation, never across an await.
+        self.state.lock()
+    }
+
+    /// A request of this server, for this principal if it is for a particular one. One too many is
+    /// refused: it is dropped.
+    pub fn enter(&self, server: &ServerName, principal: Option<&Principal>, question: Question) {
+        self.expire();
+        let mut state = self.state();
+        if state.waiting.len() >= MAX_WAITING {
+            tracing::warn!(%server, "a request of the server was refused: too many are waiting");
+            return;
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        let waiting = Waiting {
+            server: server.clone(),
+            principal: principal.cloned(),
+            question,
+            asked_at: SystemTime::now(),
+            until: Instant::now() + PATIENCE,
+        };
+        state.waiting.insert(id, waiting);
+        drop(state);
+        self.news.send_replace(());
+    }
+
+    /// Tells of requests that are entered from now on.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
+    }
+
+    /// What waits, oldest first.
+    pub fn list(&self) -> Vec<Queued> {
+        self.expire();
+        let shown = |(id, waiting): (&u64, &Waiting)| {
+            let frame = waiting.question.frame();
+            Queued {
+                id: *id,
+                server: waiting.server.clone(),
+                principal: waiting.principal.clone(),
+                method: frame.method_name(),
+                params: frame.params().unwrap_or("{}").to_owned(),
+                asked_at: waiting.asked_at,
+            }
+        };
+        self.state().waiting.iter().map(shown).collect()
+    }
+
+    /// Takes one out, to be answered.
+    pub fn take(&self, id: u64) -> Option<Question> {
+        self.expire();
+        let waiting = self.state().waiting.remove(&id)?;
+        Some(waiting.question)
+    }
+
+    /// Refuses what has waited for too long.
+    pub fn expire(&self) {
+        let now = Instant::now();
+        let expired = {
+            let mut state = self.state();
+            let expired = state
+                .waiting
+                .extract_if(.., |_, waiting| waiting.until <= now);
+            expired.collect::<Vec<_>>()
+        };
+        for (_, waiting) in expired {
+            waiting
+                .question
+                .refuse(NOT_ANSWERED, "nobody answered in time");
+        }
+    }
+}

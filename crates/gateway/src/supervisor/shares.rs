@@ -1,0 +1,71 @@
+//! Memory of the lists of one server, and of all servers together.
+
+use mainstay_core::catalog::{ListKind, ServerCatalog};
+use mainstay_transport::{Budget, MAX_LIST_BYTES, Reserve};
+
+/// What each list has for itself, whatever other servers have: room for some two hundred tools. A
+/// thousand servers have 1 GiB by this at most.
+const OWN_BYTES: usize = 256 * 1024;
+
+/// What all lists of all servers together may have beyond that: a thousand servers that list at once,
+/// each up to its bound, would else take 64 GiB.
+const FLEET_BYTES: usize = 512 * 1024 * 1024;
+
+/// The reserve of a fleet.
+pub fn reserve() -> Reserve {
+    Reserve::new(FLEET_BYTES, OWN_BYTES)
+}
+
+/// What each list of one server takes. Cloning shares what is taken.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    reserve: Reserve,
+    lists: [Option<Budget>; ListKind::ALL.len()],
+}
+
+impl Shares {
+    pub fn new(reserve: Reserve) -> Self {
+        let lists = std::array::from_fn(|_| None);
+        Self { reserve, lists }
+    }
+
+    pub fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    /// What a list may take that is about to be read, beside those that are kept.
+    pub fn budget(&self, kind: ListKind) -> Budget {
+        let others = ListKind::ALL.into_iter().filter(|other| *other != kind);
+        let taken: usize = others
+            .filter_map(|other| self.lists[other as usize].as_ref())
+            .map(Budget::used)
+            .sum();
+        Budget::of(MAX_LIST_BYTES.saturating_sub(taken), &self.reserve)
+    }
+
+    /// A list has been read, and takes what its budget has counted.
+    pub fn set(&mut self, kind: ListKind, budget: Option<Budget>) {
+        self.lists[kind as usize] = budget;
+    }
+
+    /// Counts the lists of a kept catalog; those that are too large are dropped.
+    pub fn admit(&mut self, catalog: &mut ServerCatalog) {
+        for kind in ListKind::ALL {
+            let budget = self.budget(kind);
+            if budget.take(catalog.size(kind)) {
+                self.set(kind, Some(budget));
+            } else {
+                tracing::warn!(
+                    list = kind.member(),
+                    "a kept list is too large, and is dropped"
+                );
+                catalog.set(kind, Vec::new());
+            }
+        }
+    }
+}
+
+/// A size for people.
+pub fn mib(bytes: usize) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
+}

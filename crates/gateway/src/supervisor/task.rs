@@ -1,0 +1,497 @@
+//! The supervisor's task: takes events, asks the lifecycle, carries out effects.
+
+use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
+
+use mainstay_core::{
+    config::{ServerConfig, ServerRequests},
+    era::{Era, Eras, questions},
+    event::{EventKind, Observer},
+    health::{Action, Fault, Outcome},
+    ids::{Epoch, ServerName},
+    lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
+    message::Method,
+};
+use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
+use tokio::{
+    sync::{mpsc, watch},
+    task::{self, JoinSet},
+    time::Instant,
+};
+
+use super::{
+    Asks, Command, Fleet, Report, Sole, View,
+    attempt::{Ending, Progress, SessionKey},
+    blame::Blame,
+    declared::{capabilities, initialize, is_forwarded},
+    eras::pinned,
+    inbox::{Inbox, Unread, Unsolicited},
+    isolated_sessions::IsolatedSessions,
+    kept::{Declarations, Kept},
+    listing::{Done, Listings},
+    managed_session::ManagedSession,
+    probe::Probes,
+    shares::Shares,
+    sole::{Declared, SILENCE},
+};
+
+/// Internal error: the protocol has no code for it.
+const NOBODY_TO_ASK: i64 = -32603;
+
+/// How often the traffic of a degraded server is looked at: a server that answers calls again is not
+/// shown as degraded until its next probe. The time of the next look is kept, so that a server that
+/// wakes the task more often than this does not put the look off.
+const DEGRADED_LOOK: Duration = Duration::from_secs(1);
+
+/// Everything that can happen to a supervisor.
+enum Input {
+    Command(Option<Command>),
+    Progress(SessionKey, Epoch, Progress),
+    Ended(SessionKey, Epoch, Ending),
+    Probed(SessionKey, Epoch, Outcome),
+    Listed(Option<Done>),
+    Unsolicited(Unsolicited),
+    /// The one client has said what it declares.
+    Declared,
+    Deadline,
+}
+
+type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
+
+pub struct Task {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) log: Arc<ServerLog>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) view: watch::Sender<View>,
+
+    pub(super) shared: ManagedSession,
+    pub(super) isolated_sessions: IsolatedSessions,
+    /// Every connection, opening, open or closing, and which session's it is.
+    pub(super) connections: JoinSet<Ending>,
+    pub(super) carries: HashMap<task::Id, (SessionKey, Epoch)>,
+    pub(super) progress: Channel<(SessionKey, Epoch, Progress)>,
+    pub(super) probes: Probes,
+    /// What was told of names in its deny and allow lists that fit no tool.
+    pub(super) unmatched: Vec<String>,
+    /// When a degraded shared session is looked at next.
+    next_look: Instant,
+    unasked: Unread,
+    pub(super) listings: Listings,
+    /// What the lists of the published catalog take.
+    pub(super) shares: Shares,
+    pub(super) kept: Option<Kept>,
+    /// What is kept of the eras.
+    pub(super) kept_eras: Eras,
+    /// For which declarations the server offered the published catalog.
+    pub(super) offered_to: Declarations,
+    /// The era in which the server is spoken to first; `None` is to be found out.
+    pub(super) first: Option<Era>,
+    observer: Observer,
+    /// Calls of the shared session that may have crashed it.
+    pub(super) blame: Arc<Blame>,
+    /// Whether a caller has asked for the server since its shared session was lost.
+    pub(super) asked: Arc<watch::Sender<bool>>,
+    /// What the one client declares, where there is only one.
+    sole: Option<watch::Receiver<Option<Declared>>>,
+    /// Until when the first start waits for that.
+    held_until: Option<Instant>,
+    /// Its operator has stopped it, and has not started it since.
+    pub(super) stopped: bool,
+    pub(super) ending: bool,
+}
+
+impl Task {
+    pub fn new(
+        config: Arc<ServerConfig>,
+        log: Arc<ServerLog>,
+        fleet: Arc<Fleet>,
+    ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
+        let (inbox, unasked) = Inbox::new(config.name.clone(), Arc::clone(&log));
+        let inbox: Arc<dyn Listener> = Arc::new(inbox);
+        let sole = fleet.sole.as_ref().map(Sole::subscribe);
+        let first_words = shared_initialize(&config, &fleet);
+        let shared = ManagedSession::new(policy(&config), first_words, Arc::clone(&inbox));
+        let kept = kept(&fleet, &config);
+        let mut taken = Shares::new(fleet.reserve.clone());
+        let (catalog, kept_eras, offered_to) = match kept.as_ref().and_then(Kept::load) {
+            Some(mut known) => {
+                taken.admit(&mut known.catalog);
+                let offered_to = Declarations::read(known.declared);
+                (Some(Arc::new(known.catalog)), known.eras, offered_to)
+            }
+            None => Default::default(),
+        };
+        let eras = pinned(&config).unwrap_or(kept_eras);
+        let wanted = config.connects_at_start();
+        let (view, seen) = watch::channel(View {
+            status: shared.status(),
+            wanted,
+            session: None,
+            attempted: !wanted,
+            catalog,
+            listed: None,
+            list_trouble: None,
+            connected_at: None,
+            spoken: None,
+            sessions: 0,
+            eras,
+            crashes: super::Crashes::default(),
+        });
+        let task = Self {
+            config,
+            log,
+            fleet,
+            view,
+            shared,
+            isolated_sessions: IsolatedSessions::default(),
+            connections: JoinSet::new(),
+            carries: HashMap::new(),
+            progress: mpsc::channel(16),
+            probes: Probes::default(),
+            next_look: Instant::now(),
+            unasked,
+            unmatched: Vec::new(),
+            listings: Listings::default(),
+            shares: taken,
+            kept,
+            kept_eras,
+            offered_to,
+            first: eras.first(),
+            observer: Observer::default(),
+            blame: Arc::default(),
+            asked: Arc::new(watch::Sender::new(false)),
+            sole,
+            held_until: None,
+            stopped: false,
+            ending: false,
+        };
+        (task, seen, inbox)
+    }
+
+    pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        if self.view.borrow().catalog.is_some() {
+            self.tell_catalog(Vec::new()).await;
+        }
+        let is_told = |sole: &watch::Receiver<Option<Declared>>| sole.borrow().is_some();
+        if self.sole.as_ref().is_some_and(|sole| !is_told(sole)) {
+            self.held_until = Some(Instant::now() + SILENCE);
+        } else {
+            self.shared.initialize = shared_initialize(&self.config, &self.fleet);
+            self.begin();
+        }
+        while !(self.ending && self.connections.is_empty()) {
+            let happening = self.wait(&mut commands).await;
+            // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
+            Box::pin(self.handle(happening)).await;
+        }
+        self.listings.shutdown().await;
+        self.probes.shutdown().await;
+    }
+
+    /// When something is due that is not reported.
+    fn deadline(&self) -> Option<Instant> {
+        let degraded = self.shared.status().is_degraded();
+        let look = degraded.then_some(self.next_look);
+        self.isolated_sessions
+            .upkeeps()
+            .filter_map(ManagedSession::deadline)
+            .chain(self.shared.deadline())
+            .chain(self.listings.due())
+            .chain(self.held_until)
+            .chain(self.blame.due())
+            .chain(look)
+            .min()
+    }
+
+    async fn wait(&mut self, commands: &mut mpsc::Receiver<Command>) -> Input {
+        let deadline = self.deadline();
+        let mut sleep = pin!(async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        });
+        tokio::select! {
+            command = commands.recv(), if !self.ending => Input::Command(command),
+            Some((which, epoch, progress)) = self.progress.1.recv() => Input::Progress(which, epoch, progress),
+            Some(ended) = self.connections.join_next_with_id() => {
+                let (id, ending) = match ended {
+                    Ok((id, ending)) => (id, ending),
+                    Err(error) => (error.id(), Loss::Disconnected(format!("its task failed: {error}")).into()),
+                };
+                let (which, epoch) = self.carries.remove(&id).expect("every connection is entered when it starts");
+                Input::Ended(which, epoch, ending)
+            }
+            (which, epoch, outcome) = self.probes.next() => Input::Probed(which, epoch, outcome),
+            done = self.listings.done() => Input::Listed(done),
+            Some(unasked) = self.unasked.recv() => Input::Unsolicited(unasked),
+            () = told(&mut self.sole) => Input::Declared,
+            () = &mut sleep => Input::Deadline,
+        }
+    }
+
+    async fn handle(&mut self, happening: Input) {
+        match happening {
+            // All handles of the server are gone: the same as a command to end.
+            Input::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
+            Input::Progress(which, epoch, Progress::Begun) => {
+                self.step(which, Event::Io(epoch, LifeReport::Begun));
+            }
+            Input::Progress(which, epoch, Progress::AtWork(at)) => {
+                let at = at.into_std();
+                self.step(which, Event::Io(epoch, LifeReport::AtWork(at)));
+            }
+            Input::Progress(which, epoch, Progress::Opened(session)) => {
+                self.opened(which, epoch, session).await;
+            }
+            Input::Ended(which, epoch, ending) => self.ended(which, epoch, ending),
+            Input::Probed(which, epoch, outcome) => {
+                let outcome = match outcome {
+                    Outcome::Failed(why) => Outcome::Failed(self.log.shown(&why).into_owned()),
+                    Outcome::Broken(fault) => Outcome::Broken(self.shown(&fault)),
+                    other => other,
+                };
+                tracing::debug!(server = %self.config.name, ?outcome, "probed");
+                self.read_vitals(which);
+                self.step(which, Event::Io(epoch, LifeReport::Probe(outcome)));
+            }
+            Input::Listed(Some(done)) => self.listed(done).await,
+            Input::Listed(None) => {}
+            Input::Unsolicited(Unsolicited::Notice(notice)) => self.notice(notice).await,
+            Input::Unsolicited(Unsolicited::Question(question)) => self.question(question),
+            Input::Declared => self.declare(),
+            Input::Deadline => {
+                self.next_look = Instant::now() + DEGRADED_LOOK;
+                if self.held_until.is_some_and(|until| until <= Instant::now()) {
+                    self.begin();
+                }
+                self.allow_passed();
+                self.look(SessionKey::Shared);
+                for id in self.isolated_sessions.ids() {
+                    self.look(SessionKey::IsolatedSession(id));
+                }
+                if let Some((kinds, announced)) = self.listings.take_due() {
+                    self.list(kinds, announced);
+                }
+            }
+        }
+    }
+
+    /// Starts the server for the first time, if it is wanted.
+    fn begin(&mut self) {
+        self.held_until = None;
+        // No list needs to wait for a server whose lists are known.
+        if self.offered_to.contain(&self.shared.initialize) {
+            self.view.send_modify(|view| view.attempted = true);
+        }
+        if self.view.borrow().wanted {
+            self.step(SessionKey::Shared, Event::Start);
+        }
+    }
+
+    /// The one client has said what it declares.
+    fn declare(&mut self) {
+        self.shared.initialize = shared_initialize(&self.config, &self.fleet);
+        if self.held_until.is_some() {
+            self.begin();
+        } else {
+            self.renew();
+        }
+    }
+
+    /// Opens the shared session again if it was opened with another declaration than the present one. A
+    /// server of 2026-07-28 is told with each request.
+    pub(super) fn renew(&mut self) {
+        let shared = &self.shared;
+        let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
+        if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
+        {
+            self.step(SessionKey::Shared, Event::Reconnect);
+        }
+    }
+
+    /// A question of the shared session that belongs to no call.
+    fn question(&self, question: Question) {
+        let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
+        let question = match sole_asks(&self.fleet).filter(|_| !is_rejected) {
+            None => question,
+            Some(client) => match client.ask(&self.config.name, question) {
+                Ok(()) => return,
+                Err(question) => question,
+            },
+        };
+        let name = question.frame().method_name();
+        if question.method() == Method::RootsList && !self.config.roots.is_empty() {
+            question.result(&questions::roots(&self.config.roots));
+        } else if self.config.server_requests == Some(ServerRequests::Queue) {
+            self.fleet.queue.enter(&self.config.name, None, question);
+        } else if is_forwarded(&self.config) {
+            tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
+            let reason = format!(
+                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
+                self.config.name
+            );
+            question.refuse(NOBODY_TO_ASK, &reason);
+        }
+    }
+
+    pub(super) fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
+        match which {
+            SessionKey::Shared => Some(&mut self.shared),
+            SessionKey::IsolatedSession(id) => self.isolated_sessions.managed(id),
+        }
+    }
+
+    /// Brings a session's lifecycle up to date with the clock and with the traffic.
+    fn look(&mut self, which: SessionKey) {
+        self.read_vitals(which);
+        self.step(which, Event::Tick);
+    }
+
+    /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
+    pub(super) fn read_vitals(&mut self, which: SessionKey) {
+        let Some(managed) = self.managed(which) else {
+            return;
+        };
+        let Some(session) = managed.session.clone() else {
+            return;
+        };
+        let epoch = managed.epoch();
+        let heard = session.vitals.heard().into_std();
+        let (failed, fault) = session.vitals.failed();
+        let fault = fault.map(|fault| self.shown(&fault));
+        let in_row = session.vitals.failed_in_row();
+        let stalled = session.vitals.stalled();
+        for report in [
+            LifeReport::Heard(heard),
+            LifeReport::Failed(failed, fault.clone()),
+            LifeReport::FailedInRow(in_row, fault),
+            LifeReport::Stalled(stalled),
+        ] {
+            self.advance(which, Event::Io(epoch, report));
+        }
+    }
+
+    /// It may quote the server, which may quote our request's headers.
+    fn shown(&self, fault: &Fault) -> Fault {
+        Fault {
+            kind: fault.kind,
+            reason: self.log.shown(&fault.reason).into_owned(),
+        }
+    }
+
+    /// One step of a session's lifecycle, and its effect.
+    pub(super) fn step(&mut self, which: SessionKey, event: Event) {
+        if self.managed(which).is_none() {
+            return;
+        }
+        self.advance(which, event);
+        match which {
+            SessionKey::Shared => self.publish(),
+            SessionKey::IsolatedSession(id) => self.settle_private(id),
+        }
+    }
+
+    /// The same, which is not published yet.
+    fn advance(&mut self, which: SessionKey, event: Event) {
+        let Some(managed) = self.managed(which) else {
+            return;
+        };
+        match managed.step(event) {
+            None => {}
+            Some(Effect::Open(epoch)) => self.open(which, epoch),
+            Some(Effect::Probe(epoch)) => self.probe(which, epoch),
+            Some(Effect::Close(_)) => managed.stop.close.cancel(),
+            Some(Effect::Kill(_)) => managed.stop.kill.cancel(),
+        }
+    }
+
+    /// Shows the shared session as it is now.
+    pub(super) fn publish(&mut self) {
+        let status = self.shared.status();
+        let session = self.shared.session.clone();
+        self.view.send_modify(|view| {
+            if view.status.state != status.state {
+                tracing::info!(server = %self.config.name, state = %status.state, reason = status.reason, "state");
+            }
+            if session.is_none() {
+                view.connected_at = None;
+            }
+            view.session.clone_from(&session);
+            view.status = status.clone();
+        });
+        let capabilities = || session.as_deref().map(capabilities).unwrap_or_default();
+        let now = Instant::now().into_std();
+        for kind in self.observer.observe(&status, capabilities, now) {
+            self.tell(kind);
+        }
+    }
+
+    /// Publishes the events of this server.
+    pub(super) fn tell(&self, kind: EventKind) {
+        let of_health = matches!(
+            kind,
+            EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
+        );
+        if of_health {
+            // Health that turns is a line in the log, whatever follows.
+            tracing::warn!(server = %self.config.name, ?kind, "its health turned");
+            if self.shared.policy.health.action == Action::Log {
+                return;
+            }
+        }
+        self.fleet.events.publish(Some(&self.config.name), kind);
+    }
+
+    pub(super) async fn report(&self, report: Report) {
+        // The registry lives longer than its supervisors; at the very end there is no listener.
+        self.fleet
+            .reports
+            .send((self.config.name.clone(), report))
+            .await
+            .ok();
+    }
+}
+
+/// Asks the one client, where there is only one.
+pub(super) fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
+    fleet.sole.as_ref()?.declared()?.asks
+}
+
+/// What the shared session declares, as far as is known.
+pub(super) fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
+    let declared = fleet.sole.as_ref().and_then(Sole::declared);
+    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
+    initialize(config, sole)
+}
+
+/// Resolves when the one client has said something new of itself.
+async fn told(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
+    let Some(sole) = sole else {
+        return std::future::pending().await;
+    };
+    if sole.changed().await.is_err() {
+        // It lives as long as the fleet.
+        std::future::pending().await
+    }
+}
+
+pub(super) fn policy(config: &ServerConfig) -> Policy {
+    Policy {
+        seed: seed(&config.name),
+        ..config.policy.clone()
+    }
+}
+
+/// Spreads the retries of servers that are lost together.
+fn seed(name: &ServerName) -> u64 {
+    name.as_str()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+pub(super) fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+    let folder = fleet.catalogs.as_deref()?;
+    Some(Kept::new(folder, config))
+}

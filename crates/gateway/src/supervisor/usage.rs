@@ -1,0 +1,148 @@
+//! Counts the users of an isolated session. A session in use is not closed to make room for another.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use mainstay_transport::Session;
+use tokio::time::Instant;
+
+/// Set in the count of users while the session is closed, so that one step can check that the session
+/// has no user and keep new users away.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// The state of an isolated session that its supervisor and its callers share.
+#[derive(Debug)]
+pub struct Usage {
+    current: ArcSwapOption<Session>,
+    /// Its client is done with it.
+    released: AtomicBool,
+    since: Instant,
+    /// How many use it, and [`CLOSED`].
+    users: AtomicUsize,
+    /// When its last use ended, in milliseconds after `since`.
+    last_used: AtomicU64,
+}
+
+impl Usage {
+    pub fn new() -> Self {
+        Self {
+            current: ArcSwapOption::empty(),
+            released: AtomicBool::new(false),
+            since: Instant::now(),
+            users: AtomicUsize::new(0),
+            last_used: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps the session from being closed for another until the guard is dropped. A session that is
+    /// closed already is to be opened again.
+    pub fn begin(self: &Arc<Self>) -> Use {
+        self.users.fetch_add(1, Ordering::SeqCst);
+        Use(Arc::clone(self))
+    }
+
+    /// The session, while it is open and may be used.
+    pub fn live_session(&self) -> Option<Arc<Session>> {
+        let session = self.current.load_full()?;
+        (!self.is_closed() && !session.is_over()).then_some(session)
+    }
+
+    pub fn is_current(&self, session: &Arc<Session>) -> bool {
+        let current = self.current.load();
+        current
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, session))
+    }
+
+    pub fn set_current(&self, session: Arc<Session>) {
+        self.current.store(Some(session));
+    }
+
+    fn is_closed(&self) -> bool {
+        self.users.load(Ordering::SeqCst) & CLOSED != 0
+    }
+
+    /// Whether the session was unused, and is closed from now on.
+    pub fn close_if_unused(&self) -> bool {
+        let closed = self
+            .users
+            .compare_exchange(0, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
+        if closed.is_ok() {
+            self.current.store(None);
+        }
+        closed.is_ok()
+    }
+
+    /// A new session is open.
+    pub fn reopened(&self) {
+        self.users.fetch_and(!CLOSED, Ordering::SeqCst);
+    }
+
+    /// Its client is done with it, until it asks again. Kept here, too, so that a message that finds the
+    /// supervisor's queue full leaves no session behind.
+    pub fn release(&self, is_released: bool) {
+        self.released.store(is_released, Ordering::SeqCst);
+    }
+
+    /// Whether the session is to be closed: its client is done with it, or it was closed while idle and
+    /// has not been asked for since.
+    pub fn is_over(&self) -> bool {
+        self.released.load(Ordering::SeqCst) || self.users.load(Ordering::SeqCst) == CLOSED
+    }
+
+    pub fn is_used(&self) -> bool {
+        self.users.load(Ordering::SeqCst) & !CLOSED > 0
+    }
+
+    /// When it was used last.
+    pub fn last_used(&self) -> Instant {
+        self.since + Duration::from_millis(self.last_used.load(Ordering::Relaxed))
+    }
+
+    /// Whether it has been idle for so long.
+    pub fn is_idle(&self, idle: Duration) -> bool {
+        !self.is_used() && self.last_used().elapsed() >= idle
+    }
+}
+
+/// One use of an isolated session, until it is dropped.
+#[derive(Debug)]
+pub struct Use(Arc<Usage>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let now = u64::try_from(self.0.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.last_used.fetch_max(now, Ordering::Relaxed);
+        self.0.users.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_in_use_is_not_closed() {
+        let usage = Arc::new(Usage::new());
+        let (one, two) = (usage.begin(), usage.begin());
+        drop(one);
+        assert!(!usage.close_if_unused() && !usage.is_idle(Duration::ZERO));
+        drop(two);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(usage.is_idle(Duration::from_secs(5)) && !usage.is_idle(Duration::from_secs(6)));
+        assert!(usage.close_if_unused() && usage.is_closed() && !usage.is_used());
+        // A caller that comes now sees that it is closed, and opens it again.
+        let late = usage.begin();
+        assert!(usage.is_closed() && usage.is_used() && !usage.close_if_unused());
+        usage.reopened();
+        assert!(!usage.is_closed() && usage.is_used());
+        drop(late);
+        assert!(usage.close_if_unused());
+    }
+}

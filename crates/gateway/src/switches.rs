@@ -1,0 +1,139 @@
+//! Switches of clients, kept in a file. Every session of a client with switches reads them.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use arc_swap::ArcSwap;
+use foldhash::HashMap;
+use mainstay_core::switches::{ClientKey, Off, Switches};
+use mainstay_platform::state;
+use tokio::sync::Mutex;
+
+/// All switches.
+#[derive(Debug)]
+pub struct SwitchBoard {
+    /// Where they are kept; without a place, for this run only.
+    path: Option<PathBuf>,
+    current: ArcSwap<Snapshot>,
+    /// One change at a time, file and snapshot; held across the writing of a file.
+    changing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Snapshot {
+    switches: Switches,
+    by_key: HashMap<ClientKey, Arc<Off>>,
+}
+
+impl Snapshot {
+    fn of(switches: Switches) -> Self {
+        let off = |(name, off): (&str, &Off)| (ClientKey::of(name), Arc::new(off.clone()));
+        Self {
+            by_key: switches.iter().map(off).collect(),
+            switches,
+        }
+    }
+}
+
+impl SwitchBoard {
+    /// Reads what is kept. A file that is none of ours leaves everything on, and is replaced by the next
+    /// change.
+    pub fn open(path: Option<PathBuf>) -> Self {
+        let switches = path.as_ref().map(|path| match state::read_private(path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Err(error) if error.is_not_found() => Ok(Switches::default()),
+            Err(error) => Err(error.into()),
+        });
+        let switches = switches.transpose().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the switches cannot be read: everything is on");
+            None
+        });
+        Self {
+            path,
+            current: ArcSwap::from_pointee(Snapshot::of(switches.unwrap_or_default())),
+            changing: Mutex::default(),
+        }
+    }
+
+    pub fn all(&self) -> Switches {
+        self.current.load().switches.clone()
+    }
+
+    /// What is off for a client. The key is asked for only where there are switches at all.
+    pub fn of(&self, key: impl FnOnce() -> ClientKey) -> Option<Arc<Off>> {
+        let current = self.current.load();
+        if current.by_key.is_empty() {
+            return None;
+        }
+        current.by_key.get(&key()).cloned()
+    }
+
+    /// Changes the switches; returns the clients that are concerned. A change that cannot be kept is
+    /// not made.
+    pub async fn change(&self, change: impl FnOnce(&mut Switches)) -> io::Result<Vec<ClientKey>> {
+        let _changing = self.changing.lock().await;
+        let before = self.current.load_full();
+        let mut after = before.switches.clone();
+        change(&mut after);
+        if let Some(path) = self.path.clone() {
+            let text = serde_json::to_vec_pretty(&after)?;
+            tokio::task::spawn_blocking(move || state::write_private(&path, &text)).await??;
+        }
+        let concerned = before.switches.differing(&after).map(ClientKey::of);
+        let concerned = concerned.collect();
+        self.current.store(Arc::new(Snapshot::of(after)));
+        Ok(concerned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use mainstay_core::{ids::ServerName, switches::Switch};
+
+    use super::*;
+
+    /// Kept in a file that only its owner can read.
+    #[tokio::test]
+    async fn a_later_run_finds_them() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("switches.json");
+        let switch = Switch {
+            server: ServerName::new("fs").expect("a legal name"),
+            tool: None,
+        };
+        let board = SwitchBoard::open(Some(path.clone()));
+        assert!(board.of(|| unreachable!("nobody has any")).is_none());
+        let concerned = board
+            .change(|switches| switches.set("one", &switch, false))
+            .await
+            .expect("written");
+        assert_eq!(concerned, [ClientKey::of("one")]);
+        let again = SwitchBoard::open(Some(path.clone()));
+        assert_eq!(again.all(), board.all());
+        let off = again.of(|| ClientKey::of("one")).expect("switches");
+        assert!(off.has_server(&switch.server));
+        assert!(again.of(|| ClientKey::of("two")).is_none());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(&path).expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        fs::write(&path, "{").expect("written");
+        assert_eq!(SwitchBoard::open(Some(path)).all(), Switches::default());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_kept_is_not_changed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let board = SwitchBoard::open(Some(folder.path().join("nowhere").join("switches.json")));
+        let switch = Switch {
+            server: ServerName::new("fs").expect("a legal name"),
+            tool: None,
+        };
+        let changed = board.change(|switches| switches.set("one", &switch, false));
+        assert!(changed.await.is_err());
+        assert_eq!(board.all(), Switches::default());
+    }
+}

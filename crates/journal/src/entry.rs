@@ -1,0 +1,331 @@
+//! The hot half: what a call leaves for its record. No hashing, no encoding, no waiting. In relaxed
+//! mode no thread is woken for a single record.
+
+use std::{
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytestring::ByteString;
+use mainstay_core::{
+    record::{Origin, RecordError, State, Status, Target, TraceId},
+    redact::Secrets,
+};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use super::queue::Queue;
+
+/// What is known of a call when it comes.
+#[derive(Debug)]
+pub struct Begun {
+    pub origin: Arc<Origin>,
+    pub target: Target,
+    /// Whether its server lists what is called: names that clients make up have no statistics of their own.
+    pub is_listed: bool,
+    /// The text of `arguments`, or of `params` where the method has none.
+    pub arguments: Option<ByteString>,
+    /// When it came.
+    pub since: Instant,
+    pub trace: Option<TraceId>,
+    /// Secrets of the server: they are kept out of the record.
+    pub secrets: Option<Arc<Secrets>>,
+}
+
+/// What is known when it has ended.
+#[derive(Debug)]
+pub struct Finished {
+    pub outcome: Outcome,
+    pub attempts: u32,
+    pub at: Instant,
+    /// How long it waited for a session.
+    pub queue: Duration,
+    /// How long the server had it.
+    pub upstream: Duration,
+}
+
+#[derive(Debug)]
+pub enum Outcome {
+    /// The server gave a result, or an error of its own.
+    Answered {
+        result: Option<ByteString>,
+        /// What it said was wrong: its JSON-RPC error, or the text of a result with `isError`.
+        error: Option<RecordError>,
+    },
+    /// It did not; the state says how far the call got.
+    Failed { status: Status, error: RecordError },
+}
+
+/// The record of a call could not be written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the call could not be put on record")]
+pub struct NotWritten(#[source] pub(super) Option<Arc<dyn std::error::Error + Send + Sync>>);
+
+/// A call on its way into the journal. Dropped before it is finished, it was cancelled in the state
+/// that it had reached.
+#[derive(Debug)]
+pub struct Entry(Option<Arc<Call>>);
+
+impl Entry {
+    pub(super) fn new(call: Option<Arc<Call>>) -> Self {
+        Self(call)
+    }
+
+    /// An account of a call that is not recorded.
+    pub const fn none() -> Self {
+        Self(None)
+    }
+
+    pub const fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// In strict mode, resolves when it is on the disk that this call is about to be sent. In relaxed
+    /// mode at once.
+    pub fn intent(&self) -> Acknowledged {
+        match &self.0 {
+            Some(call) if call.queue.is_strict() => {
+                let waiting = call.ask();
+                call.queue.ask();
+                waiting
+            }
+            _ => Acknowledged::READY,
+        }
+    }
+
+    /// How far the call got: a first byte left, or, where the attempt is to be made again, none did.
+    pub fn reached(&self, state: State) {
+        if let Some(call) = &self.0 {
+            call.state.store(state.code(), Ordering::Relaxed);
+        }
+    }
+
+    /// The call has ended: that is on record, whether or not the result is awaited. In strict mode it
+    /// resolves when it is on the disk, too.
+    pub fn finish(mut self, finished: Finished) -> Acknowledged {
+        match self.0.take() {
+            Some(call) => call.end(Some(finished)),
+            None => Acknowledged::READY,
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            drop(call.end(None));
+        }
+    }
+}
+
+/// Resolves when the record is on the disk, if the caller waits for that.
+#[derive(Debug)]
+#[must_use = "in strict mode nothing is sure before this resolves"]
+pub struct Acknowledged(Option<oneshot::Receiver<Result<(), NotWritten>>>);
+
+impl Acknowledged {
+    const READY: Self = Self(None);
+
+    pub(super) fn channel() -> (Waiter, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self(Some(receiver)))
+    }
+}
+
+impl Future for Acknowledged {
+    type Output = Result<(), NotWritten>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            None => Poll::Ready(Ok(())),
+            // Dropped unanswered: the journal has been closed.
+            Some(receiver) => Pin::new(receiver)
+                .poll(context)
+                .map(|answer| answer.unwrap_or(Err(NotWritten(None)))),
+        }
+    }
+}
+
+pub(super) type Waiter = oneshot::Sender<Result<(), NotWritten>>;
+
+/// What a call shares with the thread that writes.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub origin: Arc<Origin>,
+    pub target: Target,
+    pub is_listed: bool,
+    pub trace: Option<TraceId>,
+    pub secrets: Option<Arc<Secrets>>,
+    pub arguments_size: usize,
+    pub started_at: SystemTime,
+    pub since: Instant,
+    state: AtomicU8,
+    /// There is something to write at once: the call has ended, or a caller waits.
+    due: AtomicBool,
+    rest: Mutex<Rest>,
+    queue: Arc<Queue>,
+}
+
+/// What is handed over, each thing once.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    pub arguments: Option<ByteString>,
+    pub ending: Option<Ending>,
+    pub waiters: Vec<Waiter>,
+    /// It will not be written any more.
+    closed: bool,
+}
+
+impl Rest {
+    /// Bytes of the payloads that wait here.
+    pub fn bytes(&self) -> usize {
+        let finished = self.ending.as_ref().and_then(|end| end.finished.as_ref());
+        let result = match finished.map(|finished| &finished.outcome) {
+            Some(Outcome::Answered { result, .. }) => result.as_ref(),
+            Some(Outcome::Failed { .. }) | None => None,
+        };
+        let payloads = self.arguments.iter().chain(result);
+        payloads.map(|text| text.len()).sum()
+    }
+
+    /// A caller that waits for what will not be written learns so at once.
+    fn wait(&mut self) -> Acknowledged {
+        let (waiter, waiting) = Acknowledged::channel();
+        if !self.closed {
+            self.waiters.push(waiter);
+        }
+        waiting
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// `None` if it was dropped.
+    pub finished: Option<Finished>,
+    pub result_size: Option<usize>,
+    pub duration: Duration,
+}
+
+impl Call {
+    /// `None` if too many wait to be written.
+    pub fn begin(begun: Begun, queue: &Arc<Queue>) -> Option<Arc<Self>> {
+        if !queue.admit() {
+            return None;
+        }
+        let Begun {
+            origin,
+            target,
+            is_listed,
+            arguments,
+            since,
+            trace,
+            secrets,
+        } = begun;
+        let call = Arc::new(Self {
+            origin,
+            target,
+            is_listed,
+            trace,
+            secrets,
+            arguments_size: arguments.as_ref().map_or(0, |text| text.len()),
+            started_at: SystemTime::now(),
+            since,
+            state: AtomicU8::new(State::NotSent.code()),
+            due: AtomicBool::new(false),
+            rest: Mutex::new(Rest {
+                arguments: arguments.filter(|text| queue.hold(text.len())),
+                ..Rest::default()
+            }),
+            queue: Arc::clone(queue),
+        });
+        queue.push(Arc::clone(&call));
+        Some(call)
+    }
+
+    pub fn state(&self) -> State {
+        State::from_code(self.state.load(Ordering::Relaxed)).unwrap_or(State::Sent)
+    }
+
+    /// Whether there is something to write since this was last asked.
+    pub fn take_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed) && self.due.swap(false, Ordering::Acquire)
+    }
+
+    pub fn take(&self) -> Rest {
+        let mut rest = self.rest();
+        let closed = rest.closed;
+        mem::replace(
+            &mut *rest,
+            Rest {
+                closed,
+                ..Rest::default()
+            },
+        )
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        // Held to move a few members in or out.
+        self.rest.lock()
+    }
+
+    /// It will not be written. Callers that wait, now and later, learn so at once: a waiter that is
+    /// dropped has its answer.
+    pub fn close(&self) {
+        self.rest().closed = true;
+        self.queue.release(self.take().bytes());
+    }
+
+    fn ask(&self) -> Acknowledged {
+        let mut rest = self.rest();
+        self.due.store(true, Ordering::Release);
+        rest.wait()
+    }
+
+    fn end(self: Arc<Self>, mut finished: Option<Finished>) -> Acknowledged {
+        let mut result_size = None;
+        if let Some(Finished { outcome, .. }) = &mut finished
+            && let Outcome::Answered { result, .. } = outcome
+        {
+            self.state.store(State::Answered.code(), Ordering::Relaxed);
+            result_size = result.as_ref().map(|text| text.len());
+            *result = result.take().filter(|text| self.queue.hold(text.len()));
+        }
+        let waited_for = self.queue.is_strict() && finished.is_some();
+        let mut waiting = Acknowledged::READY;
+        {
+            let mut rest = self.rest();
+            rest.ending = Some(Ending {
+                duration: match &finished {
+                    Some(finished) => finished.at.saturating_duration_since(self.since),
+                    None => self.since.elapsed(),
+                },
+                finished,
+                result_size,
+            });
+            // Together: the thread may take the ending at once, and never looks at the call again.
+            if waited_for {
+                waiting = rest.wait();
+            }
+            self.due.store(true, Ordering::Release);
+        }
+        if waited_for {
+            self.queue.ask();
+        }
+        waiting
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let rest = self.rest.get_mut();
+        self.queue.release(rest.bytes());
+        self.queue.leave();
+    }
+}

@@ -1,0 +1,176 @@
+//! Objects too large for the database: files named by their content, written whole or not at all.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::{config::Durability, record::Cid};
+use mainstay_platform::state::{private_dir, private_options};
+use sha2::{Digest as _, Sha256};
+
+use super::JournalError;
+
+/// What is read of a file at once while it is checked.
+const PIECE: usize = 64 * 1024;
+/// Folders that may be new with the first file: ours, the journal's, and the state directory, which
+/// holds that.
+const FOLDERS: usize = 3;
+/// What is being written, until it has its name.
+const UNFINISHED: &str = "unfinished";
+
+/// `objects/` of a state directory, in which `CID` lies in the folder of its last two letters: the
+/// first are the same for all.
+#[derive(Clone, Debug)]
+pub struct Files {
+    path: PathBuf,
+    /// Whether a file is to be on the disk before its record is.
+    synced: bool,
+}
+
+/// Where they are in the journal's folder.
+pub fn path(folder: &Path) -> PathBuf {
+    folder.join("objects")
+}
+
+impl Files {
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            path: path(folder),
+            synced: false,
+        }
+    }
+
+    pub fn written(self, durability: Durability) -> Self {
+        Self {
+            synced: durability == Durability::Strict,
+            ..self
+        }
+    }
+
+    pub fn path(&self, cid: &Cid) -> PathBuf {
+        let name = cid.to_string();
+        self.path.join(&name[name.len() - 2..]).join(name)
+    }
+
+    /// Returns when the file has its name, and in strict mode when that is on the disk. Content that is
+    /// there is not written again.
+    pub fn write(&self, cid: &Cid, content: &[u8]) -> io::Result<()> {
+        let path = self.path(cid);
+        if fs::metadata(&path).is_ok_and(|found| found.len() == content.len() as u64) {
+            return Ok(());
+        }
+        let folder = path.parent().unwrap_or(&self.path);
+        let is_new = !folder.exists();
+        private_dir(folder)?;
+        if is_new && self.synced {
+            self.path
+                .ancestors()
+                .take(FOLDERS)
+                .try_for_each(sync_folder)?;
+        }
+        let unfinished = self.path.join(UNFINISHED);
+        // What a run before was killed at.
+        match fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = private_options()
+            .write(true)
+            .create_new(true)
+            .open(&unfinished)?;
+        file.write_all(content)?;
+        if self.synced {
+            file.sync_all()?;
+        }
+        fs::rename(&unfinished, &path)?;
+        if self.synced {
+            sync_folder(folder)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `length` bytes from `offset` on, and checks the whole on the way.
+    pub fn read(&self, cid: &Cid, offset: u64, length: usize) -> Result<Vec<u8>, JournalError> {
+        let path = self.path(cid);
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => JournalError::Damaged(*cid),
+            _ => JournalError::Io {
+                path: path.clone(),
+                source,
+            },
+        };
+        let mut file = File::open(&path).map_err(failed)?;
+        let (mut hash, mut slice) = (Sha256::new(), Vec::new());
+        let (mut piece, mut at) = (vec![0; PIECE], 0);
+        loop {
+            let read = file.read(&mut piece).map_err(failed)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&piece[..read]);
+            let from = offset.saturating_sub(at).min(read as u64) as usize;
+            let wanted = (length - slice.len()).min(read - from);
+            slice.extend_from_slice(&piece[from..from + wanted]);
+            at += read as u64;
+        }
+        if hash.finalize()[..] == cid.digest()[..] {
+            Ok(slice)
+        } else {
+            Err(JournalError::Damaged(*cid))
+        }
+    }
+
+    /// One that is gone is removed.
+    pub fn remove(&self, cid: &Cid) -> io::Result<()> {
+        match fs::remove_file(self.path(cid)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what a run before wrote and did not get to name, or forgot and did not get to remove.
+    pub fn sweep(
+        &self,
+        mut is_known: impl FnMut(&Cid) -> rusqlite::Result<bool>,
+    ) -> Result<(), JournalError> {
+        let failed = |source| JournalError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        let folders = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            folders => folders.map_err(failed)?,
+        };
+        for folder in folders {
+            let folder = folder.map_err(failed)?;
+            if !folder.file_type().map_err(failed)?.is_dir() {
+                continue;
+            }
+            for file in fs::read_dir(folder.path()).map_err(failed)? {
+                let file = file.map_err(failed)?;
+                // What is none of ours stays.
+                let name = file.file_name();
+                let cid = name.to_str().and_then(|name| name.parse::<Cid>().ok());
+                if let Some(cid) = cid
+                    && !is_known(&cid)?
+                {
+                    fs::remove_file(file.path()).map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a new file is safe when its folder is.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,404 @@
+//! Arguments and results by their content, each stored once.
+//!
+//! Objects are numbered as they come, in runs. Content that comes again within two runs is the same
+//! object. Later it is stored once more, or, if it is a file, finds that file. So a run can go as soon
+//! as the calls have gone that came while it or the next was filled: no references are counted, and no
+//! call looks anything up on the disk.
+//!
+//! The same content is an object of its own for each of its holders (see [`super::holders`]).
+
+use std::{collections::HashMap, io, mem, sync::Arc};
+
+use mainstay_core::record::Cid;
+use parking_lot::{Mutex, MutexGuard};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    JournalError,
+    files::Files,
+    holders,
+    packs::{self, Head, Packer},
+    schema::integer,
+};
+
+/// Objects in a run, at most. The digests of two are held, 5 MB when they are full; and a lookup by
+/// content asks every run that is kept, each for a microsecond or two.
+pub const RUN: i64 = 32 * 1024;
+/// The digests of a run are written in so many rows, by their first bits: few rows, and little to read
+/// in one.
+const BUCKETS: i64 = 2048;
+/// An object in its bucket: the first bytes of its digest, and its place in the run.
+const ENTRY: usize = 8 + 2;
+/// The share of the journal's size that a run may hold: content is deleted by runs.
+const RUNS_IN_JOURNAL: u64 = 32;
+
+/// Larger objects are files. Below 100 KiB a database is read faster than a file system
+/// (sqlite.org/intern-v-extern-blob.html), and writes without a sync of its own.
+pub const INLINE_BYTES: usize = 64 * 1024;
+
+/// Where an object's bytes are. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Nowhere = 0,
+    Database = 1,
+    File = 2,
+}
+
+impl Place {
+    pub fn from_code(code: u8) -> Result<Self, JournalError> {
+        match code {
+            0 => Ok(Self::Nowhere),
+            1 => Ok(Self::Database),
+            2 => Ok(Self::File),
+            _ => Err(JournalError::Corrupt("an object in an unknown place")),
+        }
+    }
+}
+
+type ByContent<T> = HashMap<Cid, T, foldhash::fast::RandomState>;
+
+/// The objects of a run, by content and holder.
+#[derive(Debug, Default)]
+struct Numbers {
+    first: ByContent<Held>,
+    /// Further holders of the same content: `{}` is what many tools are called with.
+    more: ByContent<HashMap<u32, i64>>,
+}
+
+/// An object and its holder.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub id: i64,
+    pub holder: u32,
+}
+
+impl Numbers {
+    fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
+        let first = self.first.get(cid)?;
+        if first.holder == holder {
+            return Some(first.id);
+        }
+        self.more.get(cid)?.get(&holder).copied()
+    }
+
+    fn insert(&mut self, cid: Cid, held: Held) {
+        let first = self.first.entry(cid).or_insert(held);
+        if first.holder != held.holder {
+            let more = self.more.entry(cid).or_default();
+            more.insert(held.holder, held.id);
+        }
+    }
+
+    /// All with this content.
+    fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+        let more = self.more.get(cid).into_iter().flatten().map(held);
+        self.first.get(cid).copied().into_iter().chain(more)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Cid, Held)> {
+        let first = self.first.iter().map(|(cid, held)| (cid, *held));
+        let more = self.more.iter();
+        first.chain(more.flat_map(|(cid, more)| more.iter().map(move |one| (cid, held(one)))))
+    }
+}
+
+fn held((holder, id): (&u32, &i64)) -> Held {
+    Held {
+        id: *id,
+        holder: *holder,
+    }
+}
+
+/// The objects of the run that is not complete, and of the one before, by content. Readers have no
+/// other way to find the former; they may see some that are not committed yet.
+#[derive(Debug, Default)]
+pub struct Recent {
+    run: Numbers,
+    run_before: Numbers,
+}
+
+impl Recent {
+    fn get(&self, cid: &Cid, holder: u32) -> Option<i64> {
+        let known = self.run.get(cid, holder);
+        known.or_else(|| self.run_before.get(cid, holder))
+    }
+
+    /// All with this content, the newest run's first.
+    pub fn with(&self, cid: &Cid) -> impl Iterator<Item = Held> {
+        self.run.with(cid).chain(self.run_before.with(cid))
+    }
+
+    /// The holders of the objects in the run that is not complete.
+    pub fn holders(&self) -> impl Iterator<Item = u32> {
+        self.run.all().map(|(_, held)| held.holder)
+    }
+}
+
+pub type Shared = Arc<Mutex<Recent>>;
+
+/// Held for an operation on its maps.
+pub fn lock(shared: &Shared) -> MutexGuard<'_, Recent> {
+    shared.lock()
+}
+
+/// How objects get their numbers.
+#[derive(Debug)]
+pub struct Objects {
+    next: i64,
+    recent: Shared,
+    /// Bytes of the run.
+    bytes: u64,
+    max_bytes: u64,
+}
+
+/// Why an object could not be stored.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    #[error("cannot write an object's file")]
+    File(#[from] io::Error),
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+    #[error("what was written before cannot be read again")]
+    Memory(#[from] Box<JournalError>),
+}
+
+impl Objects {
+    /// Those of a journal in which `next` is the number of the next object, at least.
+    pub fn load(
+        connection: &Connection,
+        next: i64,
+        max_bytes: u64,
+        recent: &Shared,
+    ) -> Result<Self, JournalError> {
+        let last: i64 = connection.query_row(
+            "SELECT coalesce(max(first + count), 1) FROM packs",
+            [],
+            |row| row.get(0),
+        )?;
+        let next = next.max(last);
+        let (mut run, mut bytes) = (Numbers::default(), 0);
+        // A run that is full is complete when the next begins.
+        packs::heads_from(connection, (next - 1) / RUN * RUN, |id, head, holder| {
+            run.insert(Cid::from_digest(head.digest), Held { id, holder });
+            bytes += head.size;
+        })?;
+        *lock(recent) = Recent {
+            run,
+            run_before: Numbers::default(),
+        };
+        Ok(Self {
+            next,
+            recent: Arc::clone(recent),
+            bytes,
+            max_bytes: max_bytes / RUNS_IN_JOURNAL,
+        })
+    }
+
+    pub fn next(&self) -> i64 {
+        self.next
+    }
+
+    /// The number of the object with this content for this holder. `next_call` is the call
+    /// that names it, or the next one after that.
+    pub fn put(
+        &mut self,
+        insert: &mut Insert<'_>,
+        (cid, holder): (Cid, u32),
+        content: Content<'_>,
+        next_call: i64,
+    ) -> Result<i64, Failed> {
+        let known = lock(&self.recent).get(&cid, holder);
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        if self.bytes >= self.max_bytes {
+            // Numbers that are left out do no harm.
+            self.next = (self.next + RUN - 1) / RUN * RUN;
+        }
+        let id = self.next;
+        if id % RUN == 0 {
+            insert.packer.write(insert.connection)?;
+            self.turn(insert.connection, id / RUN, next_call)?;
+        }
+        let held = Held { id, holder };
+        self.bytes += insert.object(held, &cid, content)?;
+        self.next += 1;
+        lock(&self.recent).run.insert(cid, held);
+        Ok(id)
+    }
+
+    /// The run before `run` is complete.
+    fn turn(&mut self, connection: &Connection, run: i64, next_call: i64) -> rusqlite::Result<()> {
+        let mut complete: Vec<(u64, i64, u32)> = {
+            let recent = lock(&self.recent);
+            let all = recent.run.all();
+            all.map(|(cid, held)| (prefix(cid), held.id, held.holder))
+                .collect()
+        };
+        complete.sort_unstable();
+        let mut digests = connection.prepare_cached("INSERT INTO digests VALUES (?, ?, ?)")?;
+        let mut objects = Vec::new();
+        for bucket in complete.chunk_by(|(one, ..), (other, ..)| bucket(*one) == bucket(*other)) {
+            objects.clear();
+            for (prefix, id, _) in bucket {
+                let place = u16::try_from(id % RUN).expect("a place in a run");
+                objects.extend_from_slice(&prefix.to_le_bytes());
+                objects.extend_from_slice(&place.to_le_bytes());
+            }
+            let (prefix, ..) = bucket[0];
+            let holders = holders::encode(bucket.iter().map(|(_, _, holder)| *holder));
+            digests.execute(params![row_of(run - 1, prefix), objects, holders])?;
+        }
+        connection
+            .prepare_cached("INSERT INTO runs VALUES (?, ?)")?
+            .execute([run, next_call])?;
+        let mut recent = lock(&self.recent);
+        recent.run_before = mem::take(&mut recent.run);
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// The prefix by which a digest is found in a run. A match is compared in full.
+fn prefix(cid: &Cid) -> u64 {
+    let (prefix, _) = cid.digest().split_first_chunk().expect("32 bytes");
+    u64::from_be_bytes(*prefix)
+}
+
+/// The prefix's first bits.
+fn bucket(prefix: u64) -> i64 {
+    integer(prefix >> (u64::BITS - BUCKETS.trailing_zeros()))
+}
+
+/// The row of a run's digests in which such a one is.
+fn row_of(run: i64, prefix: u64) -> i64 {
+    run * BUCKETS + bucket(prefix)
+}
+
+/// The first row of a run's digests.
+pub fn first_row_of(run: i64) -> i64 {
+    row_of(run, 0)
+}
+
+/// Whether the holder of an object matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// It does not, and no object has a holder.
+    Anybodys,
+    Held,
+}
+
+impl Search {
+    const fn sql(self) -> &'static str {
+        match self {
+            Self::Anybodys => {
+                "SELECT r.run - 1, d.objects, NULL FROM runs r
+                 CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2 ORDER BY r.run DESC"
+            }
+            Self::Held => {
+                "SELECT r.run - 1, d.objects, d.holders FROM runs r
+                 CROSS JOIN digests d ON d.id = (r.run - 1) * ?1 + ?2 ORDER BY r.run DESC"
+            }
+        }
+    }
+}
+
+/// The newest object with this content in the runs that are complete; `is_it` compares in full.
+pub fn find(
+    connection: &Connection,
+    cid: &Cid,
+    search: Search,
+    mut is_it: impl FnMut(Held) -> Result<bool, JournalError>,
+) -> Result<Option<i64>, JournalError> {
+    let prefix = prefix(cid);
+    let mut runs = connection.prepare_cached(search.sql())?;
+    let mut runs = runs.query([BUCKETS, bucket(prefix)])?;
+    while let Some(row) = runs.next()? {
+        let run: i64 = row.get(0)?;
+        let objects = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let objects = objects.as_chunks::<ENTRY>().0;
+        let holders = row.get_ref(2)?.as_blob_or_null();
+        let holders = holders.map_err(rusqlite::Error::from)?;
+        let holders = holders::decode(holders, objects.len());
+        for (object, holder) in objects.iter().zip(holders) {
+            let (found, place) = object.split_first_chunk().expect("10 bytes");
+            if u64::from_le_bytes(*found) != prefix {
+                continue;
+            }
+            let id = run * RUN + i64::from(u16::from_le_bytes([place[0], place[1]]));
+            if is_it(Held { id, holder })? {
+                return Ok(Some(id));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether an object with this content is a file.
+pub fn is_in_file(connection: &Connection, cid: &Cid) -> rusqlite::Result<bool> {
+    let found = connection
+        .prepare_cached("SELECT 1 FROM files WHERE digest = ? LIMIT 1")?
+        .query_row([cid.digest()], |_| Ok(()))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'t> {
+    Kept(&'t str),
+    /// Only the digest is kept; the number is the size.
+    Hashed(usize),
+}
+
+/// How objects are written during one transaction; what is packed is written at its end.
+pub struct Insert<'c> {
+    pub connection: &'c Connection,
+    pub files: &'c Files,
+    pub packer: Packer,
+    /// Bytes of new files.
+    pub file_bytes: u64,
+}
+
+impl<'c> Insert<'c> {
+    pub fn new(connection: &'c Connection, files: &'c Files) -> Self {
+        Self {
+            connection,
+            files,
+            packer: Packer::default(),
+            file_bytes: 0,
+        }
+    }
+
+    /// Returns its size.
+    fn object(
+        &mut self,
+        Held { id, holder }: Held,
+        cid: &Cid,
+        content: Content<'_>,
+    ) -> Result<u64, Failed> {
+        let (size, place, data) = match content {
+            Content::Kept(text) if text.len() <= INLINE_BYTES => {
+                (text.len(), Place::Database, text.as_bytes())
+            }
+            Content::Kept(text) => {
+                if !is_in_file(self.connection, cid)? {
+                    self.file_bytes += text.len() as u64;
+                }
+                self.files.write(cid, text.as_bytes())?;
+                self.connection
+                    .prepare_cached("INSERT INTO files VALUES (?, ?, ?)")?
+                    .execute(params![id, cid.digest(), integer(text.len())])?;
+                (text.len(), Place::File, &[][..])
+            }
+            Content::Hashed(size) => (size, Place::Nowhere, &[][..]),
+        };
+        let size = size as u64;
+        let head = Head {
+            digest: *cid.digest(),
+            size,
+            place,
+        };
+        self.packer.push(self.connection, id, head, holder, data)?;
+        Ok(size)
+    }
+}

@@ -1,0 +1,118 @@
+//! Opens the journal, and decides what to do about a damaged one and about none.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use mainstay_core::config::{self, Durability};
+use mainstay_platform::{state::private_dir, utc};
+
+use super::{
+    FOLDER, JournalError, layout,
+    queue::Queue,
+    store::{Published, Store},
+    work::Work,
+};
+
+/// What it takes to open the journal, now or later.
+#[derive(Debug)]
+pub struct Opening {
+    pub folder: PathBuf,
+    pub settings: config::Journal,
+    pub published: Published,
+    pub queue: Arc<Queue>,
+    pub retry_after: Duration,
+}
+
+impl Opening {
+    /// `None` where it must be tried again later; in strict mode that is an error.
+    pub fn begin(&self) -> Result<Option<Work>, JournalError> {
+        match (self.work(), self.settings.durability) {
+            (Err(error), Durability::Strict) if error.may_pass() => Err(self.refusal(error)),
+            (Err(error), Durability::Relaxed) if error.may_pass() => {
+                tracing::error!(
+                    error = &error as &dyn Error,
+                    "the journal cannot be opened; calls are not on record until it can"
+                );
+                self.queue.tally.failing();
+                Ok(None)
+            }
+            (opened, _) => opened.map(Some),
+        }
+    }
+
+    /// Tries once more, if the last attempt failed.
+    pub fn retry(&self) -> Option<Work> {
+        match self.work() {
+            Ok(work) => {
+                self.queue.tally.succeeding();
+                tracing::info!("the journal is written again");
+                Some(work)
+            }
+            Err(error) => {
+                let error = &error as &dyn Error;
+                tracing::debug!(error, "the journal still cannot be opened");
+                None
+            }
+        }
+    }
+
+    /// Sets a damaged journal aside, unless a person has to do that.
+    fn work(&self) -> Result<Work, JournalError> {
+        match self.open() {
+            Err(damage)
+                if damage.is_damage() && self.settings.durability == Durability::Relaxed =>
+            {
+                set_aside(&self.folder, &damage)?;
+                self.open()
+            }
+            opened => opened,
+        }
+    }
+
+    fn open(&self) -> Result<Work, JournalError> {
+        layout::check(&self.folder)?;
+        private(&self.folder)?;
+        let store = Store::open(&self.folder, &self.settings, self.published.clone())?;
+        Work::new(store, Arc::clone(&self.queue))
+    }
+
+    fn refusal(&self, error: JournalError) -> JournalError {
+        let path = self.folder.clone();
+        let is_damage = error.is_damage();
+        let source = Box::new(error);
+        if is_damage {
+            JournalError::Unusable { path, source }
+        } else {
+            JournalError::NotOpened { path, source }
+        }
+    }
+}
+
+fn private(folder: &Path) -> Result<(), JournalError> {
+    private_dir(folder).map_err(|source| JournalError::Io {
+        path: folder.to_owned(),
+        source: source.into(),
+    })
+}
+
+/// Gives a damaged journal another name. A person may still get records out of it, so nothing of it is
+/// deleted.
+fn set_aside(folder: &Path, damage: &JournalError) -> Result<(), JournalError> {
+    let now = utc::rfc3339(SystemTime::now()).replace([':', '.'], "-");
+    let aside = folder.with_file_name(format!("{FOLDER}-damaged-{now}"));
+    fs::rename(folder, &aside).map_err(|source| JournalError::Io {
+        path: folder.to_owned(),
+        source,
+    })?;
+    tracing::warn!(
+        damage = damage as &dyn Error,
+        aside = %aside.display(),
+        "the journal is damaged; it was set aside, and a new one is begun"
+    );
+    Ok(())
+}

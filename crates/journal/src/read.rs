@@ -1,0 +1,480 @@
+//! Readers: connections of their own, each a view of what was committed when its question began.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use mainstay_core::record::{
+    Cid, Door, Payload, Record, RecordError, RecordId, State, Status, TraceId,
+};
+use mainstay_platform::state::trusted_dir;
+use parking_lot::Mutex;
+use rusqlite::{Connection, Row, types::Value};
+
+use super::{
+    JournalError,
+    facets::{self, Chunk, Facet, Facets},
+    files::Files,
+    holders::Holder,
+    intern::{origin, target},
+    objects::{self, Held, Objects, Place, Search},
+    packs::{self, Head, Pack},
+    retention::first_call,
+    schema,
+    store::Published,
+    time::{duration, micros, time},
+};
+
+/// Connections that are kept open for the next question.
+const MAX_KEPT: usize = 4;
+/// Bytes of arguments that are shown with their record, so that a page of them stays a page.
+const ARGUMENTS_SHOWN: u64 = 1024;
+
+/// What records are asked for; nothing asks for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub server: Option<String>,
+    /// The server's own name of a tool or prompt, a URI, or `server/tool`.
+    pub tool: Option<String>,
+    pub status: Option<Status>,
+    pub door: Option<Door>,
+    /// The name of a client, as it declared itself.
+    pub client: Option<String>,
+    pub session: Option<String>,
+    pub whose: Whose,
+    /// When the call started; both included.
+    pub since: Option<SystemTime>,
+    pub until: Option<SystemTime>,
+    /// A part of `server/tool`; ASCII letters match in either case.
+    pub text: Option<String>,
+    /// Only what was recorded before this one: [`Page::next`] of the page before.
+    pub before: Option<RecordId>,
+}
+
+/// By whose token calls came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Whose {
+    #[default]
+    Anybodys,
+    /// `None`: without a token.
+    Of(Option<String>),
+}
+
+/// Records, the newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub calls: Vec<Record>,
+    /// How many the filter lets through, wherever the page begins.
+    pub total_count: u64,
+    /// Whether older ones were left out.
+    pub truncated: bool,
+    /// Where the next page begins.
+    pub next: Option<RecordId>,
+}
+
+/// The connections that are not in use.
+#[derive(Debug)]
+pub struct Readers {
+    state: PathBuf,
+    published: Published,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub fn new(state: &Path, published: Published) -> Self {
+        Self {
+            state: state.to_owned(),
+            published,
+            idle: Mutex::default(),
+        }
+    }
+
+    pub fn with<T>(
+        &self,
+        ask: impl FnOnce(&mut Reader) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        // Both are held to take something, and to put it back.
+        let idle = || self.idle.lock();
+        // First: what is committed later is left out, and nothing that was committed is.
+        let last = self.published.chunk();
+        let last = last.ok_or_else(|| JournalError::Absent(self.state.clone()))?;
+        let kept = idle().pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => schema::open_to_read(&self.state)?,
+        };
+        connection.execute_batch("BEGIN")?;
+        let mut reader = Reader {
+            connection,
+            files: Files::new(&self.state),
+            last,
+            recent: Arc::clone(&self.published.recent),
+            pack: None,
+        };
+        let answer = ask(&mut reader);
+        let Reader { connection, .. } = reader;
+        connection.execute_batch("COMMIT")?;
+        let mut idle = idle();
+        if idle.len() < MAX_KEPT {
+            idle.push(connection);
+        }
+        answer
+    }
+}
+
+/// One question's view.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) connection: Connection,
+    files: Files,
+    last: Chunk,
+    recent: objects::Shared,
+    /// The pack that was read last: what came together is asked for together.
+    pack: Option<Pack>,
+}
+
+const RECORDS: &str = "
+    SELECT c.id, c.attempts, c.started_at, c.queue, c.upstream, c.duration, c.state, c.status,
+           c.arguments_size, c.arguments, c.result_size, c.result, c.error_kind, c.error, c.trace,
+           t.server, t.method, t.tool,
+           o.door, o.profile, o.client, o.version, o.principal, o.session
+    FROM calls c JOIN targets t ON t.id = c.target JOIN origins o ON o.id = c.origin
+    WHERE c.id = ?";
+
+impl Reader {
+    /// The journal in a state directory as it is now, even while it is being written; `None` if there
+    /// is none. What its writer holds beside the database is made anew.
+    pub fn open(state: &Path) -> Result<Option<Self>, JournalError> {
+        let folder = state.join(super::FOLDER);
+        let path = schema::path(&folder);
+        let is_there = path.try_exists();
+        if !is_there.map_err(|source| JournalError::Io {
+            path: path.clone(),
+            source,
+        })? {
+            return Ok(None);
+        }
+        trusted_dir(&folder).map_err(|source| JournalError::Io {
+            path: folder.clone(),
+            source: source.into(),
+        })?;
+        let connection = schema::open_to_read(&folder)?;
+        connection.execute_batch("BEGIN")?;
+        if schema::version(&connection, &path)? == 0 {
+            return Ok(None);
+        }
+        let newest = "SELECT coalesce(max(id), 0) FROM calls";
+        let newest: i64 = connection.query_row(newest, [], |row| row.get(0))?;
+        let recent = objects::Shared::default();
+        Objects::load(&connection, 1, u64::MAX, &recent)?;
+        Ok(Some(Self {
+            last: Facets::load(&connection, newest + 1)?.last,
+            files: Files::new(&folder),
+            connection,
+            recent,
+            pack: None,
+        }))
+    }
+
+    /// The newest records that the filter lets through.
+    pub fn records(&mut self, filter: &Filter, limit: usize) -> Result<Page, JournalError> {
+        let targets = self.targets(filter)?;
+        let origins = self.origins(filter)?;
+        let first = first_call(&self.connection)?.unwrap_or(i64::MAX);
+        let before = filter.before.map_or(i64::MAX, |id| id.0);
+        let status = filter.status.map(Status::code);
+        let lets_through = |id: i64, facet: &Facet| {
+            id >= first
+                && status.is_none_or(|status| facet.status == status)
+                && targets.as_ref().is_none_or(|ids| ids.has(facet.target))
+                && origins.as_ref().is_none_or(|ids| ids.has(facet.origin))
+        };
+        let (mut ids, mut total_count, mut truncated) = (Vec::new(), 0, false);
+        let since = filter.since.map_or(i64::MIN, micros);
+        let until = filter.until.map_or(i64::MAX, micros);
+        facets::scan(&self.connection, &self.last, since, until, |id, facet| {
+            if !lets_through(id, facet) {
+                return;
+            }
+            total_count += 1;
+            if id < before {
+                if ids.len() < limit {
+                    ids.push(id);
+                } else {
+                    truncated = true;
+                }
+            }
+        })?;
+        let calls = ids
+            .iter()
+            .filter_map(|id| self.record(RecordId(*id)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Page {
+            next: ids.last().map(|id| RecordId(*id)).filter(|_| truncated),
+            calls,
+            total_count,
+            truncated,
+        })
+    }
+
+    pub fn record(&mut self, id: RecordId) -> Result<Option<Record>, JournalError> {
+        let Self {
+            connection, pack, ..
+        } = self;
+        let mut calls = connection.prepare_cached(RECORDS)?;
+        let mut calls = calls.query([id.0])?;
+        let Some(row) = calls.next()? else {
+            return Ok(None);
+        };
+        let mut record = record(row)?;
+        let (arguments, result): (Option<i64>, Option<i64>) = (row.get(9)?, row.get(11)?);
+        if let Some((head, data)) = look_up(connection, pack, arguments)? {
+            if let Some(payload) = &mut record.arguments {
+                payload.cid = Some(Cid::from_digest(head.digest));
+            }
+            if head.place == Place::Database && head.size <= ARGUMENTS_SHOWN {
+                record.arguments_text = Some(text(data)?);
+            }
+        }
+        if let Some((head, _)) = look_up(connection, pack, result)?
+            && let Some(payload) = &mut record.result
+        {
+            payload.cid = Some(Cid::from_digest(head.digest));
+        }
+        Ok(Some(record))
+    }
+
+    /// An object's bytes, checked against its identifier.
+    pub fn object(&mut self, cid: Cid) -> Result<Vec<u8>, JournalError> {
+        let (content, _) = self.object_slice(cid, 0, usize::MAX)?;
+        Ok(content)
+    }
+
+    /// See [`super::Journal::object_slice`].
+    pub fn object_slice(
+        &mut self,
+        cid: Cid,
+        offset: u64,
+        length: usize,
+    ) -> Result<(Vec<u8>, u64), JournalError> {
+        let id = self.find(&cid)?.ok_or(JournalError::NoSuchObject(cid))?;
+        let Self {
+            connection,
+            pack,
+            files,
+            ..
+        } = self;
+        let Some((head, data)) = look_up(connection, pack, Some(id))? else {
+            return Err(JournalError::NoSuchObject(cid));
+        };
+        let content = match head.place {
+            Place::Nowhere => return Err(JournalError::NotKept(cid)),
+            Place::File => files.read(&cid, offset, length)?,
+            Place::Database => {
+                if Cid::of(data) != cid {
+                    return Err(JournalError::Damaged(cid));
+                }
+                let from = usize::try_from(offset).map_or(data.len(), |at| at.min(data.len()));
+                let until = from.saturating_add(length).min(data.len());
+                data[from..until].to_vec()
+            }
+        };
+        Ok((content, head.size))
+    }
+
+    /// The number of the newest object with this content.
+    fn find(&mut self, cid: &Cid) -> Result<Option<i64>, JournalError> {
+        self.find_held(cid, Search::Anybodys, |_, _| Ok(true))
+    }
+
+    /// See [`super::Journal::is_held`].
+    pub fn is_held(
+        &mut self,
+        cid: Cid,
+        may: impl Fn(&Holder) -> bool,
+    ) -> Result<bool, JournalError> {
+        // Few: most content has one holder.
+        let mut decided: HashMap<u32, bool> = HashMap::new();
+        let found = self.find_held(&cid, Search::Held, |connection, held| {
+            if let Some(is_held) = decided.get(&held.holder) {
+                return Ok(*is_held);
+            }
+            let holder = Holder::read(connection, held.holder)?;
+            let is_held = holder.is_some_and(|holder| may(&holder));
+            decided.insert(held.holder, is_held);
+            Ok(is_held)
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// The number of the newest object with this content among those that are `wanted`. Others are not
+    /// compared in full, so that they cost as little as those that are not there.
+    fn find_held(
+        &mut self,
+        cid: &Cid,
+        search: Search,
+        mut wanted: impl FnMut(&Connection, Held) -> Result<bool, JournalError>,
+    ) -> Result<Option<i64>, JournalError> {
+        let Self {
+            connection,
+            pack,
+            recent,
+            ..
+        } = self;
+        let recent: Vec<Held> = objects::lock(recent).with(cid).collect();
+        for held in recent {
+            // It may not have been committed when this view began.
+            if wanted(connection, held)? && packs::has(connection, held.id)? {
+                return Ok(Some(held.id));
+            }
+        }
+        objects::find(connection, cid, search, |held| {
+            if !wanted(connection, held)? {
+                return Ok(false);
+            }
+            let found = look_up(connection, pack, Some(held.id))?;
+            Ok(found.is_some_and(|(head, _)| head.digest == *cid.digest()))
+        })
+    }
+
+    /// `None` lets all through.
+    fn targets(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+        let contained = filter.text.as_ref().map(|text| {
+            let escaped = text
+                .replace('\\', r"\\")
+                .replace('%', r"\%")
+                .replace('_', r"\_");
+            format!("%{escaped}%")
+        });
+        self.ids(
+            "targets",
+            [
+                ("server = ?", filter.server.clone().map(Value::Text)),
+                (
+                    "? IN (tool, server || '/' || tool)",
+                    filter.tool.clone().map(Value::Text),
+                ),
+                (
+                    r"server || '/' || tool LIKE ? ESCAPE '\'",
+                    contained.map(Value::Text),
+                ),
+            ],
+        )
+    }
+
+    fn origins(&self, filter: &Filter) -> Result<Option<Ids>, JournalError> {
+        let door = filter.door.map(|door| door.code().to_string());
+        let principal = match &filter.whose {
+            Whose::Anybodys => None,
+            Whose::Of(None) => Some(Value::Null),
+            Whose::Of(Some(principal)) => Some(Value::Text(principal.clone())),
+        };
+        self.ids(
+            "origins",
+            [
+                ("door = CAST(? AS INTEGER)", door.map(Value::Text)),
+                ("client = ?", filter.client.clone().map(Value::Text)),
+                ("session = ?", filter.session.clone().map(Value::Text)),
+                ("principal IS ?", principal),
+            ],
+        )
+    }
+
+    /// The rows of a table that meet all conditions that have a value.
+    fn ids<const N: usize>(
+        &self,
+        table: &str,
+        conditions: [(&str, Option<Value>); N],
+    ) -> Result<Option<Ids>, JournalError> {
+        let (conditions, values): (Vec<&str>, Vec<Value>) = conditions
+            .into_iter()
+            .filter_map(|(condition, value)| Some((condition, value?)))
+            .unzip();
+        if conditions.is_empty() {
+            return Ok(None);
+        }
+        let rows = format!("SELECT id FROM {table} WHERE {}", conditions.join(" AND "));
+        let mut rows = self.connection.prepare_cached(&rows)?;
+        let mut ids = Ids::default();
+        for id in rows.query_map(rusqlite::params_from_iter(values), |row| row.get(0))? {
+            ids.add(id?);
+        }
+        Ok(Some(ids))
+    }
+}
+
+/// An object and its bytes, where they are in the database. `held` is the pack that was read last.
+fn look_up<'p>(
+    connection: &Connection,
+    held: &'p mut Option<Pack>,
+    object: Option<i64>,
+) -> Result<Option<(Head, &'p [u8])>, JournalError> {
+    let Some(object) = object else {
+        return Ok(None);
+    };
+    if !held.as_ref().is_some_and(|pack| pack.has(object)) {
+        *held = Pack::of(connection, object)?;
+    }
+    held.as_ref().map(|pack| pack.get(object)).transpose()
+}
+
+/// A set of short numbers: a million questions of it take a millisecond or two.
+#[derive(Debug, Default)]
+struct Ids(Vec<u64>);
+
+impl Ids {
+    fn add(&mut self, id: u32) {
+        let word = id as usize / 64;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (id % 64);
+    }
+
+    fn has(&self, id: u32) -> bool {
+        let word = self.0.get(id as usize / 64);
+        word.is_some_and(|word| word >> (id % 64) & 1 == 1)
+    }
+}
+
+/// One row of [`RECORDS`], which knows the sizes of its payloads alone.
+fn record(row: &Row<'_>) -> Result<Record, JournalError> {
+    let status = Status::from_code(row.get(7)?).ok_or(JournalError::Corrupt("a status"))?;
+    let state = State::from_code(row.get(6)?).ok_or(JournalError::Corrupt("a state"))?;
+    let kind: Option<String> = row.get(12)?;
+    let text: Option<String> = row.get(13)?;
+    Ok(Record {
+        id: RecordId(row.get(0)?),
+        origin: origin(row, 18)?,
+        target: target(row, 15)?,
+        attempts: row.get(1)?,
+        arguments: payload(row.get(8)?),
+        arguments_text: None,
+        result: payload(row.get(10)?),
+        started_at: time(row.get(2)?),
+        queue: duration(row.get(3)?),
+        upstream: duration(row.get(4)?),
+        duration: row.get::<_, Option<i64>>(5)?.map(duration),
+        state,
+        status,
+        error: kind.map(|kind| RecordError {
+            kind: kind.into(),
+            text: text.unwrap_or_default(),
+        }),
+        trace: row.get::<_, Option<[u8; 16]>>(14)?.map(TraceId),
+    })
+}
+
+fn payload(size: Option<i64>) -> Option<Payload> {
+    let size = size?.unsigned_abs();
+    Some(Payload { cid: None, size })
+}
+
+/// Redacted or not, it was text.
+fn text(bytes: &[u8]) -> Result<String, JournalError> {
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| JournalError::Corrupt("arguments that are no text"))
+}

@@ -1,0 +1,179 @@
+//! The tables of `journal.db`, by version, and the connections to it.
+
+use std::path::{Path, PathBuf};
+
+use mainstay_core::config::Durability;
+use mainstay_platform::state::{open_private, private_options};
+use rusqlite::{Connection, OpenFlags};
+
+use super::{JournalError, bounds::Bounds, layout};
+
+/// Each step makes the next version of what the one before left. Steps that were released never
+/// change.
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+
+const VERSION_1: &str = "
+    -- Who called; a row may come twice.
+    CREATE TABLE origins (
+        id INTEGER PRIMARY KEY, door INTEGER NOT NULL, profile TEXT, client TEXT, version TEXT,
+        principal TEXT, session TEXT
+    ) STRICT;
+    -- What was called; a row may come twice.
+    CREATE TABLE targets (
+        id INTEGER PRIMARY KEY, server TEXT NOT NULL, method TEXT NOT NULL, tool TEXT NOT NULL
+    ) STRICT;
+    -- Times are microseconds, started_at since 1970.
+    CREATE TABLE calls (
+        id INTEGER PRIMARY KEY, target INTEGER NOT NULL, origin INTEGER NOT NULL,
+        state INTEGER NOT NULL, status INTEGER NOT NULL, attempts INTEGER NOT NULL,
+        started_at INTEGER NOT NULL, queue INTEGER NOT NULL, upstream INTEGER NOT NULL,
+        duration INTEGER, arguments INTEGER, arguments_size INTEGER, result INTEGER,
+        result_size INTEGER, error_kind TEXT, error TEXT, trace BLOB
+    ) STRICT;
+    -- Arguments and results: the heads of so many objects with the numbers from first on, and their
+    -- bytes.
+    CREATE TABLE packs (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, objects BLOB NOT NULL) STRICT;
+    -- Those of them whose bytes are in files.
+    CREATE TABLE files (
+        object INTEGER PRIMARY KEY, digest BLOB NOT NULL, size INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX files_by_digest ON files (digest, size);
+    -- The objects of a run that is complete, by the first bits of their digests: run * 2048 + these, and
+    -- for each object its digest's first eight bytes and its place in the run.
+    CREATE TABLE digests (id INTEGER PRIMARY KEY, objects BLOB NOT NULL) STRICT;
+    -- The last call that may name an object of the run two before this one.
+    CREATE TABLE runs (run INTEGER PRIMARY KEY, last_call INTEGER NOT NULL) STRICT;
+    -- What calls are filtered by, of a chunk of calls that is complete.
+    CREATE TABLE facets (
+        chunk INTEGER PRIMARY KEY, since INTEGER NOT NULL, until INTEGER NOT NULL, rows BLOB NOT NULL
+    ) STRICT;
+    -- Statistics of a target over a span of time (microseconds).
+    CREATE TABLE rollups (
+        span INTEGER NOT NULL, start INTEGER NOT NULL, target INTEGER NOT NULL,
+        calls INTEGER NOT NULL, errors INTEGER NOT NULL, argument_bytes INTEGER NOT NULL,
+        result_bytes INTEGER NOT NULL, latencies BLOB NOT NULL,
+        PRIMARY KEY (span, start, target)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+const VERSION_2: &str = "
+    -- For whom objects are kept: whose token the call came with, the server that it named, and the tool.
+    -- What there is none of is an empty text.
+    CREATE TABLE holders (
+        id INTEGER PRIMARY KEY, principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
+        UNIQUE (principal, server, tool)
+    ) STRICT;
+    -- The holder of each object, in the order of the objects, four bytes each; none are those of rows
+    -- from before.
+    ALTER TABLE packs ADD COLUMN holders BLOB;
+    ALTER TABLE digests ADD COLUMN holders BLOB;
+";
+
+/// Pages in the writer's cache. It writes at the ends of a few tables: 8 MiB.
+const WRITER_CACHE_KIB: i32 = 8 * 1024;
+/// Each reader's: what a page of records and its facets take.
+const READER_CACHE_KIB: i32 = 4 * 1024;
+/// Statements that are kept: more than there are.
+const STATEMENTS: usize = 64;
+
+pub fn path(state: &Path) -> PathBuf {
+    state.join("journal.db")
+}
+
+/// The writer's connection.
+pub fn open(
+    state: &Path,
+    durability: Durability,
+    bounds: Bounds,
+) -> Result<Connection, JournalError> {
+    let path = path(state);
+    // Made here, so that no other user can read it. SQLite gives its mode to the files beside it.
+    open_private(&path, private_options().write(true)).map_err(|source| JournalError::Io {
+        path: path.clone(),
+        source: source.into(),
+    })?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let synchronous = match durability {
+        Durability::Relaxed => "NORMAL",
+        Durability::Strict => "FULL",
+    };
+    let mut connection = Connection::open_with_flags(&path, flags)?;
+    check(&connection, &path, state)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    // The writer chooses the moment; see there.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", bounds.kept_log)?;
+    migrate(&mut connection, &path)?;
+    Ok(connection)
+}
+
+pub fn open_to_read(state: &Path) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path(state), flags)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    Ok(connection)
+}
+
+/// SQLite's integers have a sign, and nothing here is as large as that leaves room for.
+pub fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+/// The version of the tables, 0 where there are none yet; one that we do not know is an error.
+pub fn version(connection: &Connection, path: &Path) -> Result<i64, JournalError> {
+    let known = integer(MIGRATIONS.len());
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(JournalError::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
+    }
+    Ok(found)
+}
+
+/// Whether this is a journal, or nothing yet. Nothing is written to the database of another program.
+fn check(connection: &Connection, path: &Path, folder: &Path) -> Result<(), JournalError> {
+    if version(connection, path)? > 0 {
+        return Ok(());
+    }
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = connection.query_row(tables, [], |row| row.get(0))?;
+    if tables > 0 || layout::holds_objects(folder)? {
+        return Err(JournalError::Foreign(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Brings the tables to the version that we know.
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), JournalError> {
+    let found = version(connection, path)?;
+    match take_steps(connection, found) {
+        // Its tables do not match its version.
+        Err(error) if error.is_damage() => Err(JournalError::OtherVersion {
+            path: path.to_owned(),
+            found,
+        }),
+        taken => taken,
+    }
+}
+
+fn take_steps(connection: &mut Connection, found: i64) -> Result<(), JournalError> {
+    for (version, step) in (1..)
+        .zip(MIGRATIONS)
+        .filter(|(version, _)| *version > found)
+    {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}

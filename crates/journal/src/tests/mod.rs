@@ -1,0 +1,179 @@
+//! The journal as a whole: what goes in by calls comes out by questions.
+
+mod calls;
+mod files;
+mod objects;
+mod questions;
+mod readers;
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use bytestring::ByteString;
+use mainstay_core::{
+    config::{self, Durability, Payloads, Redact},
+    ids::ServerName,
+    record::{
+        Cid, ClientInfo, Door, Origin, Record, RecordError, RecordId, State, Status, Target,
+        TraceId,
+    },
+};
+use mainstay_platform::state::create_private_dir;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{
+    Acknowledged, Begun, Entry, FOLDER, Filter, Finished, Holder, Journal, JournalError, Outcome,
+    Page, Range, Reader,
+    batch::Batch,
+    facets::CHUNK,
+    objects::{INLINE_BYTES, RUN},
+    queue::Keep,
+    store::{Published, Store},
+};
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+struct Room {
+    folder: TempDir,
+    settings: config::Journal,
+}
+
+impl Room {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            settings: config::Journal::default(),
+        }
+    }
+
+    fn strict() -> Self {
+        let mut room = Self::new();
+        room.settings.durability = Durability::Strict;
+        room
+    }
+
+    fn open(&self) -> Journal {
+        Journal::open(self.folder.path(), &self.settings).expect("opened")
+    }
+
+    /// Where the journal itself is.
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(FOLDER)
+    }
+
+    fn database(&self) -> Connection {
+        Connection::open(self.path().join("journal.db")).expect("a database")
+    }
+
+    /// As if we had been killed: what is in the files now is all there is.
+    fn copy(&self) -> Self {
+        let copy = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            settings: self.settings.clone(),
+        };
+        fs::create_dir(copy.path()).expect("a folder");
+        for name in ["journal.db", "journal.db-wal"] {
+            fs::copy(self.path().join(name), copy.path().join(name)).expect("copied");
+        }
+        copy
+    }
+}
+
+fn target(server: &str, tool: &str) -> Target {
+    Target {
+        server: Some(ServerName::new(server).expect("a name")),
+        method: "tools/call".into(),
+        tool: tool.into(),
+    }
+}
+
+fn begun(arguments: &str) -> Begun {
+    Begun {
+        origin: Arc::new(Origin::of(Door::Rest)),
+        target: target("fs", "read"),
+        is_listed: true,
+        arguments: Some(arguments.to_owned().into()),
+        since: Instant::now(),
+        trace: None,
+        secrets: None,
+    }
+}
+
+fn finished(outcome: Outcome) -> Finished {
+    Finished {
+        outcome,
+        attempts: 1,
+        at: Instant::now(),
+        queue: Duration::from_micros(5),
+        upstream: Duration::from_micros(70),
+    }
+}
+
+fn answered(result: impl Into<ByteString>) -> Finished {
+    finished(Outcome::Answered {
+        result: Some(result.into()),
+        error: None,
+    })
+}
+
+fn failed(status: Status, kind: &'static str) -> Finished {
+    finished(Outcome::Failed {
+        status,
+        error: RecordError {
+            kind: kind.into(),
+            text: "it went wrong".to_owned(),
+        },
+    })
+}
+
+/// A call from its beginning to its end.
+fn call(journal: &Journal, begun: Begun, end: Finished) {
+    let entry = journal.begin(begun);
+    entry.reached(State::Sent);
+    drop(entry.finish(end));
+}
+
+async fn all(journal: &Journal) -> Vec<Record> {
+    journal.flush().await.expect("written");
+    let page = journal.records(Filter::default(), 1000).await;
+    page.expect("read").calls
+}
+
+/// What is found in the end.
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(PATIENCE, found).await;
+    in_time.unwrap_or_else(|_| panic!("not in time: {what}"))
+}
+
+async fn text(journal: &Journal, cid: Option<Cid>) -> String {
+    let bytes = journal.object(cid.expect("kept")).await.expect("an object");
+    String::from_utf8(bytes).expect("text")
+}
+
+/// Every file below a folder, and its size.
+fn walk(folder: &std::path::Path) -> Vec<(std::path::PathBuf, u64)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(walk(&path));
+        } else if let Ok(file) = fs::metadata(&path) {
+            files.push((path, file.len()));
+        }
+    }
+    files
+}

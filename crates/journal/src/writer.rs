@@ -1,0 +1,136 @@
+//! The thread that writes.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    JournalError,
+    opening::Opening,
+    queue::{Gathered, Queue},
+    work::{Pace, Work, answer},
+};
+
+#[derive(Debug)]
+pub struct Writer {
+    /// Taken when the thread is joined.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub fn start(opening: Opening) -> Result<Self, JournalError> {
+        let mut desk = Desk {
+            work: opening.begin()?,
+            tried: Instant::now(),
+            opening,
+        };
+        let folder = desk.opening.folder.clone();
+        let thread = thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || desk.write())
+            .map_err(|source| JournalError::Io {
+                path: folder,
+                source,
+            })?;
+        Ok(Self {
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub async fn join(&self) {
+        let thread = {
+            // Held to take it only.
+            let mut thread = self.thread.lock();
+            thread.take()
+        };
+        if let Some(thread) = thread {
+            // Not joined here: a disk that hangs must not hang the runtime.
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("the thread that writes the journal failed");
+            }
+        }
+    }
+}
+
+/// What the thread works with. However it ends, no caller is left waiting.
+struct Desk {
+    /// `None` while the journal cannot be opened.
+    work: Option<Work>,
+    /// When opening was last tried.
+    tried: Instant,
+    opening: Opening,
+}
+
+impl Desk {
+    fn write(&mut self) {
+        let queue = Arc::clone(&self.opening.queue);
+        let mut idle = 0;
+        loop {
+            let is_busy = self.work.as_ref().is_some_and(Work::is_busy);
+            let gathered = queue.gather(&mut idle, is_busy);
+            let last = gathered.last;
+            match self.work() {
+                Some(work) => turn(work, gathered),
+                None => lose(&queue, gathered),
+            }
+            if last {
+                return;
+            }
+        }
+    }
+
+    fn work(&mut self) -> Option<&mut Work> {
+        if self.work.is_none() && self.tried.elapsed() >= self.opening.retry_after {
+            self.work = self.opening.retry();
+            self.tried = Instant::now();
+        }
+        self.work.as_mut()
+    }
+}
+
+fn turn(work: &mut Work, gathered: Gathered) {
+    let Gathered {
+        begun,
+        flushes,
+        keeps,
+        asked,
+        last,
+    } = gathered;
+    let written = if last {
+        work.end(begun, keeps)
+    } else {
+        let pace = if asked { Pace::Swift } else { Pace::Polite };
+        work.turn(begun, keeps, pace)
+    };
+    answer(flushes, &written);
+}
+
+/// Without a journal calls are only counted. A waiting caller learns that there will be no answer.
+fn lose(queue: &Queue, gathered: Gathered) {
+    let lost = gathered.begun.len() as u64;
+    queue.tally.lost.fetch_add(lost, Relaxed);
+    for call in gathered.begun {
+        call.close();
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            tracing::error!("the journal's thread failed; calls are not on record from now on");
+        }
+        let queue = &self.opening.queue;
+        queue.stop();
+        for call in queue.gather(&mut 0, false).begun {
+            call.close();
+        }
+        if let Some(work) = &mut self.work {
+            work.close();
+        }
+    }
+}

@@ -1,8 +1,0 @@
-//! Servers as plain JSON: their status, lists, events and requests. REST and own tools share it, so
-//! that both say the same.
-
-pub mod calls;
-pub mod events;
-pub mod lists;
-pub mod records;
-pub mod servers;

@@ -1,0 +1,300 @@
+//! Group `records`, and `read_object` of group `meta` (L4, L7; t151): a large result need not cost a context
+//! window.
+
+use std::sync::Arc;
+
+use mainstay_core::config::{Journal as Settings, Secret};
+use mainstay_doors::tokens::Tokens;
+use mainstay_gateway::GatewayOptions;
+use mainstay_journal::Journal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{fails, says};
+use crate::{
+    backend::Backend,
+    client::LATEST,
+    gateway::{Gateway, config},
+    rest::TOKEN,
+};
+
+pub struct Recorded {
+    pub gateway: Gateway,
+    journal: Arc<Journal>,
+    folder: TempDir,
+}
+
+impl Recorded {
+    pub async fn of(servers: &[(&str, &Backend)], settings: Value) -> Self {
+        Self::guarded(servers, settings, Secret::new(TOKEN)).await
+    }
+
+    pub async fn guarded(
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self::within(folder, servers, settings, tokens).await
+    }
+
+    /// The next run, with the same journal.
+    pub async fn restarted(
+        self,
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
+        self.gateway.stop().await;
+        self.journal.close().await;
+        Self::within(self.folder, servers, settings, tokens).await
+    }
+
+    async fn within(
+        folder: TempDir,
+        servers: &[(&str, &Backend)],
+        settings: Value,
+        tokens: impl Into<Tokens>,
+    ) -> Self {
+        let journal = Journal::open(folder.path(), &Settings::default()).expect("a journal");
+        let journal = Arc::new(journal);
+        let options = GatewayOptions {
+            journal: Some(Arc::clone(&journal)),
+            ..GatewayOptions::default()
+        };
+        Self {
+            gateway: Gateway::guarded(&config(servers, settings), options, tokens, |it| it).await,
+            journal,
+            folder,
+        }
+    }
+
+    pub async fn written(&self) {
+        self.journal.flush().await.expect("it writes");
+    }
+}
+
+fn names(said: &Value) -> Vec<&str> {
+    let calls = said["calls"].as_array().expect("a list").iter();
+    calls
+        .map(|call| call["name"].as_str().expect("a name"))
+        .collect()
+}
+
+/// L7, t151: what a tool of ours called is on record like any other call, and found by CID.
+#[tokio::test]
+async fn calls_are_looked_up() {
+    let (one, two) = (Backend::http().await, Backend::http().await);
+    let settings = json!({
+        "ownTools": ["records", "external"],
+        "profiles": {"half": {"servers": ["two"], "ownTools": ["records"]}},
+    });
+    let recorded = Recorded::of(&[("one", &one), ("two", &two)], settings).await;
+    let client = recorded.gateway.client().await;
+    let echo = json!({"tool": "one/echo", "arguments": {"text": "hello"}});
+    says(&client, "external_call_tool", echo).await;
+    client.call("two__error", json!({})).await;
+    recorded.written().await;
+    let all = says(&client, "get_call_records", json!({})).await;
+    assert_eq!(names(&all), ["two/error", "one/echo"], "{all}");
+    assert_eq!(
+        (&all["total_count"], &all["truncated"]),
+        (&json!(2), &json!(false))
+    );
+    for (filter, expected) in [
+        (json!({"status": "error"}), vec!["two/error"]),
+        (json!({"server": "one"}), vec!["one/echo"]),
+        (json!({"tool": "echo"}), vec!["one/echo"]),
+        (json!({"tool": "one/echo"}), vec!["one/echo"]),
+        (json!({"limit": 1}), vec!["two/error"]),
+    ] {
+        let said = says(&client, "get_call_records", filter.clone()).await;
+        assert_eq!(names(&said), expected, "{filter}");
+    }
+    // What the profile hides is not told by its calls either.
+    let half = recorded.gateway.client_at("/mcp/half").await;
+    let said = says(&half, "get_call_records", json!({})).await;
+    assert_eq!(
+        (names(&said), &said["total_count"]),
+        (vec!["two/error"], &json!(1))
+    );
+    let said = fails(&half, "get_call_records", json!({"server": "one"})).await;
+    assert_eq!(said["error"], "server_not_found", "{said}");
+    let said = fails(&client, "get_call_records", json!({"status": "odd"})).await;
+    assert_eq!(said["error"], "invalid_request", "{said}");
+
+    let echoed = &all["calls"][1];
+    assert_eq!(
+        (&echoed["source"], &echoed["server"]),
+        (&json!("mcp_client"), &json!("one"))
+    );
+    for tool in ["inspect_object", "breakpoint_inspect_object"] {
+        let object = says(&client, tool, json!({"cid": echoed["result_cid"]})).await;
+        assert_eq!(
+            (&object["cid"], &object["type"]),
+            (&echoed["result_cid"], &json!("object"))
+        );
+        assert!(
+            object["repr"]
+                .as_str()
+                .is_some_and(|it| it.contains("hello")),
+            "{object}"
+        );
+        assert_eq!(
+            object["attributes"],
+            json!(["content", "structuredContent"])
+        );
+        assert_eq!(object["truncated"], false);
+        let nowhere = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+        for cid in [nowhere, "nonsense"] {
+            let said = fails(&client, tool, json!({"cid": cid})).await;
+            assert_eq!(
+                (&said["error"], &said["cid"]),
+                (&json!("cid_not_found"), &json!(cid))
+            );
+        }
+    }
+}
+
+/// What a profile's rules or a client's switches hide is not told by the records of its calls.
+#[tokio::test]
+async fn records_of_hidden_tools_are_hidden() {
+    let backend = Backend::http().await;
+    let settings = json!({
+        "ownTools": ["records"],
+        "profiles": {"few": {"tools": {"deny": ["x/error"]}, "ownTools": ["records"]}},
+    });
+    let recorded = Recorded::of(&[("x", &backend)], settings).await;
+    let client = recorded.gateway.client().await;
+    for tool in ["x__error", "x__echo", "x__error", "x__echo"] {
+        client.call(tool, json!({"text": "x"})).await;
+    }
+    recorded.written().await;
+    let all = says(&client, "get_call_records", json!({})).await;
+    assert_eq!(all["total_count"], 4, "{all}");
+    let few = recorded.gateway.client_at("/mcp/few").await;
+    for (filter, expected, truncated) in [
+        (json!({}), vec!["x/echo"; 2], false),
+        (json!({"server": "x"}), vec!["x/echo"; 2], false),
+        (json!({"tool": "error"}), vec![], false),
+        (json!({"limit": 1}), vec!["x/echo"], true),
+    ] {
+        let said = says(&few, "get_call_records", filter.clone()).await;
+        assert_eq!(names(&said), expected, "{filter}");
+        assert_eq!(said["truncated"], truncated, "{filter}: {said}");
+    }
+    // All clients of the tests call themselves so.
+    let name = all["calls"][0]["client"]["name"].as_str().expect("a name");
+    let off = json!({"server": "x", "tool": "echo", "enabled": false});
+    let path = format!("/api/switches/{name}");
+    let (status, answer) = recorded.gateway.rest().put(&path, off).await;
+    assert_eq!(status, 200, "{answer}");
+    let said = says(&client, "get_call_records", json!({})).await;
+    assert_eq!(names(&said), ["x/error"; 2], "{said}");
+    let said = says(&few, "get_call_records", json!({})).await;
+    assert_eq!(names(&said), Vec::<&str>::new(), "{said}");
+}
+
+/// The bearer of a token sees the calls of that token; the operator sees all calls (Q7).
+#[tokio::test]
+async fn a_token_sees_its_own_records() {
+    let backend = Backend::http().await;
+    let tokens = Tokens::from(Secret::new(TOKEN));
+    let settings = json!({"ownTools": ["records", "activity"]});
+    let recorded = Recorded::guarded(&[("x", &backend)], settings, tokens.clone()).await;
+    let bearing = async |token: String| {
+        let mut client = recorded.gateway.stranger("/mcp");
+        client.token = Some(token);
+        client.initialize(LATEST).await;
+        client
+    };
+    let token = |name: &str| tokens.add(name, None).expect("added").0.expose().to_owned();
+    let ada = bearing(token("ada")).await;
+    let alan = bearing(token("alan")).await;
+    let operator = bearing(TOKEN.to_owned()).await;
+    ada.hears("x__echo").await;
+    let uri = json!({"server": "x", "uri": "no:such"});
+    alan.call("read_resource", uri).await;
+    operator.call("x__error", json!({})).await;
+    recorded.written().await;
+    for (client, expected) in [
+        (&ada, vec!["x/echo"]),
+        (&alan, vec!["x/no:such"]),
+        (&operator, vec!["x/error", "x/no:such", "x/echo"]),
+    ] {
+        let said = says(client, "get_call_records", json!({})).await;
+        assert_eq!(names(&said), expected, "{said}");
+        // The door by which its client came, whichever tool asked (L1).
+        let doors = said["calls"].as_array().expect("a list").iter();
+        assert!(
+            doors.clone().all(|call| call["door"] == "mcp_http"),
+            "{said}"
+        );
+    }
+}
+
+/// Issue 5, "Large results": read in parts.
+#[tokio::test]
+async fn a_large_result_is_read_in_parts() {
+    let backend = Backend::http().await;
+    let recorded = Recorded::of(&[("x", &backend)], json!({"ownTools": ["meta", "records"]})).await;
+    let client = recorded.gateway.client().await;
+    client.call("x__big", json!({"bytes": 100_000})).await;
+    client
+        .call("x__echo", json!({"text": "one\ntwo\nthree"}))
+        .await;
+    recorded.written().await;
+    let said = says(&client, "get_call_records", json!({})).await;
+    let cid = |index: usize| said["calls"][index]["result_cid"].as_str().expect("a CID");
+    let (poem, big) = (cid(0), cid(1));
+    let first = says(&client, "read_object", json!({"cid": big})).await;
+    assert_eq!(first["text"].as_str().map(str::len), Some(4_000), "{first}");
+    assert_eq!(
+        (&first["total"], &first["next_offset"]),
+        (&json!(100_000), &json!(4_000))
+    );
+    let link = format!("mainstay://objects/{big}");
+    let last = says(
+        &client,
+        "read_object",
+        json!({"cid": link, "offset": 99_990}),
+    )
+    .await;
+    assert_eq!(last["text"], "x".repeat(10), "{last}");
+    assert_eq!(last["cid"], big);
+    for (part, expected) in [
+        (json!({"lines": "2-3"}), "two\nthree"),
+        (json!({"pattern": "^t.o"}), "2: two\n"),
+        (json!({"raw": true, "path": "$.content[0].type"}), "text"),
+    ] {
+        let mut arguments = part.clone();
+        arguments["cid"] = poem.into();
+        let said = says(&client, "read_object", arguments).await;
+        assert_eq!(said["text"], expected, "{part}");
+    }
+    let seen = says(&client, "inspect_object", json!({"cid": big})).await;
+    assert_eq!(seen["repr"].as_str().map(str::len), Some(16_000));
+    assert_eq!(seen["truncated"], true);
+    assert!(
+        seen["size"].as_u64().is_some_and(|size| size > 100_000),
+        "{}",
+        seen["size"]
+    );
+    assert!(
+        seen["next"].to_string().contains("read_object"),
+        "{}",
+        seen["next"]
+    );
+    let said = fails(&client, "read_object", json!({"cid": poem, "pattern": "("})).await;
+    assert_eq!(said["error"], "invalid_request", "{said}");
+    let said = fails(&client, "read_object", json!({"cid": "nonsense"})).await;
+    assert_eq!(said["error"], "cid_not_found", "{said}");
+}
+
+#[tokio::test]
+async fn without_a_journal_there_are_no_records() {
+    let gateway = super::gateway(&[], &["records"]).await;
+    let client = gateway.client().await;
+    let said = fails(&client, "get_call_records", json!({})).await;
+    assert_eq!(said["error"], "journal_disabled", "{said}");
+}

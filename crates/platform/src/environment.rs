@@ -1,0 +1,380 @@
+//! The process's environment, home folder and files, and the configuration found in them.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    env, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use mainstay_core::{
+    config::{
+        Config, ConfigError, ConfigErrors, Environment, Inline, Location, ParsedEntry, References,
+        Source, Telemetry, Unreadable,
+        edit::{self, Entry},
+        locate, locate_clients, parse, parse_entry,
+    },
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+};
+
+use crate::files;
+
+/// The world of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Process;
+
+impl Environment for Process {
+    /// A value that is not UTF-8 is as good as none: no configuration could hold it.
+    fn var(&self, name: &str) -> Option<String> {
+        env::var(name).ok()
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        let mut read = files::referenced(&BTreeSet::from([path.to_owned()]));
+        let late = Err(Unreadable::Late(files::PATIENCE));
+        read.remove(path).unwrap_or(late)
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        env::home_dir().filter(|home| home.is_absolute())
+    }
+}
+
+/// The world of this process, with files that were read before.
+struct WithFiles {
+    files: BTreeMap<PathBuf, Result<String, Unreadable>>,
+    missing_folders: BTreeSet<PathBuf>,
+}
+
+impl Environment for WithFiles {
+    fn var(&self, name: &str) -> Option<String> {
+        Process.var(name)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        match self.files.get(path) {
+            Some(read) => read.clone(),
+            None => Process.read_file(path),
+        }
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        Process.home_dir()
+    }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        !self.missing_folders.contains(path)
+    }
+}
+
+/// An environment in which every file is empty and every folder exists; notes which are asked for.
+#[derive(Default)]
+struct Asking {
+    files: RefCell<BTreeSet<PathBuf>>,
+    folders: RefCell<BTreeSet<PathBuf>>,
+}
+
+impl Environment for Asking {
+    fn var(&self, name: &str) -> Option<String> {
+        Process.var(name)
+    }
+
+    fn read_file(&self, path: &Path) -> Result<String, Unreadable> {
+        self.files.borrow_mut().insert(path.to_owned());
+        Ok(String::new())
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        Process.home_dir()
+    }
+
+    fn has_folder(&self, path: &Path) -> bool {
+        self.folders.borrow_mut().insert(path.to_owned());
+        true
+    }
+}
+
+/// Parses with the files that references name, and the folders that must be there. They are looked at
+/// side by side between a first pass, which finds out which they are, and a second: so neither takes
+/// longer than [`files::PATIENCE`], however many of them hang.
+fn with_files<T>(parse: impl Fn(&dyn Environment) -> T) -> T {
+    let asking = Asking::default();
+    let parsed = parse(&asking);
+    let (files, folders) = (asking.files.into_inner(), asking.folders.into_inner());
+    let missing_folders = files::missing_folders(&folders);
+    if files.is_empty() && missing_folders.is_empty() {
+        return parsed;
+    }
+    parse(&WithFiles {
+        files: files::referenced(&files),
+        missing_folders,
+    })
+}
+
+/// A configuration that can be used, and where it was found.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub config: Config,
+    /// `None` without a file: then there are no servers.
+    pub path: Option<PathBuf>,
+    pub warnings: Vec<ConfigError>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot read {}", path.display())]
+    Unreadable { path: PathBuf, source: Unreadable },
+    /// The usual file was there, and is not any more.
+    #[error("{} has gone", path.display())]
+    Gone { path: PathBuf },
+    #[error("{} is no usable configuration", path.display())]
+    Invalid { path: PathBuf, errors: ConfigErrors },
+}
+
+impl LoadError {
+    /// A line each, as `FILE:LINE:COLUMN: PATH: MESSAGE` where there is a place.
+    pub fn findings(&self) -> Vec<String> {
+        match self {
+            Self::Unreadable { source, .. } => {
+                vec![format!("{self}: {source} ({})", source.hint())]
+            }
+            Self::Gone { .. } => vec![format!(
+                "{self} (bring it back, or do without it by \"mainstay reload\")"
+            )],
+            Self::Invalid { path, errors } => errors
+                .0
+                .iter()
+                .map(|error| error.at(path.display()).to_string())
+                .collect(),
+        }
+    }
+}
+
+impl LoadError {
+    /// The same error as a kind of failure, in fixed words (requirement A24).
+    pub fn failure(&self) -> Failure {
+        let message = match self {
+            Self::Unreadable { source, .. } => format!("{self}: {source}"),
+            Self::Gone { .. } => self.to_string(),
+            Self::Invalid { errors, .. } => match errors.0.first() {
+                Some(first) => format!("Invalid configuration: {}", first.message),
+                None => self.to_string(),
+            },
+        };
+        Failure::new(FailureKind::InvalidConfig, message).with("findings", self.findings())
+    }
+}
+
+impl Loaded {
+    fn empty() -> Self {
+        Self {
+            config: Config {
+                telemetry: Telemetry::of_environment(&Process),
+                ..Config::default()
+            },
+            path: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Everything found, a line each: problems as `FILE:LINE:COLUMN: PATH: MESSAGE`, warnings marked
+    /// as such.
+    pub fn findings(&self) -> impl Iterator<Item = String> {
+        let file = self.file();
+        self.config
+            .problems()
+            .map(move |(_, problem)| problem.at(&file).to_string())
+            .chain(self.told_warnings())
+    }
+
+    /// The warnings, a line each, marked as such.
+    pub fn told_warnings(&self) -> impl Iterator<Item = String> {
+        let file = self.file();
+        self.warnings
+            .iter()
+            .map(move |warning| format!("warning: {}", warning.at(&file)))
+    }
+
+    fn file(&self) -> String {
+        let path = self.path.as_deref();
+        path.map(|path| path.display().to_string())
+            .unwrap_or_default()
+    }
+}
+
+/// The source of a configuration, and the command line's additions: it can be read again.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    pub flag: Option<PathBuf>,
+    /// `--health-interval`, if it was given; `Some(None)` never asks.
+    pub health_interval: Option<Option<Duration>>,
+    pub clients: Clients,
+}
+
+/// What `--mcp-clients` and its like say.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    /// `--mcp-clients`: the usual file of another program.
+    pub usual: bool,
+    /// `--mcp-clients-config`
+    pub file: Option<PathBuf>,
+    /// `--mcp-client`, each wins over the file.
+    pub inline: Vec<Inline>,
+}
+
+impl Origin {
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        let text = self.text()?;
+        self.parse(text.as_deref())
+    }
+
+    /// The file's text. The usual file may be missing, one that was named may not.
+    pub fn text(&self) -> Result<Option<String>, LoadError> {
+        let Some(location) = self.location() else {
+            return Ok(None);
+        };
+        match (files::configuration(location.path()), location) {
+            (Ok(text), _) => Ok(Some(text)),
+            (Err(Unreadable::Absent), Location::Usual(_)) => Ok(None),
+            (Err(source), Location::Named(path) | Location::Usual(path)) => {
+                Err(LoadError::Unreadable { path, source })
+            }
+        }
+    }
+
+    /// What this text means in the file's place, with what the command line says beside it.
+    pub fn parse(&self, text: Option<&str>) -> Result<Loaded, LoadError> {
+        let mut loaded = match text.zip(self.path()) {
+            None => Loaded::empty(),
+            Some((text, path)) => self.parse_file(text, path)?,
+        };
+        for Inline { name, entry } in &self.clients.inline {
+            let replaced = References::Replaced;
+            let ParsedEntry { config, warnings } = self.parse_entry(name, entry, text, replaced)?;
+            loaded.config = loaded.config.with_inline([config]);
+            loaded.warnings.extend(warnings);
+        }
+        if let Some(interval) = self.health_interval {
+            loaded.config = loaded.config.with_health_interval(interval);
+        }
+        Ok(loaded)
+    }
+
+    fn parse_file(&self, text: &str, path: PathBuf) -> Result<Loaded, LoadError> {
+        let absolute = absolute(&path)?;
+        let source = Source {
+            require_transport: self.requires_transport(),
+            ..Source::file(&absolute)
+        };
+        match with_files(|environment| parse(text, &source, environment)) {
+            Ok(parsed) => Ok(Loaded {
+                config: parsed.config,
+                path: Some(path),
+                warnings: parsed.warnings,
+            }),
+            Err(errors) => Err(LoadError::Invalid { path, errors }),
+        }
+    }
+
+    /// An entry that does not stand in the file, which has this text, read as if it did.
+    pub fn entry(
+        &self,
+        name: &ServerName,
+        entry: &Entry,
+        text: Option<&str>,
+        references: References,
+    ) -> Result<ParsedEntry, LoadError> {
+        let mut parsed = self.parse_entry(name, entry, text, references)?;
+        if let Some(interval) = self.health_interval
+            && !parsed.config.health_interval_stated
+        {
+            parsed.config.policy.health.interval = interval;
+        }
+        Ok(parsed)
+    }
+
+    fn parse_entry(
+        &self,
+        name: &ServerName,
+        entry: &Entry,
+        text: Option<&str>,
+        references: References,
+    ) -> Result<ParsedEntry, LoadError> {
+        let Some(path) = self.path() else {
+            return entry_alone(name, entry, references);
+        };
+        let (text, absolute) = (text.unwrap_or(edit::EMPTY), absolute(&path)?);
+        let source = Source::file(&absolute);
+        with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
+            .map_err(|errors| LoadError::Invalid { path, errors })
+    }
+
+    /// The file, whether it is there or not.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.location().map(|location| location.path().to_owned())
+    }
+
+    /// Whether a flag says which servers there are, even where there is no file.
+    pub fn is_stated(&self) -> bool {
+        let Clients {
+            usual,
+            file,
+            inline,
+        } = &self.clients;
+        *usual || file.is_some() || !inline.is_empty()
+    }
+
+    /// Whether the file was given by those options: its servers must say their `transport`.
+    pub fn requires_transport(&self) -> bool {
+        self.clients.file.is_some() || self.of_clients().is_some()
+    }
+
+    fn location(&self) -> Option<Location> {
+        let given = self.flag.as_ref().or(self.clients.file.as_ref());
+        match given {
+            Some(path) => Some(Location::Named(path.clone())),
+            None => self.of_clients().or_else(|| locate(None, &Process)),
+        }
+    }
+
+    /// What `--mcp-clients` alone means; our own where there is none.
+    fn of_clients(&self) -> Option<Location> {
+        let usual = self.flag.is_none() && self.clients.file.is_none() && self.clients.usual;
+        let location = usual.then(|| locate_clients(&Process)).flatten()?;
+        let there = matches!(location, Location::Named(_)) || location.path().exists();
+        there.then_some(location)
+    }
+}
+
+/// Reads the configuration: the file named by `flag`, else the one of the environment, else the
+/// user's own.
+pub fn load(flag: Option<&Path>) -> Result<Loaded, LoadError> {
+    let origin = Origin {
+        flag: flag.map(Path::to_owned),
+        ..Origin::default()
+    };
+    origin.load()
+}
+
+/// An entry read beside no file.
+pub fn entry_alone(
+    name: &ServerName,
+    entry: &Entry,
+    references: References,
+) -> Result<ParsedEntry, LoadError> {
+    let path = PathBuf::new();
+    let (text, source) = (edit::EMPTY, Source::file(&path));
+    with_files(|world| parse_entry(name.clone(), entry, text, &source, world, references))
+        .map_err(|errors| LoadError::Invalid { path, errors })
+}
+
+/// Relative paths inside a file mean its own folder, wherever we are started.
+fn absolute(path: &Path) -> Result<PathBuf, LoadError> {
+    std::path::absolute(path).map_err(|error: io::Error| LoadError::Unreadable {
+        path: path.to_owned(),
+        source: error.into(),
+    })
+}

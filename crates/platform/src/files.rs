@@ -1,0 +1,329 @@
+//! Reads the configuration and the files that it names. Only regular files are read, up to a bound, and
+//! no caller waits longer than [`PATIENCE`].
+//!
+//! A file on a disk or network mount that hangs blocks its reading thread for as long as it hangs, and
+//! no system call ends that. So each file has a thread that is never joined, and the number of such
+//! threads is bounded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{File, FileType, OpenOptions},
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mainstay_core::config::Unreadable;
+use parking_lot::{Mutex, MutexGuard};
+
+/// How long a caller waits for files. One that is there takes milliseconds.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The largest file that a reference reads: as much as an entry may come to.
+pub const MAX_REFERENCED: u64 = mainstay_core::config::MAX_EXPANDED as u64;
+
+/// The largest configuration. A thousand servers take less than one.
+pub const MAX_CONFIGURATION: u64 = 16 * MIB;
+
+const MIB: u64 = 1024 * 1024;
+
+/// The most that the files of one configuration's references have together.
+const MAX_TOGETHER: usize = 64 * 1024 * 1024;
+
+/// Files that are read side by side for one configuration. So many may hang before the others wait.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Files that may be being read at once, those that hang included. Beyond this no reference is read.
+const MAX_READINGS: usize = 16;
+
+/// Further ones for the configuration itself, so that references that hang do not keep it from being
+/// read.
+const MAX_CONFIGURATIONS: usize = 4;
+
+/// What is being read. Locked for the look only.
+static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
+
+struct Reading {
+    path: PathBuf,
+    /// Since when a caller waits for it.
+    since: Instant,
+}
+
+fn readings() -> MutexGuard<'static, Vec<Reading>> {
+    READINGS.lock()
+}
+
+/// A file being read; dropped when it has been.
+struct Turn {
+    path: PathBuf,
+    since: Instant,
+}
+
+impl Turn {
+    /// A turn for a caller that waits since `since`. Not for a file that was given up and is still
+    /// being read.
+    fn take(path: &Path, since: Instant, most: usize) -> Result<Self, Unreadable> {
+        let mut readings = readings();
+        let hangs = |it: &Reading| it.path == path && it.since.elapsed() >= PATIENCE;
+        if readings.iter().any(hangs) {
+            return Err(Unreadable::Late(PATIENCE));
+        }
+        if readings.len() >= most {
+            return Err(Unreadable::Congested(readings.len()));
+        }
+        let path = path.to_owned();
+        readings.push(Reading {
+            path: path.clone(),
+            since,
+        });
+        Ok(Self { path, since })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut readings = readings();
+        let mine = |it: &Reading| it.path == self.path && it.since == self.since;
+        if let Some(at) = readings.iter().position(mine) {
+            readings.swap_remove(at);
+        }
+    }
+}
+
+/// The text of the configuration's file.
+pub fn configuration(path: &Path) -> Result<String, Unreadable> {
+    let limits = Limits {
+        bytes: MAX_CONFIGURATION,
+        readings: MAX_READINGS + MAX_CONFIGURATIONS,
+    };
+    let mut read = read_all(&BTreeSet::from([path.to_owned()]), limits, read_now);
+    let late = Err(Unreadable::Late(PATIENCE));
+    read.remove(path).unwrap_or(late)
+}
+
+/// The texts of files that references name; every path has its answer.
+pub fn referenced(paths: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
+    let limits = Limits {
+        bytes: MAX_REFERENCED,
+        readings: MAX_READINGS,
+    };
+    read_all(paths, limits, read_now)
+}
+
+/// Which of these are no folders. One that cannot be looked at in time counts as one.
+pub fn missing_folders(paths: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let limits = Limits {
+        bytes: 0,
+        readings: MAX_READINGS,
+    };
+    let looked = read_all(paths, limits, |path, _| match std::fs::metadata(path)? {
+        it if it.is_dir() => Ok(String::new()),
+        _ => Err(Unreadable::Absent),
+    });
+    let missing = looked
+        .into_iter()
+        .filter(|(_, it)| *it == Err(Unreadable::Absent));
+    missing.map(|(path, _)| path).collect()
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Of one file.
+    bytes: u64,
+    /// Of [`READINGS`].
+    readings: usize,
+}
+
+/// Reads files side by side, each by `read`. Returns within [`PATIENCE`], whatever the files do.
+fn read_all(
+    paths: &BTreeSet<PathBuf>,
+    limits: Limits,
+    read: fn(&Path, u64) -> Result<String, Unreadable>,
+) -> BTreeMap<PathBuf, Result<String, Unreadable>> {
+    let since = Instant::now();
+    // Locked to take the next path only.
+    let queue = Arc::new(Mutex::new(paths.iter().cloned().collect::<Vec<_>>()));
+    let next = |queue: &Mutex<Vec<PathBuf>>| {
+        let mut queue = queue.lock();
+        queue.pop()
+    };
+    let (found, answers) = mpsc::channel();
+    for _ in 0..paths.len().min(SIDE_BY_SIDE) {
+        let (queue, found) = (Arc::clone(&queue), found.clone());
+        let work = move || {
+            while let Some(path) = next(&queue) {
+                let turn = Turn::take(&path, since, limits.readings);
+                let text = turn.and_then(|_turn| read(&path, limits.bytes));
+                // The caller stopped waiting.
+                if found.send((path, text)).is_err() {
+                    break;
+                }
+            }
+        };
+        // Not joined: it ends with the file it reads, or never.
+        if let Err(error) = thread::Builder::new().name("files".to_owned()).spawn(work) {
+            tracing::warn!(%error, "no thread to read files with");
+        }
+    }
+    drop(found);
+    let (mut read, mut bytes) = (BTreeMap::new(), 0);
+    while read.len() < paths.len() {
+        let left = PATIENCE.saturating_sub(since.elapsed());
+        let Ok((path, mut text)) = answers.recv_timeout(left) else {
+            break;
+        };
+        bytes += text.as_ref().map_or(0, String::len);
+        if bytes > MAX_TOGETHER {
+            text = Err(Unreadable::TooLarge(MAX_TOGETHER as u64 / MIB));
+        }
+        read.insert(path, text);
+    }
+    for path in paths {
+        let late = || Err(Unreadable::Late(PATIENCE));
+        read.entry(path.clone()).or_insert_with(late);
+    }
+    read
+}
+
+/// Reads a regular file with at most so many bytes. May take as long as the disk pleases.
+fn read_now(path: &Path, most: u64) -> Result<String, Unreadable> {
+    // To open a device may already do something.
+    regular(std::fs::metadata(path)?.file_type())?;
+    let file = open(path)?;
+    // The name may lead elsewhere since, so this look is the one that counts.
+    let metadata = file.metadata()?;
+    regular(metadata.file_type())?;
+    let too_large = Unreadable::TooLarge(most / MIB);
+    if metadata.len() > most {
+        return Err(too_large);
+    }
+    let mut text = Vec::new();
+    // It may grow, and those of /proc do not say how large they are.
+    file.take(most + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(too_large);
+    }
+    String::from_utf8(text).map_err(|_| Unreadable::NotText)
+}
+
+/// Opens without waiting for the other end of a FIFO, and without making a terminal ours.
+#[cfg(unix)]
+fn open(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::OFlags;
+
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.cast_signed());
+    options.open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
+fn regular(kind: FileType) -> Result<(), Unreadable> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(Unreadable::NotRegular("a folder"));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt as _;
+
+        if kind.is_fifo() {
+            return Err(Unreadable::NotRegular("a FIFO"));
+        }
+        if kind.is_socket() {
+            return Err(Unreadable::NotRegular("a socket"));
+        }
+    }
+    Err(Unreadable::NotRegular("a device"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of these tests, which share [`READINGS`].
+    static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+
+    /// What a hung mount is to its reader: it comes back only when the test ends it.
+    static HUNG: Mutex<()> = Mutex::new(());
+
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "it stands for a reader that can fail"
+    )]
+    fn read_or_hang(path: &Path, _: u64) -> Result<String, Unreadable> {
+        if path.starts_with("/hung") {
+            drop(HUNG.lock());
+        }
+        Ok(path.display().to_string())
+    }
+
+    fn read(paths: &[&str], readings: usize) -> Vec<Result<String, Unreadable>> {
+        let paths: BTreeSet<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        let limits = Limits { bytes: 1, readings };
+        let read = read_all(&paths, limits, read_or_hang);
+        read.into_values().collect()
+    }
+
+    fn until_all_returned() {
+        while !readings().is_empty() {
+            thread::yield_now();
+        }
+    }
+
+    /// A file that hangs is waited for once, holds up no other, and is read again when it is back.
+    #[test]
+    fn a_file_that_hangs_is_given_up() {
+        let _alone = ONE_BY_ONE.lock();
+        let late = Err(Unreadable::Late(PATIENCE));
+        let hung = HUNG.lock();
+        let found = read(&["/a", "/hung/b", "/z"], 8);
+        assert_eq!(
+            found,
+            [Ok("/a".to_owned()), late.clone(), Ok("/z".to_owned())]
+        );
+        assert_eq!(read(&["/hung/b"], 8), [late]);
+        assert_eq!(readings().len(), 1, "no second thread waits for it");
+        drop(hung);
+        until_all_returned();
+        assert_eq!(read(&["/hung/b"], 8), [Ok("/hung/b".to_owned())]);
+        until_all_returned();
+    }
+
+    /// However many files hang, the threads that wait for them are bounded.
+    #[test]
+    fn files_that_hang_hold_a_bounded_number_of_threads() {
+        let _alone = ONE_BY_ONE.lock();
+        let hung = HUNG.lock();
+        let congested = Err(Unreadable::Congested(3));
+        let found = read(&["/hung/1", "/hung/2", "/hung/3", "/hung/4", "/hung/5"], 3);
+        let count = |what: &Result<_, _>| found.iter().filter(|it| *it == what).count();
+        assert_eq!(count(&congested), 2, "{found:?}");
+        assert_eq!(count(&Err(Unreadable::Late(PATIENCE))), 3, "{found:?}");
+        assert_eq!(read(&["/a"], 3), [congested]);
+        assert_eq!(read(&["/a"], 4), [Ok("/a".to_owned())], "a further one may");
+        drop(hung);
+        until_all_returned();
+    }
+
+    /// A file that is put in the place of another after the first look is looked at again.
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_read() {
+        let device = read_now(Path::new("/dev/zero"), 1);
+        assert_eq!(device, Err(Unreadable::NotRegular("a device")));
+        let opened = open(Path::new("/dev/zero")).expect("it can be opened");
+        let kind = opened.metadata().expect("known").file_type();
+        assert_eq!(regular(kind), Err(Unreadable::NotRegular("a device")));
+    }
+}

@@ -1,0 +1,17 @@
+//! What Mainstay knows of its machine: files, processes, the environment, the clock.
+
+pub mod blocking;
+pub mod clock;
+pub mod descriptors;
+pub mod environment;
+pub mod event_stream;
+pub mod files;
+pub mod guardian;
+#[cfg(target_os = "linux")]
+pub mod huge_pages;
+pub mod lineage;
+#[cfg(target_os = "linux")]
+pub mod processes;
+pub mod scratch;
+pub mod state;
+pub mod utc;

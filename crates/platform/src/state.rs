@@ -1,0 +1,471 @@
+//! The state directory: its owner, the control token, and the address of the daemon.
+//!
+//! One process owns the directory, by a lock that the system releases when the process ends, however it
+//! ends. `daemon.json` tells commands where to find the daemon.
+
+mod daemon_file;
+mod private;
+mod trust;
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use mainstay_core::config::{Environment, Secret};
+
+pub use self::daemon_file::DaemonFile;
+pub use self::private::{
+    create_private_dir, open_private, private_dir, private_options, read_private, write_private,
+};
+pub use self::trust::{Untrusted, directory as trusted_dir};
+
+const LOCK: &str = "lock";
+const TOKEN: &str = "token";
+const CLIENT_TOKENS: &str = "tokens.json";
+const SESSION_KEY: &str = "session.key";
+const SWITCHES: &str = "switches.json";
+const INSTANCES: &str = "instances";
+
+/// Commands hold the lock for a moment to see whether the directory has an owner. An owner-to-be
+/// outwaits them.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Mainstays beside each other with the same configuration that keep logs; one more keeps none.
+const MAX_INSTANCES: u32 = 64;
+
+/// The state directory. Nothing is created before [`StateDir::own`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateDir(PathBuf);
+
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    #[error("no place for state: neither MAINSTAY_HOME nor a home folder is known")]
+    Nowhere,
+    #[error("the state directory {} belongs to a running daemon{}", dir.display(), whose(daemon.as_ref()))]
+    Taken {
+        dir: PathBuf,
+        daemon: Option<DaemonFile>,
+    },
+    #[error("cannot use {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} holds no token", .0.display())]
+    BadToken(PathBuf),
+    #[error("no random number for a token")]
+    Random,
+    #[error("the state directory {} cannot be used", dir.display())]
+    Untrusted { dir: PathBuf, source: Untrusted },
+    #[error("{} is not believed: {why}", path.display())]
+    NotBelieved { path: PathBuf, why: &'static str },
+}
+
+fn whose(daemon: Option<&DaemonFile>) -> String {
+    daemon
+        .map(|daemon| format!(" (pid {}, {})", daemon.pid, daemon.url))
+        .unwrap_or_default()
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> StateError {
+    move |source| StateError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(Untrusted) -> StateError {
+    move |source| failed(path)(source.into())
+}
+
+impl StateDir {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// `$MAINSTAY_HOME`, else `mainstay` in the user's state folder.
+    pub fn locate(environment: &dyn Environment) -> Result<Self, StateError> {
+        let var = |name| {
+            environment
+                .var(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        if let Some(home) = var("MAINSTAY_HOME") {
+            return Ok(Self(std::path::absolute(&home).map_err(failed(&home))?));
+        }
+        // A relative one is to be ignored, says the XDG specification.
+        let state = var("XDG_STATE_HOME").filter(|path| path.is_absolute());
+        let state = state.or_else(|| Some(environment.home_dir()?.join(".local").join("state")));
+        state
+            .map(|state| Self(state.join("mainstay")))
+            .ok_or(StateError::Nowhere)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where catalogs are kept between runs. Files are replaced whole, so that no lock is needed.
+    pub fn catalogs(&self) -> PathBuf {
+        self.0.join("catalogs")
+    }
+
+    /// What is switched off for which client; see [`StateDir::catalogs`].
+    pub fn switches(&self) -> PathBuf {
+        self.0.join(SWITCHES)
+    }
+
+    /// Where clients' tokens are kept, hashed.
+    pub fn client_tokens(&self) -> PathBuf {
+        self.0.join(CLIENT_TOKENS)
+    }
+
+    /// Puts another control token in the place of the one that is there; readers see either, whole.
+    pub fn replace_token(&self, token: &Secret) -> Result<(), StateError> {
+        let path = self.0.join(TOKEN);
+        write_private(&path, token.expose().as_bytes()).map_err(failed(&path))
+    }
+
+    /// Takes a directory for a Mainstay that serves one client only: many run beside each other, and
+    /// beside a daemon. `name` tells whose they are, the first free number which of them.
+    pub fn own_instance(&self, name: &str) -> Result<Instance, StateError> {
+        for number in 1..MAX_INSTANCES {
+            let dir = Self(self.0.join(INSTANCES).join(format!("{name}-{number}")));
+            match dir.clone().lock(1) {
+                Ok(lock) => return Ok(Instance { dir, _lock: lock }),
+                Err(StateError::Taken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StateError::Taken {
+            dir: self.0.clone(),
+            daemon: None,
+        })
+    }
+
+    /// Checks that no other user can write to the directory or put another in its place. A directory
+    /// that does not exist yet is made by Mainstay.
+    pub fn check(&self) -> Result<(), StateError> {
+        match trust::directory(&self.0) {
+            Err(error) if error.is_not_found() => Ok(()),
+            checked => checked.map_err(|source| self.untrusted(source)),
+        }
+    }
+
+    fn untrusted(&self, source: Untrusted) -> StateError {
+        match source {
+            Untrusted::Io(source) => failed(&self.0)(source),
+            source => StateError::Untrusted {
+                dir: self.0.clone(),
+                source,
+            },
+        }
+    }
+
+    /// The names of the instances that there are or have been, in order, and their directories.
+    pub fn instances(&self) -> Result<Vec<(String, PathBuf)>, StateError> {
+        self.check()?;
+        let path = self.0.join(INSTANCES);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed(&path))?,
+        };
+        let mut instances = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed(&path))?;
+            // We gave no other names.
+            if let Ok(name) = entry.file_name().into_string() {
+                instances.push((name, entry.path()));
+            }
+        }
+        instances.sort();
+        Ok(instances)
+    }
+
+    /// Takes the directory for this process, until the result is dropped.
+    pub fn own(self) -> Result<Ownership, StateError> {
+        let lock = self.clone().lock(LOCK_ATTEMPTS)?;
+        // A daemon that was killed has left its own.
+        if let Err(error) = DaemonFile::remove(&self.0) {
+            tracing::warn!(%error, "the daemon.json of an earlier daemon could not be removed");
+        }
+        let token = self.secret(TOKEN)?;
+        let session_key = self.secret(SESSION_KEY)?;
+        if let Err(error) = private::sweep(&self.0) {
+            tracing::debug!(%error, "files of earlier runs are left");
+        }
+        Ok(Ownership {
+            dir: self,
+            token,
+            session_key,
+            _lock: lock,
+        })
+    }
+
+    /// Makes the directory, and locks it.
+    fn lock(self, attempts: u32) -> Result<File, StateError> {
+        private_dir(&self.0).map_err(|source| self.untrusted(source))?;
+        let path = self.0.join(LOCK);
+        let lock = open_private(&path, private_options().write(true)).map_err(unusable(&path))?;
+        for attempt in 1.. {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if attempt < attempts => {
+                    thread::sleep(LOCK_PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    // What it says of itself is only told.
+                    let daemon = DaemonFile::read(&self.0).ok().flatten();
+                    return Err(StateError::Taken {
+                        dir: self.0,
+                        daemon,
+                    });
+                }
+                Err(TryLockError::Error(source)) => return Err(StateError::Io { path, source }),
+            }
+        }
+        Ok(lock)
+    }
+
+    /// The daemon that owns the directory. What a dead daemon left behind does not count: another
+    /// program may listen there now, and must not be sent the token.
+    pub fn daemon(&self) -> Result<Option<DaemonFile>, StateError> {
+        self.check()?;
+        let path = self.0.join(LOCK);
+        let mut options = private_options();
+        let lock = match open_private(&path, options.create(false).read(true)) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            lock => lock.map_err(unusable(&path))?,
+        };
+        match lock.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(_) => DaemonFile::read(&self.0),
+        }
+    }
+
+    /// A secret, made at the first start and kept.
+    fn secret(&self, name: &str) -> Result<Secret, StateError> {
+        let path = self.0.join(name);
+        match read_token(&path) {
+            Err(StateError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let token = random_token()?;
+                write_private(&path, token.expose().as_bytes()).map_err(failed(&path))?;
+                Ok(token)
+            }
+            found => {
+                restrict(&path).map_err(failed(&path))?;
+                found
+            }
+        }
+    }
+}
+
+/// 256 random bits, as hexadecimal digits.
+pub fn random_token() -> Result<Secret, StateError> {
+    let (mut high, mut low) = ([0u8; 16], [0u8; 16]);
+    getrandom::fill(&mut high).map_err(|_| StateError::Random)?;
+    getrandom::fill(&mut low).map_err(|_| StateError::Random)?;
+    let (high, low) = (u128::from_be_bytes(high), u128::from_be_bytes(low));
+    Ok(Secret::new(format!("{high:032x}{low:032x}")))
+}
+
+pub fn read_token(path: &Path) -> Result<Secret, StateError> {
+    let bytes = read_private(path).map_err(unusable(path))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let token = text.trim();
+    // An empty token would open the door to every client.
+    let usable = token.len() >= 16 && token.bytes().all(|byte| byte.is_ascii_graphic());
+    if usable {
+        Ok(Secret::new(token))
+    } else {
+        Err(StateError::BadToken(path.to_owned()))
+    }
+}
+
+/// The directory of one Mainstay that serves one client only, while this lives.
+#[derive(Debug)]
+pub struct Instance {
+    dir: StateDir,
+    _lock: File,
+}
+
+impl Instance {
+    pub fn path(&self) -> &Path {
+        &self.dir.0
+    }
+}
+
+/// The directory is owned while this lives.
+#[derive(Debug)]
+pub struct Ownership {
+    dir: StateDir,
+    pub token: Secret,
+    /// Seals the ids of clients' sessions.
+    pub session_key: Secret,
+    _lock: File,
+}
+
+impl Ownership {
+    pub fn path(&self) -> &Path {
+        &self.dir.0
+    }
+
+    pub fn dir(&self) -> &StateDir {
+        &self.dir
+    }
+
+    /// See [`StateDir::catalogs`].
+    pub fn catalogs(&self) -> PathBuf {
+        self.dir.catalogs()
+    }
+
+    /// See [`StateDir::switches`].
+    pub fn switches(&self) -> PathBuf {
+        self.dir.switches()
+    }
+
+    /// Writes `daemon.json`: where the commands find us.
+    pub fn announce(&self, url: &str) -> Result<(), StateError> {
+        self.daemon_file(url).write(&self.dir.0)
+    }
+
+    /// Writes into `daemon.json` that we are stopping, so that the next daemon waits for us.
+    pub fn announce_stop(&self, url: &str, limit: Duration) -> Result<(), StateError> {
+        let stopping = DaemonFile {
+            stops_within_ms: Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            ..self.daemon_file(url)
+        };
+        stopping.write(&self.dir.0)
+    }
+
+    fn daemon_file(&self, url: &str) -> DaemonFile {
+        DaemonFile {
+            url: url.to_owned(),
+            pid: std::process::id(),
+            token_file: self.dir.0.join(TOKEN),
+            stops_within_ms: None,
+        }
+    }
+}
+
+impl Drop for Ownership {
+    fn drop(&mut self) {
+        // While the lock is still held, so that a successor's file is never removed.
+        if let Err(error) = DaemonFile::remove(&self.dir.0) {
+            tracing::warn!(%error, "daemon.json could not be removed");
+        }
+    }
+}
+
+/// A token that others could read until now is at least theirs no longer.
+#[cfg(unix)]
+fn restrict(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let others = fs::metadata(path)?.permissions().mode() & 0o077;
+    if others == 0 {
+        return Ok(());
+    }
+    tracing::warn!("{} was readable by others; now it is not", path.display());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn restrict(_path: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_owns_the_directory_and_the_next_may_have_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = StateDir::new(folder.path().join("state"));
+        let first = dir.clone().own().expect("owned");
+        first.announce("http://127.0.0.1:1").expect("announced");
+        let error = dir.clone().own().expect_err("taken");
+        let told = error.to_string();
+        assert!(
+            told.contains("http://127.0.0.1:1") && told.contains(&std::process::id().to_string()),
+            "{told}"
+        );
+        assert_eq!(
+            dir.daemon().expect("read").map(|daemon| daemon.url),
+            Some("http://127.0.0.1:1".to_owned())
+        );
+        let token = first.token.clone();
+        drop(first);
+        assert_eq!(dir.daemon().expect("read"), None);
+        assert_eq!(dir.own().expect("owned again").token, token);
+    }
+
+    /// The file of a daemon that was killed names an address where another program may listen now.
+    #[test]
+    fn what_a_dead_daemon_left_leads_nowhere() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = StateDir::new(folder.path());
+        let owner = dir.clone().own().expect("owned");
+        owner.announce("http://127.0.0.1:1").expect("announced");
+        let left = fs::read(folder.path().join("daemon.json")).expect("a file");
+        drop(owner);
+        fs::write(folder.path().join("daemon.json"), left).expect("written");
+        assert_eq!(dir.daemon().expect("read"), None);
+    }
+
+    #[test]
+    fn a_file_without_a_token_opens_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for text in ["", "\n", "short", "has blanks in its 256 bits"] {
+            fs::write(folder.path().join(TOKEN), text).expect("written");
+            let error = StateDir::new(folder.path()).own().expect_err("refused");
+            assert!(
+                matches!(error, StateError::BadToken(_)),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    /// Many serve one client each, beside each other and beside a daemon.
+    #[test]
+    fn instances_stand_beside_each_other_and_are_used_again() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = StateDir::new(folder.path());
+        let _daemon = dir.clone().own().expect("owned");
+        let first = dir.own_instance("a").expect("taken");
+        let second = dir.own_instance("a").expect("another");
+        assert_ne!(first.path(), second.path());
+        let names = dir.instances().expect("read").into_iter();
+        let names: Vec<String> = names.map(|(name, _)| name).collect();
+        assert_eq!(names, ["a-1", "a-2"]);
+        let path = first.path().to_owned();
+        drop(first);
+        assert_eq!(dir.own_instance("a").expect("free again").path(), path);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_can_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode =
+            |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let dir = StateDir::new(folder.path().join("state"));
+        let owner = dir.clone().own().expect("owned");
+        owner.announce("http://127.0.0.1:1").expect("announced");
+        assert_eq!(mode(dir.path()), 0o700);
+        let token = owner.token.clone();
+        dir.replace_token(&token).expect("replaced");
+        for name in [TOKEN, SESSION_KEY, "daemon.json", LOCK] {
+            assert_eq!(mode(&dir.path().join(name)), 0o600, "{name}");
+        }
+        drop(owner);
+        fs::set_permissions(dir.path().join(TOKEN), fs::Permissions::from_mode(0o644))
+            .expect("set");
+        drop(dir.clone().own().expect("owned"));
+        assert_eq!(mode(&dir.path().join(TOKEN)), 0o600);
+    }
+}

@@ -1,0 +1,116 @@
+//! Private files and directories. A file is replaced under a random name that no other process can have
+//! placed there, and no link is followed.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use super::{Untrusted, random_token, trust};
+
+/// Letters of the random part of a name.
+const RANDOM: usize = 12;
+
+/// A new file that did not get its name within this time was left by a run that was killed.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
+/// Writes a file that only its owner can read; readers see the old one or the new one, whole.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = beside(path)?;
+    let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // The error of the writing counts.
+        fs::remove_file(&new).ok();
+    }
+    written
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private_options().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// An unused name in the same folder: only there a rename is atomic.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    let random = random_token().map_err(io::Error::other)?;
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", &random.expose()[..RANDOM]));
+    Ok(path.with_file_name(name))
+}
+
+/// Removes what runs that were killed left of [`write_private`].
+pub fn sweep(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_old = || {
+            let changed = entry.metadata()?.modified()?;
+            let age = SystemTime::now().duration_since(changed);
+            Ok::<_, io::Error>(age.is_ok_and(|age| age > ABANDONED))
+        };
+        if entry.file_name().to_str().is_some_and(is_unfinished) && is_old()? {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// `.token.0123456789ab`
+fn is_unfinished(name: &str) -> bool {
+    let parts = name
+        .strip_prefix('.')
+        .and_then(|rest| rest.rsplit_once('.'));
+    parts.is_some_and(|(name, random)| {
+        let is_random = |byte: u8| byte.is_ascii_hexdigit();
+        !name.is_empty() && random.len() == RANDOM && random.bytes().all(is_random)
+    })
+}
+
+/// Opens a private file, and creates it if it does not exist.
+pub fn open_private(path: &Path, options: &OpenOptions) -> Result<File, Untrusted> {
+    let file = options.open(path)?;
+    trust::file(path, &file)?;
+    Ok(file)
+}
+
+/// Reads a private file.
+pub fn read_private(path: &Path) -> Result<Vec<u8>, Untrusted> {
+    let mut options = private_options();
+    let mut file = open_private(path, options.create(false).read(true))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// How a file is made that only its owner can read. Links are not followed, and a pipe in its place is
+/// not waited for.
+pub fn private_options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    options
+}
+
+/// Makes a private directory, or checks the one that exists.
+pub fn private_dir(path: &Path) -> Result<(), Untrusted> {
+    create_private_dir(path)?;
+    trust::directory(path)
+}
+
+/// Makes a directory, and those above it, that only their owner can read.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}

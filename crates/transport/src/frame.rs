@@ -1,0 +1,259 @@
+//! One JSON-RPC message as it came off a wire: its text and its envelope.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
+use mainstay_platform::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
+
+/// JSON-RPC's code of an error that is not the request's fault.
+const INTERNAL_ERROR: i64 = -32603;
+
+/// A message, owned; cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    text: ByteString,
+    envelope: Envelope,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("not UTF-8")]
+    Utf8,
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+/// A long message of a server that is being read on a thread that may block.
+pub struct Reading {
+    pub bytes: Bytes,
+    read: Pin<Box<dyn Future<Output = Result<Frame, Unreadable>> + Send>>,
+}
+
+impl Reading {
+    /// Has `read` read the message; `None` if it is not long.
+    pub fn of_long(
+        bytes: &Bytes,
+        read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Option<Self> {
+        let (own, bytes) = (bytes.clone(), bytes.clone());
+        (bytes.len() > LONG).then(|| Self {
+            bytes,
+            read: Box::pin(off_the_runtime(move || read(own))),
+        })
+    }
+
+    /// Returns what was read, once. Cancel-safe.
+    pub async fn done(&mut self) -> Result<Frame, Unreadable> {
+        self.read.as_mut().await
+    }
+}
+
+impl Frame {
+    pub fn read(bytes: Bytes) -> Result<Self, Unreadable> {
+        let text = ByteString::try_from(bytes).map_err(|_| Unreadable::Utf8)?;
+        let envelope = message::peek(&text)?;
+        Ok(Self { text, envelope })
+    }
+
+    /// Reads a server's message. An answer that cannot be passed on becomes an error, so that the call
+    /// does not wait for another.
+    pub fn of_server(bytes: Bytes) -> Result<Self, Unreadable> {
+        match Self::read(bytes) {
+            Err(Unreadable::Malformed(Malformed::Dangerous {
+                danger,
+                id: Some(id),
+                is_response: true,
+                ..
+            })) => {
+                let reason = format!("the server's answer is {danger}");
+                let error = message::error_response(Some(&id), INTERNAL_ERROR, &reason, None);
+                Self::read(error.into())
+            }
+            read => read,
+        }
+    }
+
+    /// The same without holding up other tasks where the message is long. Not cancel-safe.
+    pub async fn of_server_aside(bytes: Bytes) -> Result<Self, Unreadable> {
+        off_the_runtime_if_long(bytes.len(), move || Self::of_server(bytes)).await
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    pub fn get(&self, span: Span) -> &str {
+        span.get(&self.text)
+    }
+
+    /// A part of this text, sharing its bytes.
+    pub fn share(&self, part: &str) -> ByteString {
+        self.text.slice_ref(part)
+    }
+
+    /// The method of a request or notification.
+    pub fn method(&self) -> Option<Method> {
+        match self.envelope.kind {
+            Kind::Request { method, .. } | Kind::Notification { method } => Some(method),
+            Kind::Response { .. } => None,
+        }
+    }
+
+    /// The method's name on the wire.
+    pub fn method_name(&self) -> String {
+        match self.method() {
+            Some(method) if method != Method::Other => method.name().to_owned(),
+            _ => message::text_member(&self.text, "method")
+                .unwrap_or_default()
+                .into_owned(),
+        }
+    }
+
+    /// The value of `result`, if this is a successful response.
+    pub fn result(&self) -> Option<&str> {
+        match self.envelope.kind {
+            Kind::Response {
+                body,
+                is_error: false,
+                ..
+            } => Some(self.get(body)),
+            _ => None,
+        }
+    }
+
+    /// The value of `error`, if this is an error response.
+    pub fn error(&self) -> Option<&str> {
+        match self.envelope.kind {
+            Kind::Response {
+                body,
+                is_error: true,
+                ..
+            } => Some(self.get(body)),
+            _ => None,
+        }
+    }
+
+    /// The code of an error response.
+    pub fn error_code(&self) -> Option<i64> {
+        message::member(self.error()?, "code")?.parse().ok()
+    }
+
+    /// Whether it is the response to our request of this id, which alone was posted: an error whose id is
+    /// `null` can be no one else's.
+    pub fn answers(&self, id: u64) -> bool {
+        match self.envelope.kind {
+            Kind::Response {
+                id: span, is_error, ..
+            } => {
+                let named = self.get(span);
+                named.parse() == Ok(id) || is_error && named == "null"
+            }
+            Kind::Request { .. } | Kind::Notification { .. } => false,
+        }
+    }
+
+    /// Whether it is a response with this id.
+    pub fn names(&self, id: u64) -> bool {
+        match self.envelope.kind {
+            Kind::Response { id: span, .. } => self.get(span).parse() == Ok(id),
+            Kind::Request { .. } | Kind::Notification { .. } => false,
+        }
+    }
+
+    /// This message under another id (JSON text), on one line; a notification as it is.
+    pub fn with_id(&self, id: &str) -> String {
+        match self.envelope.kind {
+            Kind::Request { id: span, .. } | Kind::Response { id: span, .. } => {
+                message::splice(&self.text, &mut [(span, id)])
+            }
+            Kind::Notification { .. } => self.one_line(),
+        }
+    }
+
+    /// This response with another result or error (JSON text), whichever it has.
+    #[must_use]
+    pub fn with_body(&self, body: &str) -> Self {
+        if let Some((text, envelope)) = message::with_body(&self.text, &self.envelope, body) {
+            let text = text.into();
+            return Self { text, envelope };
+        }
+        let Kind::Response { body: span, .. } = self.envelope.kind else {
+            return self.clone();
+        };
+        let text = message::splice(&self.text, &mut [(span, body)]);
+        Self::read(text.into()).unwrap_or_else(|_| self.clone())
+    }
+
+    pub fn one_line(&self) -> String {
+        message::one_line(&self.text).into_owned()
+    }
+
+    /// This message with another value (JSON text) of one of its parameters, on one line; as it is
+    /// where it has none of that name.
+    pub fn with_param(&self, name: &str, value: &str) -> String {
+        match self.param_span(&[name]) {
+            Some(span) => message::splice(&self.text, &mut [(span, value)]),
+            None => self.one_line(),
+        }
+    }
+
+    /// This message with other `params` (JSON text), on one line; as it is where it has none.
+    pub fn with_params(&self, params: &str) -> String {
+        match message::locate(&self.text, Span::whole(&self.text), &["params"]) {
+            Some(span) => message::splice(&self.text, &mut [(span, params)]),
+            None => self.one_line(),
+        }
+    }
+
+    /// The value of `params`, as JSON text.
+    pub fn params(&self) -> Option<&str> {
+        message::member(&self.text, "params")
+    }
+
+    /// Where `params.<path>` stands.
+    pub fn param_span(&self, path: &[&str]) -> Option<Span> {
+        let params = message::locate(&self.text, Span::whole(&self.text), &["params"])?;
+        message::locate(&self.text, params, path)
+    }
+
+    /// A text parameter: `params.<name>`.
+    pub fn text_param(&self, name: &str) -> Option<String> {
+        message::named(&self.text, &self.envelope, name).map(std::borrow::Cow::into_owned)
+    }
+
+    /// A parameter as JSON text.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        message::member(self.params()?, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_read_though_nobody_waits_for_a_while() {
+        let text = |bytes| {
+            let text = "x".repeat(bytes);
+            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{text}"}}"#))
+        };
+        assert!(Reading::of_long(&text(100), Frame::of_server).is_none());
+        let long = text(8 * LONG);
+        let (runtime, release) = mainstay_testkit::runtime_that_waits();
+        runtime.block_on(async {
+            let mut reading = Reading::of_long(&long, Frame::of_server).expect("a long message");
+            assert!(reading.done().now_or_never().is_none(), "it is read here");
+            drop(release);
+            let frame = reading.done().await.expect("a message");
+            assert_eq!(frame.text().as_bytes(), long);
+        });
+    }
+}

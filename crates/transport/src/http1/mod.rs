@@ -1,0 +1,503 @@
+//! HTTP/1.1 towards one origin: the hot half of the hop.
+//!
+//! A request is written and its answer read by the task that calls, on a pooled connection, without
+//! a task per connection in between: every hand-over between tasks costs more than parsing does.
+//! Heads are parsed by `httparse`; bodies by [`body`].
+
+mod body;
+mod connection;
+mod head;
+
+use std::{
+    io,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::Uri;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+pub use self::head::{Head, SPEAKS_TLS};
+use self::{
+    body::{BodyDecoder, Decoded},
+    connection::{Connection, Endpoint},
+};
+use super::Budget;
+
+/// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
+/// requests are written into a closing connection.
+const IDLE_LIMIT: Duration = Duration::from_secs(4);
+
+/// Idle connections that are kept for the next burst.
+const MAX_IDLE: usize = 256;
+
+/// Responses whose end may be awaited.
+const MAX_LINGERING: usize = 64;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Connect(#[source] io::Error),
+    /// Nothing of the request was written.
+    #[error("the connection was closed before the request was written")]
+    NotWritten(#[source] io::Error),
+    /// The connection broke after the request, or a part of it, had been written.
+    #[error("the connection broke off")]
+    Broken(#[source] io::Error),
+    #[error("not an HTTP/1.1 response: {0}")]
+    Malformed(&'static str),
+    /// The body is given up in the middle.
+    #[error("the answer exceeds {0} bytes")]
+    OverBudget(usize),
+}
+
+/// A URL that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub &'static str);
+
+/// A pool of connections to one origin.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    idle: Mutex<Vec<(Connection, Instant)>>,
+    /// Responses of which all that matters has been read, but not yet their end.
+    lingering: Mutex<Vec<Response>>,
+}
+
+impl Client {
+    pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
+        Ok(Arc::new(Self {
+            endpoint: Endpoint::new(uri)?,
+            idle: Mutex::default(),
+            lingering: Mutex::default(),
+        }))
+    }
+
+    /// The value of `Host`.
+    pub fn authority(&self) -> &str {
+        &self.endpoint.authority
+    }
+
+    /// Sends a request, given as the bytes of its head and body.
+    pub fn send(self: &Arc<Self>, request: Vec<u8>) -> Responding {
+        match self.take() {
+            Some(connection) => Responding {
+                client: Arc::clone(self),
+                request,
+                phase: Phase::Writing {
+                    connection,
+                    written: 0,
+                },
+            },
+            None => self.send_afresh(request),
+        }
+    }
+
+    /// Sends a request over a new connection.
+    pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
+        let client = Arc::clone(self);
+        Responding {
+            client: Arc::clone(self),
+            request,
+            phase: Phase::Connecting(Box::pin(async move { client.endpoint.connect().await })),
+        }
+    }
+
+    /// Drops the idle connections: they may lead nowhere.
+    pub fn forget(&self) {
+        self.idle.lock().clear();
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.collect_lingering();
+        let mut idle = self.idle.lock();
+        while let Some((connection, since)) = idle.pop() {
+            if since.elapsed() >= IDLE_LIMIT {
+                // The last one in is the freshest: what lies below is older still.
+                idle.clear();
+                return None;
+            }
+            if connection.is_quiet() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a response whose last piece is still on its way; its connection is used again once that
+    /// has come.
+    pub fn linger(&self, response: Response) {
+        let mut lingering = self.lingering.lock();
+        if lingering.len() < MAX_LINGERING {
+            lingering.push(response);
+        }
+    }
+
+    /// Gives back the connections of lingering responses that have ended; drops those that say more.
+    fn collect_lingering(&self) {
+        let lingering = std::mem::take(&mut *self.lingering.lock());
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for mut response in lingering {
+            // No task is woken for it: it is looked at again before the next connection is opened.
+            if response.poll_data(&mut context).is_pending() {
+                self.linger(response);
+            }
+        }
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MAX_IDLE {
+            idle.push((connection, Instant::now()));
+        }
+    }
+}
+
+type Connecting = std::pin::Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + Sync>>;
+
+/// A request on its way; resolves to its response. Nothing is lost when polling pauses.
+pub struct Responding {
+    client: Arc<Client>,
+    request: Vec<u8>,
+    phase: Phase,
+}
+
+enum Phase {
+    Connecting(Connecting),
+    Writing {
+        connection: Connection,
+        written: usize,
+    },
+    Reading {
+        connection: Connection,
+    },
+    Over,
+}
+
+impl std::fmt::Debug for Responding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Responding").finish_non_exhaustive()
+    }
+}
+
+impl Future for Responding {
+    type Output = Result<Response, Error>;
+
+    fn poll(self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            // Each arm puts back the phase it leaves: on an error that is `Over`.
+            match std::mem::replace(&mut this.phase, Phase::Over) {
+                Phase::Connecting(mut connecting) => match connecting.as_mut().poll(context) {
+                    Poll::Ready(Ok(connection)) => {
+                        this.phase = Phase::Writing {
+                            connection,
+                            written: 0,
+                        }
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Connect(error))),
+                    Poll::Pending => {
+                        this.phase = Phase::Connecting(connecting);
+                        return Poll::Pending;
+                    }
+                },
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } if written < this.request.len() => {
+                    let polled = connection.poll_write(context, &this.request[written..]);
+                    let written = match polled {
+                        Poll::Ready(Ok(taken)) if taken > 0 => written + taken,
+                        Poll::Ready(Err(error)) if written == 0 => {
+                            return Poll::Ready(Err(Error::NotWritten(error)));
+                        }
+                        // It may have answered before it hung up: 413 to a large body, say.
+                        Poll::Ready(_) => this.request.len(),
+                        Poll::Pending => {
+                            this.phase = Phase::Writing {
+                                connection,
+                                written,
+                            };
+                            return Poll::Pending;
+                        }
+                    };
+                    this.phase = Phase::Writing {
+                        connection,
+                        written,
+                    };
+                }
+                Phase::Writing {
+                    mut connection,
+                    written,
+                } => {
+                    if connection.poll_flush(context).is_pending() {
+                        this.phase = Phase::Writing {
+                            connection,
+                            written,
+                        };
+                        return Poll::Pending;
+                    }
+                    this.request = Vec::new();
+                    this.phase = Phase::Reading { connection };
+                }
+                Phase::Reading { mut connection } => {
+                    match head::take(&mut connection.buffer) {
+                        Ok(Some(head)) => {
+                            return Poll::Ready(Response::new(&this.client, connection, head));
+                        }
+                        Ok(None) => {}
+                        Err(reason) => return Poll::Ready(Err(Error::Malformed(reason))),
+                    }
+                    let polled = connection.poll_read(context);
+                    match polled {
+                        Poll::Ready(Ok(0)) => {
+                            return Poll::Ready(Err(Error::Broken(
+                                io::ErrorKind::UnexpectedEof.into(),
+                            )));
+                        }
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(Error::Broken(error))),
+                        Poll::Ready(Ok(_)) => this.phase = Phase::Reading { connection },
+                        Poll::Pending => {
+                            this.phase = Phase::Reading { connection };
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                Phase::Over => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// A response whose head has been read. Read to its end, its connection goes back to the pool.
+#[derive(Debug)]
+pub struct Response {
+    pub head: Head,
+    client: Arc<Client>,
+    connection: Option<Connection>,
+    body: BodyDecoder,
+    /// What may be read of the body, where that is bounded apart from its messages.
+    budget: Option<Budget>,
+}
+
+impl Response {
+    fn new(client: &Arc<Client>, connection: Connection, head: Head) -> Result<Self, Error> {
+        let body = BodyDecoder::of(&head).map_err(Error::Malformed)?;
+        Ok(Self {
+            head,
+            client: Arc::clone(client),
+            connection: Some(connection),
+            body,
+            budget: None,
+        })
+    }
+
+    /// Counts what comes of the body from now on.
+    pub fn count(&mut self, budget: Option<Budget>) {
+        self.budget = budget;
+    }
+
+    /// The next piece of the body; `None` at its end. Cancel-safe.
+    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        loop {
+            let Some(connection) = &mut self.connection else {
+                return Poll::Ready(None);
+            };
+            match self.body.decode(&mut connection.buffer) {
+                Ok(Decoded::Data(data)) => {
+                    if let Some(budget) = &self.budget
+                        && !budget.take(data.len())
+                    {
+                        self.connection = None;
+                        return Poll::Ready(Some(Err(Error::OverBudget(budget.limit()))));
+                    }
+                    return Poll::Ready(Some(Ok(data)));
+                }
+                Ok(Decoded::End) => {
+                    if let Some(connection) = self.connection.take()
+                        && self.head.keeps_alive
+                        && connection.buffer.is_empty()
+                    {
+                        self.client.give_back(connection);
+                    }
+                    return Poll::Ready(None);
+                }
+                Ok(Decoded::NeedsMore) => match ready!(connection.poll_read(context)) {
+                    Ok(0) => {
+                        self.connection = None;
+                        let whole = self.body.ends_with_connection();
+                        let cut_off = || Err(Error::Broken(io::ErrorKind::UnexpectedEof.into()));
+                        return Poll::Ready((!whole).then(cut_off));
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        self.connection = None;
+                        return Poll::Ready(Some(Err(Error::Broken(error))));
+                    }
+                },
+                Err(reason) => {
+                    self.connection = None;
+                    return Poll::Ready(Some(Err(Error::Malformed(reason))));
+                }
+            }
+        }
+    }
+
+    pub async fn data(&mut self) -> Option<Result<Bytes, Error>> {
+        std::future::poll_fn(|context| self.poll_data(context)).await
+    }
+
+    /// Reads the body to its end into `read`, at most `limit` bytes. Cancel-safe.
+    pub async fn collect(
+        &mut self,
+        read: &mut BytesMut,
+        limit: usize,
+    ) -> Result<Bytes, CollectError> {
+        while let Some(data) = self.data().await {
+            let data = data?;
+            if read.len() + data.len() > limit {
+                return Err(CollectError::TooLarge);
+            }
+            // Most bodies come in one piece and are not copied.
+            if read.is_empty() && self.is_complete() {
+                self.data().await;
+                return Ok(data);
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(std::mem::take(read).freeze())
+    }
+
+    /// The response is of no more interest, though its end has not been read.
+    pub fn linger(self) {
+        let client = Arc::clone(&self.client);
+        client.linger(self);
+    }
+
+    fn is_complete(&self) -> bool {
+        self.connection
+            .as_ref()
+            .is_none_or(|connection| self.body.is_complete(&connection.buffer))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    #[error("too large")]
+    TooLarge,
+    #[error(transparent)]
+    Broken(#[from] Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Answers each request on one connection after the other with the next of `answers`; an answer
+    /// of `None` closes the connection instead.
+    async fn server(
+        answers: Vec<Option<&'static str>>,
+    ) -> (Arc<Client>, tokio::task::JoinHandle<usize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        let serving = tokio::spawn(async move {
+            let mut connections = 0;
+            let mut answers = answers.into_iter();
+            'accept: loop {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                connections += 1;
+                loop {
+                    let mut request = [0; 1024];
+                    if stream.read(&mut request).await.unwrap_or(0) == 0 {
+                        continue 'accept;
+                    }
+                    let answer = answers.next().expect("an answer");
+                    if let Some(answer) = answer {
+                        stream.write_all(answer.as_bytes()).await.expect("written");
+                    }
+                    if answers.len() == 0 {
+                        return connections;
+                    }
+                    if answer.is_none() {
+                        continue 'accept;
+                    }
+                }
+            }
+        });
+        (
+            Client::new(&uri.parse().expect("a URI")).expect("usable"),
+            serving,
+        )
+    }
+
+    async fn ask(client: &Arc<Client>) -> Result<(u16, Bytes), Error> {
+        let mut response = client
+            .send(b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n".to_vec())
+            .await?;
+        let body =
+            response
+                .collect(&mut BytesMut::new(), 1024)
+                .await
+                .map_err(|error| match error {
+                    CollectError::Broken(error) => error,
+                    CollectError::TooLarge => Error::Malformed("too large"),
+                })?;
+        Ok((response.head.status, body))
+    }
+
+    #[tokio::test]
+    async fn answers_of_every_framing_are_read_and_the_connection_is_used_again() {
+        let (client, serving) = server(vec![
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"),
+            Some("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\ntrailer: x\r\n\r\n"),
+            Some("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n"),
+            Some("HTTP/1.1 204 No Content\r\n\r\n"),
+        ])
+        .await;
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hi"))
+        );
+        assert_eq!(
+            ask(&client).await.expect("answered"),
+            (200, Bytes::from("hello"))
+        );
+        assert_eq!(ask(&client).await.expect("answered"), (202, Bytes::new()));
+        assert_eq!(ask(&client).await.expect("answered"), (204, Bytes::new()));
+        assert_eq!(serving.await.expect("served"), 1);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_closes_without_an_answer_is_a_broken_call() {
+        let (client, _serving) = server(vec![
+            None,
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            None,
+        ])
+        .await;
+        assert!(matches!(ask(&client).await, Err(Error::Broken(_))));
+        assert_eq!(
+            ask(&client).await.expect("answered on a new connection").0,
+            200
+        );
+    }
+
+    #[tokio::test]
+    async fn nobody_listening_is_a_failed_connect() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}", listener.local_addr().expect("an address"));
+        drop(listener);
+        let client = Client::new(&uri.parse().expect("a URI")).expect("usable");
+        assert!(matches!(ask(&client).await, Err(Error::Connect(_))));
+    }
+}

@@ -1,0 +1,372 @@
+//! Speaks HTTP to a server: its URL, the configured headers, redirects at the start.
+
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::{Bytes, BytesMut};
+use http::Uri;
+use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use mainstay_platform::lineage::CHAIN_HEADER;
+
+use super::{
+    Frame, Interruption, InterruptionKind, Unreadable,
+    http1::{Client, Error, Responding, Response, Unusable},
+    refusals,
+};
+
+/// Redirects followed while a connection is opened.
+const MAX_REDIRECTS: usize = 3;
+
+/// What the delivery of a notification may take.
+const DELIVERY_LIMIT: Duration = Duration::from_secs(10);
+
+/// How much of an error page is kept to be shown.
+const SHOWN_ERROR: usize = 16 * 1024;
+
+/// What its reading may take.
+const ERROR_LIMIT: Duration = Duration::from_secs(2);
+
+/// How much of it a failed call shows, in characters.
+const SHOWN_REFUSAL: usize = 300;
+
+/// One URL of a backend, and the configured headers, rendered once.
+#[derive(Clone, Debug)]
+pub struct Target {
+    client: Arc<Client>,
+    pub uri: Uri,
+    /// `name: value` lines. They may hold secrets.
+    headers: Arc<Secrets>,
+}
+
+/// Header lines that do not show themselves.
+struct Secrets(String);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The head of a request, complete but for its length.
+#[derive(Clone)]
+pub struct Template(Arc<[u8]>);
+
+impl Target {
+    /// Requests to an MCP endpoint carry our `chain`, so that a Mainstay that is led back to itself
+    /// notices.
+    pub fn new(launch: &HttpLaunch, chain: Option<&str>) -> Result<Self, Unusable> {
+        let uri: Uri = launch
+            .url
+            .parse()
+            .map_err(|_| Unusable("the URL cannot be parsed"))?;
+        let mut headers =
+            chain.map_or_else(String::new, |chain| format!("{CHAIN_HEADER}: {chain}\r\n"));
+        for (name, value) in &launch.headers {
+            // Names and values were checked when the configuration was read.
+            let _ = write!(headers, "{name}: {}\r\n", value.expose());
+        }
+        Ok(Self {
+            client: Client::new(&uri)?,
+            uri,
+            headers: Arc::new(Secrets(headers)),
+        })
+    }
+
+    /// This origin under another URL.
+    pub fn at(&self, uri: Uri) -> Self {
+        Self {
+            uri,
+            ..self.clone()
+        }
+    }
+
+    pub fn template(&self, method: &str, headers: &[(&str, &str)]) -> Template {
+        let path = self
+            .uri
+            .path_and_query()
+            .map_or("/", http::uri::PathAndQuery::as_str);
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nuser-agent: mainstay/{}\r\n{}",
+            self.client.authority(),
+            env!("CARGO_PKG_VERSION"),
+            self.headers.0,
+        );
+        for (name, value) in headers {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        Template(head.into_bytes().into())
+    }
+
+    /// Sends a request without a body.
+    pub fn send(&self, template: &Template) -> Responding {
+        self.client.send(bodiless(template))
+    }
+
+    /// Over a connection of its own.
+    pub fn send_afresh(&self, template: &Template) -> Responding {
+        self.client.send_afresh(bodiless(template))
+    }
+
+    pub fn send_body(&self, template: &Template, body: &str) -> Responding {
+        self.client.send(whole(template, body))
+    }
+
+    /// Over a connection of its own.
+    pub fn send_body_afresh(&self, template: &Template, body: &str) -> Responding {
+        self.client.send_afresh(whole(template, body))
+    }
+
+    pub fn forget_connections(&self) {
+        self.client.forget();
+    }
+
+    /// Sends a request and follows redirects within the same origin: some servers redirect `/mcp` to
+    /// `/mcp/`. Elsewhere they are not followed: our headers hold secrets. Returns where it ended.
+    pub async fn follow(
+        mut self,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Result<(Response, Self), Error> {
+        for hop in 0.. {
+            let template = self.template(method, headers);
+            let sent = body.map_or_else(
+                || self.send(&template),
+                |body| self.send_body(&template, body),
+            );
+            let response = sent.await?;
+            match redirect(&response, &self.uri) {
+                Some(uri) if hop < MAX_REDIRECTS => self.uri = uri,
+                _ => return Ok((response, self)),
+            }
+        }
+        unreachable!("the loop ends by returning")
+    }
+}
+
+/// A request with its body, ready to be written.
+fn whole(template: &Template, body: &str) -> Vec<u8> {
+    let mut request = Vec::with_capacity(template.0.len() + body.len() + 32);
+    request.extend_from_slice(&template.0);
+    request.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+    request.extend_from_slice(body.as_bytes());
+    request
+}
+
+fn bodiless(template: &Template) -> Vec<u8> {
+    [&template.0[..], b"\r\n"].concat()
+}
+
+fn redirect(response: &Response, from: &Uri) -> Option<Uri> {
+    if !matches!(response.head.status, 307 | 308) {
+        return None;
+    }
+    let target = response.head.get("location")?;
+    resolve(from, target).filter(|target| same_origin(from, target))
+}
+
+/// A reference (RFC 3986) against a base URI: absolute, or a path with its query.
+pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
+    if reference.contains("://") {
+        return reference.parse().ok();
+    }
+    let path = if reference.starts_with('/') {
+        reference.to_owned()
+    } else if reference.starts_with('?') {
+        format!("{}{reference}", base.path())
+    } else {
+        let folder = base
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        format!("{folder}/{reference}")
+    };
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = Some(path.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+pub fn same_origin(one: &Uri, other: &Uri) -> bool {
+    let port = |uri: &Uri| {
+        uri.port_u16()
+            .unwrap_or(if uri.scheme_str() == Some("https") {
+                443
+            } else {
+                80
+            })
+    };
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    one.scheme() == other.scheme() && host(one) == host(other) && port(one) == port(other)
+}
+
+/// The body of an unsuccessful answer, as far as a person reads.
+pub async fn error_text(mut response: Response) -> String {
+    let mut read = BytesMut::new();
+    let body = response.collect(&mut read, SHOWN_ERROR);
+    // One that does not end is not waited for.
+    let body = tokio::time::timeout(ERROR_LIMIT, body).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
+    String::from_utf8_lossy(&body).trim().to_owned()
+}
+
+/// What an answer to the first request, `asked`, means that is neither success nor a refusal for good.
+/// A server that says when to come back is tried then.
+pub async fn unavailable(uri: &Uri, response: Response, asked: &str) -> Loss {
+    let head = &response.head;
+    let status = head.status;
+    let wait = match status {
+        429 | 502..=504 => head.get("retry-after"),
+        _ => None,
+    };
+    let wait = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
+    let reason = match refusals::redirected(uri, head) {
+        Some(reason) => reason,
+        None => refusals::Refusal::new(uri, status, asked, &error_text(response).await).whole(),
+    };
+    match wait {
+        Some(retry_after) => Loss::Unavailable {
+            reason,
+            retry_after,
+        },
+        None => Loss::ConnectFailed(reason),
+    }
+}
+
+/// Seconds, or the time of day (RFC 9110, 10.2.3).
+pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
+    // What has passed is no wait.
+    Some(at.duration_since(now).unwrap_or_default())
+}
+
+/// Posts a notification or an answer. That it was not taken is the connection's trouble, which
+/// shows elsewhere.
+pub async fn deliver(target: &Target, template: &Template, text: &str) {
+    let delivering = async {
+        let mut response = target.send_body(template, text).await?;
+        let status = response.head.status;
+        // Read to its end, so that its connection can be used again.
+        response
+            .collect(&mut BytesMut::new(), SHOWN_ERROR)
+            .await
+            .ok();
+        Ok::<_, Error>(status)
+    };
+    match tokio::time::timeout(DELIVERY_LIMIT, delivering).await {
+        Ok(Ok(200..300)) => {}
+        Ok(Ok(status)) => tracing::debug!(status, "a notification was refused"),
+        Ok(Err(error)) => tracing::debug!(%error, "a notification was lost"),
+        Err(_) => tracing::debug!("a notification was not taken in time"),
+    }
+}
+
+/// What a failed request means for the call it carried (invariant 6).
+pub fn interruption(error: &Error) -> Interruption {
+    match error {
+        Error::Connect(reason) => {
+            Interruption::not_sent(InterruptionKind::Unreachable(reason.to_string()))
+        }
+        Error::NotWritten(_) => Interruption::not_sent(InterruptionKind::Lost),
+        Error::Broken(_) => Interruption::sent(InterruptionKind::Lost),
+        Error::OverBudget(limit) => Interruption::sent(InterruptionKind::TooLarge(*limit)),
+        Error::Malformed(reason) => {
+            Interruption::sent(InterruptionKind::Unreadable((*reason).to_owned()))
+        }
+    }
+}
+
+/// An answer in one piece: the response to the request of this id, or an HTTP error.
+pub fn answer(
+    status: u16,
+    body: &Bytes,
+    read: Result<Frame, Unreadable>,
+    id: u64,
+) -> Result<Frame, Interruption> {
+    let unreadable = |reason| Interruption::sent(InterruptionKind::Unreadable(reason));
+    match read {
+        Ok(frame) if frame.answers(id) => Ok(frame),
+        Ok(_) if is_success(status) => Err(unreadable("it answers another request".to_owned())),
+        Err(error) if is_success(status) => Err(unreadable(error.to_string())),
+        other => Err(refused(status, body, other.is_ok())),
+    }
+}
+
+pub fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// The meaning of an HTTP error that answers no request in JSON-RPC. 401 and 429 come before anything
+/// runs. Of the others it is unknown (invariant 6).
+pub fn refused(status: u16, body: &[u8], is_message: bool) -> Interruption {
+    let text = String::from_utf8_lossy(body);
+    let kind = InterruptionKind::Refused {
+        status,
+        body: text.trim().chars().take(SHOWN_REFUSAL).collect(),
+        is_message,
+    };
+    match status {
+        401 | 429 => Interruption::not_sent(kind),
+        _ => Interruption::sent(kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_resolve_against_the_stream_they_came_on() {
+        let base: Uri = "http://host:1/a/sse?x=1".parse().expect("a URI");
+        for (reference, expected) in [
+            ("/messages?id=1", "http://host:1/messages?id=1"),
+            ("messages", "http://host:1/a/messages"),
+            ("?session=2", "http://host:1/a/sse?session=2"),
+            ("http://host:1/m", "http://host:1/m"),
+        ] {
+            assert_eq!(
+                resolve(&base, reference).expect("resolved").to_string(),
+                expected,
+                "{reference}"
+            );
+        }
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for (value, seconds) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3)),
+            ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let expected = seconds.map(Duration::from_secs);
+            assert_eq!(retry_after(value, now), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let uri = |text: &str| text.parse::<Uri>().expect("a URI");
+        assert!(same_origin(&uri("http://a/x"), &uri("http://A:80/y")));
+        for other in [
+            "http://a@b/x",
+            "http://a.b/x",
+            "https://a/x",
+            "http://b/x",
+            "http://a:81/x",
+        ] {
+            assert!(!same_origin(&uri("http://a/x"), &uri(other)), "{other}");
+        }
+    }
+}

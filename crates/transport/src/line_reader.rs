@@ -1,0 +1,418 @@
+//! Lines of a byte stream: messages, and what comes beside them, without ever holding more than a limit.
+
+use std::{io, mem, time::Duration};
+
+use bytes::{Buf, Bytes, BytesMut};
+use mainstay_platform::scratch;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::logs::rest;
+
+/// A line that is longer than this is read into its own buffer, and others through [`scratch`].
+const READ_SIZE: usize = scratch::SIZE;
+
+/// A line that is longer than this gets a buffer of the largest size at once: memory that is not written costs
+/// nothing, and what growing leaves behind does.
+const LARGE: usize = 4 * 1024 * 1024;
+
+/// How much of an oversized line is kept, to say whose answer it was.
+const KEPT_HEAD: usize = 1024;
+
+/// One line of input, without its line end.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Whole(Bytes),
+    /// Longer than allowed; only its beginning was kept, and what follows of it is skipped.
+    TooLong {
+        head: Bytes,
+        limit: usize,
+    },
+}
+
+/// What comes beside messages.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside<'a> {
+    /// It begins otherwise than a message.
+    Noise(&'a [u8]),
+    /// More bytes of a line that was too long.
+    Rest(usize),
+}
+
+impl Beside<'_> {
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Noise(piece) => piece.len(),
+            Self::Rest(bytes) => *bytes,
+        }
+    }
+}
+
+/// Splits a byte stream into lines without ever holding more than the limit.
+#[derive(Debug)]
+pub struct LineReader<R> {
+    input: R,
+    buffer: BytesMut,
+    /// A line was taken from `buffer`, and shares its memory.
+    is_shared: bool,
+    /// How far `buffer` has been searched for a line end.
+    searched: usize,
+    max_line: usize,
+    line: LineKind,
+}
+
+/// What is known of the line at the beginning of the buffer.
+#[derive(Debug)]
+enum LineKind {
+    /// Only blanks of it, or nothing, have come.
+    Unknown,
+    /// It begins as a message does.
+    Message,
+    /// It is no message, and has been handed over so far.
+    Noise,
+    /// It is longer than allowed, and is skipped.
+    TooLong,
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    pub fn new(input: R, max_line: usize) -> Self {
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            is_shared: false,
+            searched: 0,
+            max_line,
+            line: LineKind::Unknown,
+        }
+    }
+
+    /// The next line; `None` at the end of input, which ends the last line as well.
+    pub async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            self.skip();
+            if !matches!(self.line, LineKind::TooLong)
+                && let Some(line) = self.take_line(|_| usize::MAX)
+            {
+                return Ok(Some(line));
+            }
+            if self.fill().await? == 0 {
+                self.searched = 0;
+                let last = self.buffer.split().freeze();
+                return Ok((!last.is_empty()).then_some(Line::Whole(last)));
+            }
+        }
+    }
+
+    /// The next line that begins as a message does. Other text goes to `beside` as it comes and is
+    /// never held: whole lines, or the part of one that has come. `beside` returns how long to wait
+    /// before more is read. A line that grows large is held up to the limit that `limit` gives for its
+    /// beginning.
+    pub async fn message(
+        &mut self,
+        mut beside: impl FnMut(Beside<'_>) -> Duration,
+        limit: impl Fn(&[u8]) -> usize,
+    ) -> io::Result<Option<Line>> {
+        loop {
+            let skipped = self.skip();
+            if skipped > 0 {
+                rest(beside(Beside::Rest(skipped))).await;
+            }
+            let length = self.noise();
+            if length > 0 {
+                let pause = beside(Beside::Noise(&self.buffer[..length]));
+                self.buffer.advance(length);
+                // A flood has always more to say; others have their turn.
+                rest(pause).await;
+            }
+            if matches!(self.line, LineKind::Message)
+                && let Some(line) = self.take_line(&limit)
+            {
+                return Ok(Some(line));
+            }
+            if self.fill().await? == 0 {
+                // An unfinished line is no message.
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Skips the part of a line that was too long; returns its length.
+    fn skip(&mut self) -> usize {
+        if !matches!(self.line, LineKind::TooLong) {
+            return 0;
+        }
+        let skipped = match memchr::memchr(b'\n', &self.buffer) {
+            Some(end) => {
+                self.line = LineKind::Unknown;
+                end + 1
+            }
+            None => self.buffer.len(),
+        };
+        self.buffer.advance(skipped);
+        skipped
+    }
+
+    /// How much of the buffer, from its beginning, is noise.
+    fn noise(&mut self) -> usize {
+        let mut from = 0;
+        loop {
+            let rest = &self.buffer[from..];
+            if matches!(self.line, LineKind::Unknown) {
+                self.line = match rest.iter().find(|byte| !matches!(byte, b' ' | b'\t')) {
+                    Some(b'{' | b'[') => LineKind::Message,
+                    // A message with more blanks than this before it is none.
+                    None if rest.len() < READ_SIZE => LineKind::Unknown,
+                    _ => LineKind::Noise,
+                };
+            }
+            if !matches!(self.line, LineKind::Noise) {
+                return from;
+            }
+            match memchr::memchr(b'\n', rest) {
+                Some(end) => {
+                    from += end + 1;
+                    self.line = LineKind::Unknown;
+                }
+                None => return self.buffer.len(),
+            }
+        }
+    }
+
+    /// Takes a line from the buffer, if a whole one is there.
+    fn take_line(&mut self, limit: impl Fn(&[u8]) -> usize) -> Option<Line> {
+        if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            let mut line = self.buffer.split_to(self.searched + at).freeze();
+            self.buffer.advance(1);
+            self.is_shared = true;
+            self.searched = 0;
+            self.line = LineKind::Unknown;
+            if line.last() == Some(&b'\r') {
+                line.truncate(line.len() - 1);
+            }
+            return Some(Line::Whole(line));
+        }
+        self.searched = self.buffer.len();
+        let head = &self.buffer[..self.buffer.len().min(KEPT_HEAD)];
+        let limit = if self.buffer.len() > LARGE {
+            limit(head).min(self.max_line)
+        } else {
+            self.max_line
+        };
+        if self.buffer.len() <= limit {
+            return None;
+        }
+        let head = Bytes::copy_from_slice(head);
+        self.line = LineKind::TooLong;
+        self.buffer = BytesMut::new();
+        self.searched = 0;
+        Some(Line::TooLong { head, limit })
+    }
+
+    /// Reads more; returns how much that was.
+    async fn fill(&mut self) -> io::Result<usize> {
+        if mem::take(&mut self.is_shared) || self.buffer.is_empty() {
+            // While it waits it holds no more than the beginning of the next line.
+            self.buffer = BytesMut::from(&*self.buffer);
+        }
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if length < READ_SIZE {
+            let buffer = &mut self.buffer;
+            let take = |piece: &[u8]| {
+                buffer.extend_from_slice(piece);
+                piece.len()
+            };
+            return scratch::read(&mut self.input, take).await;
+        }
+        if length == capacity {
+            // In few steps, the last of them up to the limit.
+            let limit = self.max_line.saturating_add(READ_SIZE);
+            let next = if capacity > LARGE {
+                limit
+            } else {
+                limit.min((4 * capacity).min(LARGE + READ_SIZE))
+            };
+            let mut larger = BytesMut::with_capacity(next);
+            larger.extend_from_slice(&self.buffer);
+            self.buffer = larger;
+        }
+        self.input.read_buf(&mut self.buffer).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    async fn lines(input: &[u8], max_line: usize) -> Vec<Line> {
+        let mut reader = LineReader::new(input, max_line);
+        let mut lines = Vec::new();
+        while let Some(line) = reader.next().await.expect("memory can be read") {
+            lines.push(line);
+        }
+        lines
+    }
+
+    fn whole(text: &str) -> Line {
+        Line::Whole(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn lines_end_with_lf_or_crlf_or_the_input() {
+        assert_eq!(
+            lines(b"a\r\nb\n\nc", 10).await,
+            [whole("a"), whole("b"), whole(""), whole("c")]
+        );
+    }
+
+    /// An oversized message is skipped, and its head says whose it was.
+    #[tokio::test]
+    async fn an_oversized_line_is_skipped_and_the_next_one_read() {
+        let mut input = br#"{"id":7,"#.to_vec();
+        input.extend(vec![b'x'; 200_000]);
+        input.extend(b"\n{}\n");
+        let found = lines(&input, 1000).await;
+        let [Line::TooLong { head, limit: 1000 }, next] = found.as_slice() else {
+            panic!("two lines, not {}", found.len())
+        };
+        assert!(head.starts_with(br#"{"id":7,"#));
+        assert_eq!(*next, whole("{}"));
+    }
+
+    /// The messages of `pieces`, and everything else.
+    async fn sorted(pieces: &[Vec<u8>], max_line: usize) -> (Vec<Line>, Vec<u8>) {
+        let pieces = pieces
+            .iter()
+            .cloned()
+            .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
+        let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces));
+        let mut reader = LineReader::new(input, max_line);
+        let (mut messages, mut noise) = (Vec::new(), Vec::new());
+        while let Some(line) = reader
+            .message(
+                |beside| {
+                    if let Beside::Noise(piece) = beside {
+                        noise.extend_from_slice(piece);
+                    }
+                    Duration::ZERO
+                },
+                |_| usize::MAX,
+            )
+            .await
+            .expect("memory can be read")
+        {
+            messages.push(line);
+        }
+        (messages, noise)
+    }
+
+    /// However noise and messages are mixed and cut, the messages are found, and the rest is
+    /// handed over as it came.
+    #[test]
+    fn messages_are_found_in_noise() {
+        use proptest::prelude::*;
+        let line = prop_oneof![
+            "[ \t]{0,3}[{\\[][a-z]{0,9}",
+            "[ \ta-z]{0,12}",
+            Just(String::new())
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        proptest!(|(lines in prop::collection::vec(line, 0..12), cut in 1..20_usize)| {
+            let text = lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
+            let is_message = |line: &&String| line.trim_start().starts_with(['{', '[']);
+            let messages: Vec<_> = lines.iter().filter(is_message).map(|line| whole(line)).collect();
+            let others = lines.iter().filter(|line| !is_message(line));
+            let others = others.map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
+            let pieces: Vec<_> = text.as_bytes().chunks(cut).map(<[u8]>::to_vec).collect();
+            let found = runtime.block_on(sorted(&pieces, 100));
+            prop_assert_eq!(found, (messages, others.into_bytes()));
+        });
+    }
+
+    /// What is no message is never held, nor is a message beyond its limit for long.
+    #[tokio::test]
+    async fn a_flood_is_not_held() {
+        for begin in ["x", " ", r#"{"id":7,"#] {
+            let mut flood = vec![begin.as_bytes().to_vec()];
+            flood.extend(std::iter::repeat_n(vec![b' '; 10_000], 100));
+            let total = begin.len() + 1_000_000;
+            let input = flood
+                .into_iter()
+                .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
+            let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(input));
+            let mut reader = LineReader::new(input, 500_000);
+            let mut noise = 0;
+            let line = reader
+                .message(
+                    |beside| {
+                        noise += beside.bytes();
+                        Duration::ZERO
+                    },
+                    |_| usize::MAX,
+                )
+                .await
+                .expect("read");
+            assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
+            if begin.starts_with('{') {
+                assert!(matches!(line, Some(Line::TooLong { .. })), "{line:?}");
+                assert_eq!(noise, 0);
+            } else {
+                assert_eq!((line, noise), (None, total));
+            }
+        }
+    }
+
+    /// A line without an end is reported when it exceeds its limit, and is not held beyond it. A
+    /// waiting call has no use for it, and without a waiting call its limit is lower.
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_told_of_before_its_end() {
+        const MAX: usize = 16 * 1024 * 1024;
+        for (awaited, expected) in [(usize::MAX, MAX), (LARGE, LARGE)] {
+            let begin = Bytes::from_static(br#"{"id":7,"#);
+            let flood = std::iter::once(begin)
+                .chain(std::iter::repeat_n(Bytes::from(vec![b' '; READ_SIZE]), 400));
+            let flood = futures_util::stream::iter(flood.map(Ok::<_, io::Error>));
+            let endless = futures_util::StreamExt::chain(flood, futures_util::stream::pending());
+            let mut reader = LineReader::new(tokio_util::io::StreamReader::new(endless), MAX);
+            let line = reader.message(|_| Duration::ZERO, |_| awaited).await;
+            let Ok(Some(Line::TooLong { head, limit })) = line else {
+                panic!("a line that is too long");
+            };
+            assert!(head.starts_with(br#"{"id":7,"#));
+            assert_eq!(limit, expected);
+            assert!(reader.buffer.capacity() <= expected + READ_SIZE);
+        }
+    }
+
+    /// While a reader waits it holds the beginning of the next line at most, whatever came before.
+    #[tokio::test]
+    async fn a_reader_that_waits_holds_no_buffer() {
+        let (near, mut far) = tokio::io::duplex(1024 * 1024);
+        let mut reader = LineReader::new(near, usize::MAX);
+        let mut message = async || {
+            let reading = reader.message(|_| Duration::ZERO, |_| usize::MAX);
+            let read = tokio::time::timeout(Duration::from_secs(20), reading).await;
+            read.expect("a line").expect("read")
+        };
+        let long = format!("[{}]\n", "x".repeat(200_000));
+        for line in ["{}\n", &long, "{}\n", "{\"id\":"] {
+            far.write_all(line.as_bytes()).await.expect("room");
+        }
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            kept.push(message().await);
+        }
+        let waits = |reader: &mut LineReader<_>| {
+            let waiting = reader.message(|_| Duration::ZERO, |_| usize::MAX);
+            assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+            reader.buffer.capacity()
+        };
+        assert!(waits(&mut reader) <= 64, "{}", reader.buffer.capacity());
+        far.write_all(b"7}\n").await.expect("room");
+        let rest = reader.message(|_| Duration::ZERO, |_| usize::MAX).await;
+        assert_eq!(rest.expect("read"), Some(whole("{\"id\":7}")));
+        assert_eq!(waits(&mut reader), 0);
+    }
+}

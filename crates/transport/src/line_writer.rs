@@ -1,0 +1,306 @@
+//! Lines to a byte stream: callers queue them, and one task writes what has gathered.
+
+use std::{
+    io, mem,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    sync::Notify,
+};
+
+/// Bytes that may queue for a reader that does not read; a message that finds the queue this full
+/// waits for room.
+const MAX_QUEUED: usize = 8 * 1024 * 1024;
+
+/// Room that a writer keeps for the next message. It has two buffers of this size.
+const KEPT_ROOM: usize = 1024;
+
+/// A queue of lines that one task writes out, everything that has queued in one go.
+#[derive(Debug, Default)]
+pub struct LineWriter {
+    queue: Mutex<Queue>,
+    /// Of all bytes ever queued, those that have been written or may yet be. Never too few, because a
+    /// message may be written before this is known.
+    begun: AtomicU64,
+    not_empty: Notify,
+    room: Notify,
+    /// Held by the one sender that waits for room with a message in hand.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    /// Bytes ever queued.
+    queued: u64,
+    closed: bool,
+}
+
+/// The writer has closed; nothing of this message was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is closed")]
+pub struct WriterClosed;
+
+/// Where in the stream a message begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark(u64);
+
+impl LineWriter {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Held for a copy of bytes, never across an await.
+        self.queue.lock()
+    }
+
+    /// Queues one message, waiting for room first. Cancel-safe: a message is queued whole or not.
+    pub async fn send(&self, message: &str) -> Result<Mark, WriterClosed> {
+        self.send_with(|| message).await
+    }
+
+    /// Sends a message that is made when its turn has come: many callers that wait for a reader that
+    /// does not read must not each take the memory of a message.
+    pub async fn send_with<T: AsRef<str>>(
+        &self,
+        message: impl FnOnce() -> T,
+    ) -> Result<Mark, WriterClosed> {
+        let _turn = self.turn.lock().await;
+        loop {
+            let room = self.room.notified();
+            if self.has_room()? {
+                break;
+            }
+            room.await;
+        }
+        let message = message();
+        let message = message.as_ref();
+        debug_assert!(!message.contains('\n'), "messages are framed by line");
+        loop {
+            let room = self.room.notified();
+            if let Some(mark) = self.try_send(message)? {
+                return Ok(mark);
+            }
+            room.await;
+        }
+    }
+
+    fn has_room(&self) -> Result<bool, WriterClosed> {
+        let queue = self.queue();
+        if queue.closed {
+            return Err(WriterClosed);
+        }
+        Ok(queue.bytes.len() < MAX_QUEUED)
+    }
+
+    /// Queues one message, unless the queue is full.
+    pub fn try_send(&self, message: &str) -> Result<Option<Mark>, WriterClosed> {
+        let (mark, was_empty) = {
+            let mut queue = self.queue();
+            if queue.closed {
+                return Err(WriterClosed);
+            }
+            if queue.bytes.len() >= MAX_QUEUED {
+                return Ok(None);
+            }
+            let mark = Mark(queue.queued);
+            let was_empty = queue.bytes.is_empty();
+            queue.bytes.extend_from_slice(message.as_bytes());
+            queue.bytes.push(b'\n');
+            queue.queued += message.len() as u64 + 1;
+            (mark, was_empty)
+        };
+        if was_empty {
+            self.not_empty.notify_one();
+        }
+        Ok(Some(mark))
+    }
+
+    /// Whether the first byte of the message at `mark` may have been written (invariant 6: "sent").
+    /// After [`LineWriter::abandon`] the answer is final.
+    pub fn has_begun(&self, mark: Mark) -> bool {
+        self.begun.load(Ordering::Acquire) > mark.0
+    }
+
+    /// Refuses further messages, and drops those of which nothing has been written.
+    pub fn abandon(&self) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        queue.bytes.clear();
+        drop(queue);
+        self.wake();
+    }
+
+    /// Refuses further messages; what is queued is still written.
+    pub fn close(&self) {
+        self.queue().closed = true;
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.not_empty.notify_one();
+        self.room.notify_waiters();
+    }
+
+    /// Writes until [`LineWriter::close`], then what is left, then shuts the output down.
+    pub async fn run(&self, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let result = self.write_all(&mut output).await;
+        self.close();
+        result?;
+        output.shutdown().await
+    }
+
+    async fn write_all(&self, output: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let mut batch = Vec::new();
+        let mut written = 0;
+        loop {
+            let closed = {
+                let mut queue = self.queue();
+                mem::swap(&mut queue.bytes, &mut batch);
+                let begun = written + batch.len() as u64;
+                self.begun.store(begun, Ordering::Release);
+                queue.closed
+            };
+            if batch.is_empty() {
+                if closed {
+                    return Ok(());
+                }
+                self.not_empty.notified().await;
+                // Tasks that are ready now add to the batch: one write for many messages.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            self.room.notify_waiters();
+            let mut left = batch.as_slice();
+            while !left.is_empty() {
+                let taken = match output.write(left).await {
+                    Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+                    taken => taken,
+                };
+                // The rest of the batch will never be written.
+                let taken = taken.inspect_err(|_| self.begun.store(written, Ordering::Release))?;
+                written += taken as u64;
+                left = &left[taken..];
+            }
+            output.flush().await?;
+            batch.clear();
+            // Each of thousands of writers keeps room for a small message.
+            batch.shrink_to(KEPT_ROOM);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// A writer gives the room of a large message back.
+    #[tokio::test]
+    async fn a_writer_that_waits_keeps_little_room() {
+        let writer = LineWriter::default();
+        let mut running = std::pin::pin!(writer.run(tokio::io::sink()));
+        let mut room = 0;
+        for _ in 0..3 {
+            writer.send(&"x".repeat(50_000)).await.expect("open");
+            while !writer.queue().bytes.is_empty() {
+                assert!(futures_util::poll!(&mut running).is_pending());
+            }
+            // It has two buffers, which take turns.
+            room = room.max(writer.queue().bytes.capacity());
+        }
+        assert!(room <= KEPT_ROOM, "{room}");
+    }
+
+    #[tokio::test]
+    async fn what_queues_is_written_in_order_and_begun_when_written() {
+        let writer = LineWriter::default();
+        let first = writer.send("one").await.expect("open");
+        let second = writer.send("two").await.expect("open");
+        assert!(!writer.has_begun(first));
+        writer.close();
+        let mut output = Vec::new();
+        writer
+            .run(&mut output)
+            .await
+            .expect("memory can be written");
+        assert_eq!(output, b"one\ntwo\n");
+        assert!(writer.has_begun(first) && writer.has_begun(second));
+        assert_eq!(writer.send("three").await, Err(WriterClosed));
+    }
+
+    /// Invariant 6: what has not begun when a connection is given up never will.
+    #[tokio::test]
+    async fn what_is_abandoned_is_never_written() {
+        let writer = LineWriter::default();
+        let first = writer.send("one").await.expect("open");
+        writer.abandon();
+        assert_eq!(writer.send("two").await, Err(WriterClosed));
+        let mut output = Vec::new();
+        writer
+            .run(&mut output)
+            .await
+            .expect("memory can be written");
+        assert!(output.is_empty() && !writer.has_begun(first));
+    }
+
+    /// A message may be read, and its reader gone, before we hear that it was written.
+    #[tokio::test]
+    async fn a_message_has_begun_before_its_write_ends() {
+        let writer = Arc::new(LineWriter::default());
+        let (near, mut far) = tokio::io::duplex(2);
+        let running = tokio::spawn({
+            let writer = Arc::clone(&writer);
+            async move { writer.run(near).await }
+        });
+        let mark = writer.send("a long line").await.expect("open");
+        let mut read = [0; 1];
+        far.read_exact(&mut read).await.expect("a byte");
+        assert!(writer.has_begun(mark));
+        // The reader goes: what follows is not written, and what was written stays so.
+        drop(far);
+        running.await.expect("no panic").expect_err("a broken pipe");
+        assert!(writer.has_begun(mark));
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_makes_senders_wait() {
+        let writer = LineWriter::default();
+        let big = "x".repeat(MAX_QUEUED);
+        writer.send(&big).await.expect("open");
+        assert_eq!(writer.try_send("next"), Ok(None));
+        let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), async {
+            let sent = writer.send("next").await;
+            writer.close();
+            sent
+        });
+        sent.expect("sent once there was room");
+    }
+
+    /// A caller that waits for a reader that does not read holds no message.
+    #[tokio::test]
+    async fn a_message_is_made_when_there_is_room_for_it() {
+        let writer = LineWriter::default();
+        writer.send(&"x".repeat(MAX_QUEUED)).await.expect("open");
+        let made = AtomicU64::new(0);
+        let message = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            "next"
+        };
+        let waiting = async {
+            let waiting = (0..100).map(|_| writer.send_with(message));
+            let sent = futures_util::future::join_all(waiting).await;
+            writer.close();
+            sent
+        };
+        let mut waiting = std::pin::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        let (_, sent) = tokio::join!(writer.run(tokio::io::sink()), waiting);
+        assert_eq!(sent.iter().filter(|it| it.is_ok()).count(), 100);
+        assert_eq!(made.load(Ordering::Relaxed), 100);
+    }
+}

@@ -1,0 +1,142 @@
+//! Reads the end of a log, back into the rotated files, without reading whole files.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use mainstay_core::ids::ServerName;
+use mainstay_platform::state;
+
+use super::{Line, file_name, folder, rotating::KEPT_FILES};
+
+/// Lines that can be asked for at once.
+pub const MAX_TAIL: usize = 10_000;
+
+/// Bytes that are read at most, however long the lines are.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+const BLOCK: usize = 64 * 1024;
+
+/// The last lines in the files of a state directory that no daemon owns; `None` if there is no log
+/// of this server.
+pub fn left_behind(
+    state: &Path,
+    server: &ServerName,
+    lines: usize,
+) -> io::Result<Option<Vec<Line>>> {
+    let folder = folder(state);
+    let path = folder.join(file_name(server));
+    if path.try_exists()? {
+        state::trusted_dir(&folder)?;
+        tail(&path, lines).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// The last lines of a log, the oldest first.
+pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<Line>> {
+    let wanted = lines.min(MAX_TAIL);
+    let mut budget = MAX_BYTES;
+    let mut newest_first = Vec::new();
+    for path in files(path) {
+        if newest_first.len() == wanted || budget == 0 {
+            break;
+        }
+        let mut options = state::private_options();
+        let file = match state::open_private(&path, options.create(false).read(true)) {
+            Err(error) if error.is_not_found() => break,
+            file => file?,
+        };
+        let end = end_of(file, wanted - newest_first.len(), &mut budget)?;
+        let text = String::from_utf8_lossy(&end);
+        let lines = text.lines().rev().filter_map(Line::parse);
+        newest_first.extend(lines.take(wanted - newest_first.len()));
+    }
+    newest_first.reverse();
+    Ok(newest_first)
+}
+
+/// The newest first.
+fn files(path: &Path) -> impl Iterator<Item = PathBuf> {
+    (0..=KEPT_FILES).map(move |number| match number {
+        0 => path.to_owned(),
+        _ => {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{number}"));
+            name.into()
+        }
+    })
+}
+
+/// The end of a file, with at least so many whole lines, if the file and the budget have them.
+fn end_of(mut file: File, lines: usize, budget: &mut usize) -> io::Result<Vec<u8>> {
+    let mut at = file.seek(SeekFrom::End(0))?;
+    let (mut blocks, mut ends) = (Vec::new(), 0);
+    // One end more than lines: it ends the line before them.
+    while at > 0 && ends <= lines && *budget > 0 {
+        let size = usize::try_from(at).map_or(BLOCK, |left| left.min(BLOCK));
+        at -= size as u64;
+        file.seek(SeekFrom::Start(at))?;
+        let mut block = vec![0; size];
+        file.read_exact(&mut block)?;
+        ends += memchr::memchr_iter(b'\n', &block).count();
+        *budget = budget.saturating_sub(size);
+        blocks.push(block);
+    }
+    blocks.reverse();
+    let mut end = blocks.concat();
+    if at > 0 {
+        // The first line is not whole.
+        let first = memchr::memchr(b'\n', &end).map_or(end.len(), |at| at + 1);
+        end.drain(..first);
+    }
+    Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn text(numbers: std::ops::Range<u32>) -> String {
+        let line = |number| format!("T stderr {number} {}\n", "x".repeat(700));
+        numbers.map(line).collect::<Vec<_>>().concat()
+    }
+
+    fn numbers(path: &Path, lines: usize) -> Vec<u32> {
+        let lines = tail(path, lines).expect("read");
+        let number = |line: &Line| {
+            let word = line.text.split(' ').next().unwrap_or_default();
+            word.parse().expect("a number")
+        };
+        lines.iter().map(number).collect()
+    }
+
+    #[test]
+    fn the_tail_reaches_back_into_rotated_files() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("x.log");
+        assert_eq!(numbers(&path, 5), Vec::<u32>::new());
+        fs::write(folder.path().join("x.log.2"), text(0..300)).expect("written");
+        fs::write(folder.path().join("x.log.1"), text(300..600)).expect("written");
+        fs::write(&path, text(600..610)).expect("written");
+        for wanted in [0, 1, 10, 11, 200, 310, 500, 610, 700] {
+            let expected: Vec<u32> = (610 - wanted.min(610)..610).collect();
+            assert_eq!(numbers(&path, wanted as usize), expected, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_is_left_out() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("x.log");
+        fs::write(&path, "half\n\nT stdout a  b\nT nobody c\nT mainstay ünï").expect("written");
+        let texts: Vec<_> = tail(&path, 9).expect("read");
+        let texts: Vec<_> = texts.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["a  b", "ünï"]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Routes what servers say outside of calls: pings, other requests, and notifications about themselves.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use mainstay_core::{
+    era::Era,
+    ids::ServerName,
+    message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
+};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::{
+    task::coop::consume_budget,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Frame, Question,
+    pending::{Addressee, Pending},
+    session::Link,
+};
+use crate::logs::{Allowance, MESSAGE, ServerLog};
+
+/// A notification of a server that belongs to no call.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    pub method: Method,
+    pub frame: Frame,
+}
+
+/// Hears what one connection brings outside of calls. Must not wait: it is called by the connection's
+/// reader.
+pub trait Listener: Debug + Send + Sync {
+    fn hear(&self, notice: Notice);
+
+    /// A question that belongs to no call. Dropping it refuses it.
+    fn ask(&self, question: Question);
+}
+
+/// When more of a stream may be read.
+#[derive(Debug, Default)]
+pub struct NextRead(Option<Instant>);
+
+impl NextRead {
+    pub fn after(&mut self, pause: Duration) {
+        if !pause.is_zero() {
+            self.0 = Some(Instant::now() + pause);
+        }
+    }
+
+    /// Returns at that time. Cancel-safe.
+    pub async fn wait(&mut self) {
+        match self.0 {
+            Some(time) => sleep_until(time).await,
+            // Once in a while others have their turn.
+            None => consume_budget().await,
+        }
+        self.0 = None;
+    }
+}
+
+/// Sorts a server's messages on a connection that carries more than one call.
+#[derive(Debug)]
+pub struct MessageRouter {
+    server: ServerName,
+    listener: Arc<dyn Listener>,
+    /// Once it is known; until then the connection counts as legacy.
+    era: Arc<OnceLock<Era>>,
+    log: Arc<ServerLog>,
+    left: Mutex<Left>,
+}
+
+/// What the server may still say unasked.
+#[derive(Debug)]
+struct Left {
+    reading: Allowance,
+    log_messages: Allowance,
+    /// Log messages are being dropped, and the clients know it.
+    dropping: bool,
+}
+
+impl MessageRouter {
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    pub fn new(server: ServerName, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
+        Self {
+            server,
+            listener,
+            era: Arc::default(),
+            log,
+            left: Mutex::new(Left {
+                reading: Allowance::of_reading(),
+                log_messages: Allowance::of_log_messages(),
+                dropping: false,
+            }),
+        }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        // Held for a few operations, never across an await.
+        self.left.lock()
+    }
+
+    /// Counts bytes that belong to no call; returns how long to wait before more is read.
+    pub fn count(&self, bytes: usize) -> Duration {
+        self.left().reading.spend(bytes)
+    }
+
+    /// Takes a log message that is to be passed on. Beyond the rate it is dropped; the first time the
+    /// message becomes one that says so.
+    pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
+        let mut left = self.left();
+        if left.log_messages.is_full() {
+            left.dropping = false;
+        }
+        if left.log_messages.take() {
+            return Some(frame);
+        }
+        let is_first = !std::mem::replace(&mut left.dropping, true);
+        drop(left);
+        self.log.dropped_notifications(1);
+        if !is_first {
+            return None;
+        }
+        let reason = format!(
+            "server {} sends too many log messages: some are dropped",
+            self.server
+        );
+        tracing::warn!(server = %self.server, "it sends too many log messages: some are dropped");
+        self.log.note(&reason);
+        let params = format!(
+            r#"{{"level":"warning","logger":"mainstay","data":{}}}"#,
+            message::quote(&reason)
+        );
+        let text = message::request(None, Method::LogMessage.name(), Some(&params));
+        Frame::read(text.into()).ok()
+    }
+
+    /// The server has made a mistake. Returns how many to tell of, if it is time to.
+    pub fn fault(&self) -> Option<u64> {
+        self.log.fault()
+    }
+
+    /// Where the connection's era is to be set.
+    pub fn era(&self) -> Arc<OnceLock<Era>> {
+        Arc::clone(&self.era)
+    }
+
+    fn is_modern(&self) -> bool {
+        self.era.get() == Some(&Era::Modern)
+    }
+
+    /// Takes any message: answers and questions reach their calls, notices their readers. What must be
+    /// said back goes by `link`. Returns how long to wait before more is read: answers to calls cost nothing.
+    pub fn sort(&self, frame: Frame, pending: &Pending, link: &Link) -> Duration {
+        let length = frame.text().len();
+        if self.is_answer(frame, pending, link) {
+            Duration::ZERO
+        } else {
+            self.count(length + MESSAGE)
+        }
+    }
+
+    /// Whether a message was the answer to a call; whatever it is, it reaches its readers.
+    fn is_answer(&self, frame: Frame, pending: &Pending, link: &Link) -> bool {
+        match frame.envelope().kind {
+            Kind::Response { id, .. } => {
+                let id = frame.get(id).to_owned();
+                match pending.answer(&id, frame) {
+                    Addressee::Call => return true,
+                    // The call was given up.
+                    Addressee::GaveUp => {
+                        tracing::debug!(server = %self.server, id, "an answer came too late");
+                    }
+                    // No request asked for this answer.
+                    Addressee::Nobody => {
+                        if let Some(times) = self.fault() {
+                            tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");
+                        }
+                    }
+                }
+            }
+            Kind::Notification {
+                method: Method::Progress,
+            } => {
+                let token = frame.param("progressToken").unwrap_or_default().to_owned();
+                if !pending.about(&token, frame) {
+                    tracing::debug!(server = %self.server, token, "progress of no call in flight");
+                }
+            }
+            // Attributed where there is no doubt, so that it stays in order with the result.
+            Kind::Notification {
+                method: Method::LogMessage,
+            } => {
+                if let Some(frame) = self.within_rate(frame)
+                    && let Some(frame) = pending.to_only_call(frame)
+                {
+                    self.hear(Method::LogMessage, frame);
+                }
+            }
+            Kind::Notification { method } => {
+                match subscription(&frame).filter(|_| self.is_modern()) {
+                    Some(id) => {
+                        if !pending.about(&id, frame) {
+                            tracing::debug!(server = %self.server, id, "a notification of no subscription");
+                        }
+                    }
+                    None => self.hear(method, frame),
+                }
+            }
+            Kind::Request { .. } if self.is_modern() => {
+                let method = frame.method_name();
+                let failed = pending.violated();
+                if let Some(times) = self.fault() {
+                    tracing::warn!(server = %self.server, method, failed, times, "the server made a request, which 2026-07-28 forbids");
+                }
+            }
+            Kind::Request { .. } => {
+                if let Some(question) = Question::read(frame, link)
+                    && let Err(question) = pending.ask(question)
+                {
+                    self.ask(question);
+                }
+            }
+        }
+        false
+    }
+
+    fn hear(&self, method: Method, frame: Frame) {
+        self.listener.hear(Notice { method, frame });
+    }
+
+    /// A notification that came on the stream of a call and is not about it.
+    pub fn notice(&self, method: Method, frame: Frame) {
+        self.hear(method, frame);
+    }
+
+    /// A question that belongs to no call.
+    pub fn ask(&self, question: Question) {
+        self.listener.ask(question);
+    }
+}
+
+/// The `subscriptions/listen` that a notification belongs to.
+fn subscription(frame: &Frame) -> Option<String> {
+    let id = match frame.method()? {
+        // A server may end a subscription in this way, too.
+        Method::Cancelled => frame.param("requestId")?,
+        _ => message::member(frame.param("_meta")?, SUBSCRIPTION_ID)?,
+    };
+    Some(id.to_owned())
+}

@@ -1,0 +1,456 @@
+//! Requests that wait for their answers on one shared connection, by the id that Mainstay gave them.
+
+mod inbox;
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use mainstay_core::{message::Method, suspects::MAX_SUSPECTS};
+
+use self::inbox::Inbox;
+use super::{Frame, Question, Said, line_writer::Mark, work::Work};
+
+/// Calls of other clients that may be given up before their answers come; with more, a server that
+/// answers none is not told apart from one that is slow.
+const MAX_ABANDONED: usize = 256;
+
+/// How long a call that was given up may cause questions: a server that obeys never answers it.
+const ABANDONED_FOR: Duration = Duration::from_mins(1);
+
+/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
+/// have caused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(u64);
+
+impl Asker {
+    /// Another than all before.
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Default for Asker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Why no answer will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The connection ended first.
+    Ended,
+    /// It came, and was longer than this many bytes.
+    TooLarge(usize),
+    /// The server asks where it must not, and nothing it says of this call counts any more.
+    Asked,
+}
+
+/// Whose an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressee {
+    Call,
+    /// A call that did not wait for it.
+    GaveUp,
+    /// Doubled or invented.
+    Nobody,
+}
+
+/// All calls in flight on one connection.
+#[derive(Debug, Default)]
+pub struct Pending {
+    next_id: AtomicU64,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    by_id: foldhash::HashMap<u64, Arc<Inbox>>,
+    /// Given up here and not answered there: they may still cause questions.
+    abandoned: HashMap<u64, Abandoned>,
+    /// Up to this id, some were given up that are no longer in `abandoned`.
+    forgotten: u64,
+    ended: bool,
+    /// Those that were in flight at the end.
+    lost: Vec<(Work, Mark)>,
+}
+
+#[derive(Debug)]
+struct Abandoned {
+    /// `None` for requests of our own, as a list that was not awaited.
+    asker: Option<Asker>,
+    since: Instant,
+}
+
+impl Abandoned {
+    fn is_recent(&self) -> bool {
+        self.since.elapsed() < ABANDONED_FOR
+    }
+}
+
+impl Calls {
+    fn abandon(&mut self, id: u64, asker: Option<Asker>) {
+        let forgotten = &mut self.forgotten;
+        self.abandoned.retain(|id, call| {
+            if !call.is_recent() {
+                *forgotten = (*forgotten).max(*id);
+            }
+            call.is_recent()
+        });
+        if self.abandoned.len() < MAX_ABANDONED {
+            let since = Instant::now();
+            self.abandoned.insert(id, Abandoned { asker, since });
+        } else {
+            self.forgotten = self.forgotten.max(id);
+        }
+    }
+
+    /// Whose an answer is that no call waits for. Where it may be one's that was given up, nothing is held
+    /// against the server.
+    fn addressee(&mut self, id: u64) -> Addressee {
+        if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
+            Addressee::GaveUp
+        } else {
+            Addressee::Nobody
+        }
+    }
+
+    /// The clients of calls that were given up and may still be at work.
+    fn still_at_work(&self) -> impl Iterator<Item = Asker> {
+        let abandoned = self.abandoned.values();
+        let recent = abandoned.filter(|call| call.is_recent());
+        recent.filter_map(|call| call.asker)
+    }
+}
+
+impl Pending {
+    /// Ids are ours, per connection, increasing.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn calls(&self) -> parking_lot::MutexGuard<'_, Calls> {
+        self.calls.lock()
+    }
+
+    /// Registers a call before it is sent, so that no answer can come too early.
+    pub fn register(
+        self: &Arc<Self>,
+        asker: Option<Asker>,
+        work: Option<Work>,
+    ) -> Result<Ticket, Broken> {
+        let id = self.next_id();
+        let inbox = Arc::new(Inbox::new(asker, work));
+        let mut calls = self.calls();
+        if calls.ended {
+            return Err(Broken::Ended);
+        }
+        calls.by_id.insert(id, Arc::clone(&inbox));
+        Ok(Ticket {
+            id,
+            inbox,
+            pending: Arc::clone(self),
+        })
+    }
+
+    /// Hands an answer to its call.
+    pub fn answer(&self, id: &str, frame: Frame) -> Addressee {
+        let Ok(id) = id.parse::<u64>() else {
+            return Addressee::Nobody;
+        };
+        let mut calls = self.calls();
+        let Some(inbox) = calls.by_id.remove(&id) else {
+            return calls.addressee(id);
+        };
+        drop(calls);
+        inbox.push_answer(frame);
+        Addressee::Call
+    }
+
+    /// Hands a notification to the request that it names, by a progress token or a subscription's id.
+    pub fn about(&self, id: &str, frame: Frame) -> bool {
+        let Ok(id) = id.parse::<u64>() else {
+            return false;
+        };
+        let inbox = self.calls().by_id.get(&id).cloned();
+        inbox
+            .inspect(|inbox| {
+                if frame.method() == Some(Method::Acknowledged) {
+                    inbox.acknowledge();
+                }
+                inbox.push_notification(frame);
+            })
+            .is_some()
+    }
+
+    /// A server made a request that it must not make: the only call that can have caused it fails.
+    /// Returns whether there is one.
+    pub fn violated(&self) -> bool {
+        let calls = self.calls();
+        let mut by_clients = calls
+            .by_id
+            .iter()
+            .filter(|(_, inbox)| inbox.asker.is_some());
+        let only = match (by_clients.next(), by_clients.next()) {
+            (Some((_, only)), None) => Arc::clone(only),
+            _ => return false,
+        };
+        drop(by_clients);
+        drop(calls);
+        only.break_off(Broken::Asked);
+        true
+    }
+
+    /// Hands a notification that names no call to the only one in flight of a client; gives it back when
+    /// there is none, or more than one.
+    pub fn to_only_call(&self, frame: Frame) -> Option<Frame> {
+        let calls = self.calls();
+        let mut inboxes = calls
+            .by_id
+            .values()
+            .filter(|inbox| inbox.asker.is_some() && !inbox.is_subscribed());
+        match (inboxes.next(), inboxes.next()) {
+            (Some(only), None) => {
+                only.push_notification(frame);
+                None
+            }
+            _ => Some(frame),
+        }
+    }
+
+    /// Hands a question that names no call to the only client that can have caused it; gives it back
+    /// when there is none, or more than one.
+    pub fn ask(&self, question: Question) -> Result<(), Question> {
+        let calls = self.calls();
+        let live = calls.by_id.iter();
+        let live = live.filter_map(|(id, inbox)| Some((id, inbox.asker?, inbox)));
+        let mut askers = live.clone().map(|(_, asker, _)| asker);
+        let Some(asker) = askers.next() else {
+            return Err(question);
+        };
+        if askers
+            .chain(calls.still_at_work())
+            .any(|other| other != asker)
+        {
+            return Err(question);
+        }
+        // Of one client's calls the latest is as good as any.
+        let Some((_, _, latest)) = live.max_by_key(|(id, ..)| **id) else {
+            return Err(question);
+        };
+        latest.push_question(question);
+        Ok(())
+    }
+
+    /// Breaks the call off whose answer exceeds `limit` bytes, if the answer's beginning says which
+    /// it is.
+    pub fn too_large(&self, head: &[u8], limit: usize) -> Option<u64> {
+        let mut calls = self.calls();
+        let id = match id_in_head(head) {
+            // The server's own request, which answers none of ours.
+            _ if is_request(head) => return None,
+            Some(id) => id,
+            // Part of the only call there is.
+            None => {
+                let mut ids = calls.by_id.keys();
+                let only = ids.next().copied();
+                only.filter(|_| ids.next().is_none())?
+            }
+        };
+        let inbox = calls.by_id.remove(&id)?;
+        drop(calls);
+        inbox.break_off(Broken::TooLarge(limit));
+        Some(id)
+    }
+
+    /// Whether a call may wait for the message that begins in this way: it is the answer to a call, may
+    /// be one, or may be asked for the sake of one.
+    pub fn may_await(&self, head: &[u8]) -> bool {
+        let calls = self.calls();
+        match id_in_head(head) {
+            Some(id) if !is_request(head) => calls.by_id.contains_key(&id),
+            _ => !calls.by_id.is_empty(),
+        }
+    }
+
+    /// Ends every call in flight, and refuses new ones.
+    pub fn end(&self) {
+        let ended = {
+            let mut calls = self.calls();
+            calls.ended = true;
+            // Servers answer what is open when their stdin ends.
+            calls.forgotten = calls.forgotten.max(self.next_id.load(Ordering::Relaxed));
+            let ended = std::mem::take(&mut calls.by_id);
+            calls.lost.extend(lost(&ended));
+            ended
+        };
+        for inbox in ended.into_values() {
+            inbox.break_off(Broken::Ended);
+        }
+    }
+
+    /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
+    /// once.
+    pub fn take_lost(&self) -> Vec<(Work, Mark)> {
+        std::mem::take(&mut self.calls().lost)
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.calls().ended
+    }
+}
+
+/// One registered call. Dropping it forgets the call, and a late answer is dropped.
+#[derive(Debug)]
+pub struct Ticket {
+    pub id: u64,
+    inbox: Arc<Inbox>,
+    pending: Arc<Pending>,
+}
+
+impl Ticket {
+    /// The call has been given to the writer, at this place.
+    pub fn queued(&self, mark: Mark) {
+        self.inbox.queued(mark);
+    }
+
+    /// The next message for this call. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Said, Broken> {
+        self.inbox.next().await
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut calls = self.pending.calls();
+        if calls.by_id.remove(&self.id).is_some() {
+            calls.abandon(self.id, self.inbox.asker);
+        }
+        drop(calls);
+        let dropped = self.inbox.dropped();
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "progress or log messages of a call were dropped: its client reads too slowly"
+            );
+        }
+    }
+}
+
+/// The latest of the calls that were queued, for a server that crashed.
+fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(Work, Mark)> {
+    let mut calls: Vec<_> = ended
+        .iter()
+        .filter_map(|(id, inbox)| Some((*id, inbox.work()?)))
+        .collect();
+    calls.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let latest = calls.into_iter().take(MAX_SUSPECTS);
+    latest
+        .map(|(_, (work, mark))| (work.clone(), mark))
+        .collect()
+}
+
+/// Whether a message of which only the beginning is known says its method.
+fn is_request(head: &[u8]) -> bool {
+    memchr::memmem::find(head, b"\"method\"").is_some()
+}
+
+/// The id of a response of which only the beginning is known, if it stands before the payload.
+fn id_in_head(head: &[u8]) -> Option<u64> {
+    let head = String::from_utf8_lossy(head);
+    let head = head
+        .split_once("\"result\"")
+        .map_or(&*head, |(before, _)| before);
+    let (_, after) = head.split_once("\"id\"")?;
+    let digits = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
+        assert_eq!(
+            id_in_head(br#"{"jsonrpc":"2.0","id": 17,"result":{"content"#),
+            Some(17)
+        );
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","result":{"id":17,"#), None);
+        assert_eq!(id_in_head(br#"{"jsonrpc":"2.0","id":"x","res"#), None);
+    }
+
+    /// A late answer to a request that was given up is expected, our own requests included. A duplicate
+    /// or invented one is not.
+    #[test]
+    fn a_late_answer_is_told_apart_from_an_invented_one() {
+        let pending = Arc::new(Pending::default());
+        let answered = |id: u64| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            let frame = Frame::read(text.into()).expect("a response");
+            pending.answer(&id.to_string(), frame)
+        };
+        let give_up = |asker| pending.register(asker, None).expect("open").id;
+        let list = give_up(None);
+        assert_eq!(answered(list), Addressee::GaveUp);
+        assert_eq!(answered(list), Addressee::Nobody);
+        assert_eq!(answered(4711), Addressee::Nobody);
+        let many: Vec<u64> = (0..=MAX_ABANDONED)
+            .map(|_| give_up(Some(Asker::new())))
+            .collect();
+        for id in many {
+            assert_eq!(answered(id), Addressee::GaveUp, "{id}");
+        }
+    }
+
+    /// A server may answer what is open when its session ends, such as `subscriptions/listen`.
+    #[test]
+    fn an_answer_after_the_end_is_late() {
+        let pending = Arc::new(Pending::default());
+        let open = pending.register(None, None).expect("open");
+        let id = open.id.to_string();
+        pending.end();
+        let late = |id: &str| {
+            let text =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32000,"message":""}}}}"#);
+            pending.answer(id, Frame::read(text.into()).expect("a response"))
+        };
+        assert_eq!(late(&id), Addressee::GaveUp);
+        assert_eq!(late("4711"), Addressee::Nobody);
+    }
+
+    #[test]
+    fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
+        let pending = Arc::new(Pending::default());
+        let (unnamed, question) = (
+            &br#"{"jsonrpc":"2.0","result":{"#[..],
+            &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],
+        );
+        assert!(!pending.may_await(unnamed) && !pending.may_await(question));
+        let call = pending.register(Some(Asker::new()), None).expect("open");
+        assert!(pending.may_await(unnamed) && pending.may_await(question));
+        let answer = |id: u64| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+        assert!(pending.may_await(answer(call.id).as_bytes()));
+        assert!(!pending.may_await(answer(call.id + 1).as_bytes()));
+        // With two calls it could belong to either.
+        let other = pending.register(Some(Asker::new()), None).expect("open");
+        assert_eq!(pending.too_large(unnamed, 10), None);
+        drop(other);
+        assert_eq!(pending.too_large(question, 10), None);
+        assert_eq!(pending.too_large(unnamed, 10), Some(call.id));
+    }
+}

@@ -1,0 +1,18 @@
+//! Unixes other than Linux: nothing ties a child to Mainstay, and nothing shows which processes left
+//! its group. Not tested: see the platform table of the README.
+
+#![expect(clippy::unused_async, reason = "Linux waits here")]
+
+use std::io;
+
+use mainstay_platform::lineage::Marks;
+use tokio::process::{Child, Command};
+
+use super::isolate;
+
+pub async fn spawn(mut command: Command) -> io::Result<Child> {
+    isolate(&mut command);
+    command.spawn()
+}
+
+pub async fn end_marked(_marks: &Marks) {}

@@ -1,0 +1,356 @@
+//! One upstream session: the result of its handshake, and a way to send.
+
+use std::sync::{Arc, LazyLock};
+
+use mainstay_core::{
+    era::{Era, Eras, Greeting, LogLevel},
+    ids::ServerName,
+    message::{self, Method},
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{
+    Budget, Exchange, Frame, Interruption, InterruptionKind,
+    detect::own_request,
+    exchange::{Way, cancelled},
+    line_writer::LineWriter,
+    listening::{Declined, Listening},
+    modern_http::ModernLink,
+    pending::{Asker, Pending},
+    sse::SseLink,
+    streamable_http::HttpLink,
+    vitals::Vitals,
+    work::Work,
+};
+use crate::logs::Throttle;
+
+/// A live connection after its handshake. All callers share it. It outlives its connection, and then
+/// says so ([`Session::is_over`]).
+#[derive(Debug)]
+pub struct Session {
+    pub greeting: Greeting,
+    /// The server's whole answer to `initialize` or `server/discover`.
+    pub initialize_answer: Frame,
+    /// What its opening told of the eras that the server speaks.
+    pub eras: Eras,
+    /// The process, for a stdio server.
+    pub pid: Option<u32>,
+    pub vitals: Arc<Vitals>,
+    pub(super) server: ServerName,
+    pub(super) link: Link,
+    /// What a modern server is asked to tell of.
+    pub(super) listening: Option<Arc<Listening>>,
+}
+
+/// Cloning shares it.
+#[derive(Clone, Debug)]
+pub(super) enum Link {
+    Piped {
+        pending: Arc<Pending>,
+        writer: Arc<LineWriter>,
+    },
+    Http(Arc<HttpLink>),
+    Modern(Arc<ModernLink>),
+    Sse(Arc<SseLink>),
+}
+
+impl Link {
+    /// The transport in use: `stdio`, `http` or `sse`.
+    fn transport(&self) -> &'static str {
+        match self {
+            Self::Piped { .. } => "stdio",
+            Self::Http(_) | Self::Modern(_) => "http",
+            Self::Sse(_) => "sse",
+        }
+    }
+
+    /// Sends the request that `render` writes for the id given to it.
+    pub(super) async fn start(
+        &self,
+        asker: Option<Asker>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        let lost = |_| Interruption::not_sent(InterruptionKind::Lost);
+        match self {
+            Self::Piped { pending, writer } => {
+                start_piped(pending, writer, asker, None, render).await
+            }
+            Self::Http(link) => Ok(link.start(asker, render)),
+            Self::Modern(link) => link.start(asker, render),
+            Self::Sse(link) => link.start(asker, render).map_err(lost),
+        }
+    }
+
+    /// Sends a call that does `work`.
+    async fn call(
+        &self,
+        asker: Asker,
+        work: impl FnOnce() -> Option<Work>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        match self {
+            Self::Piped { pending, writer } => {
+                start_piped(pending, writer, Some(asker), work(), render).await
+            }
+            Self::Http(_) | Self::Modern(_) | Self::Sse(_) => self.start(Some(asker), render).await,
+        }
+    }
+
+    /// Sends a notification or an answer; that it could not be sent is the connection's trouble,
+    /// which is reported elsewhere.
+    pub(super) async fn send(&self, text: String) {
+        match self {
+            Self::Piped { writer, .. } => {
+                if writer.send(&text).await.is_err() {
+                    tracing::debug!("a message for a closed connection was dropped");
+                }
+            }
+            Self::Http(link) => link.send(text).await,
+            Self::Modern(link) => link.send(text).await,
+            Self::Sse(link) => link.send(text).await,
+        }
+    }
+
+    /// Gives a request up: the server is told, and a late answer is dropped.
+    pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
+        let id = exchange.id;
+        drop(exchange);
+        // A modern server is told by the end of the stream.
+        if !matches!(self, Self::Modern(_)) {
+            self.send(cancelled(server, id, reason)).await;
+        }
+    }
+
+    /// Sends an answer without waiting: the reader of a server's messages must not be delayed.
+    pub(super) fn reply(&self, text: String) {
+        let taken = match self {
+            Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
+            Self::Http(link) => link.send_later(text),
+            // Its requests are violations, and have no answers.
+            Self::Modern(_) => false,
+            Self::Sse(link) => link.send_later(text),
+        };
+        if !taken && let Some(times) = replies_dropped() {
+            tracing::warn!(times, "an answer to a server was dropped: it does not read");
+        }
+    }
+}
+
+/// An answer to a server was dropped. Returns how many to tell of, if it is time to.
+fn replies_dropped() -> Option<u64> {
+    static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
+    // Held for a few operations, never across an await.
+    let mut dropped = DROPPED.lock();
+    dropped.again()
+}
+
+/// The params that name a resource.
+fn of(uri: &str) -> String {
+    format!(r#"{{"uri":{}}}"#, message::quote(uri))
+}
+
+async fn start_piped(
+    pending: &Arc<Pending>,
+    writer: &Arc<LineWriter>,
+    asker: Option<Asker>,
+    work: Option<Work>,
+    render: impl FnOnce(&str) -> String,
+) -> Result<Exchange, Interruption> {
+    let lost = || Interruption::not_sent(InterruptionKind::Lost);
+    let ticket = pending.register(asker, work).map_err(|_| lost())?;
+    let id = ticket.id;
+    let mark = writer
+        .send_with(|| render(&id.to_string()))
+        .await
+        .map_err(|_| lost())?;
+    ticket.queued(mark);
+    let way = Way::Piped {
+        ticket,
+        writer: Arc::clone(writer),
+        mark,
+    };
+    Ok(Exchange::over(way, id))
+}
+
+impl Session {
+    /// The transport in use: `stdio`, `http` or `sse`.
+    pub fn transport(&self) -> &'static str {
+        self.link.transport()
+    }
+
+    /// Sends the call that `render` writes for the id (JSON text) given to it. The server may be at
+    /// work on it until `deadline`, and may ask its client. `work` is what a crash may come of.
+    pub async fn call(
+        &self,
+        asker: Asker,
+        deadline: Instant,
+        work: impl FnOnce() -> Option<Work>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        let in_flight = self.vitals.call(deadline);
+        let mut exchange = self.link.call(asker, work, render).await?;
+        exchange.in_flight = Some(in_flight);
+        Ok(exchange)
+    }
+
+    /// Sends a client's `subscriptions/listen`, like a call; as long as it lasts, it shows nothing of
+    /// the server's being at work.
+    pub async fn listen(
+        &self,
+        asker: Asker,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Exchange, Interruption> {
+        self.link.start(Some(asker), render).await
+    }
+
+    /// A request of our own.
+    pub async fn ask(&self, method: Method, params: Option<&str>) -> Result<Frame, Interruption> {
+        let exchange = self.start(method, params).await?;
+        exchange.response().await
+    }
+
+    /// Asks, and reads no more of the answer than the budget allows.
+    pub async fn ask_within(
+        &self,
+        method: Method,
+        params: Option<&str>,
+        budget: &Budget,
+    ) -> Result<Frame, Interruption> {
+        let mut exchange = self.start(method, params).await?;
+        exchange.answer_within(budget).await
+    }
+
+    /// Sends a request of our own.
+    pub async fn start(
+        &self,
+        method: Method,
+        params: Option<&str>,
+    ) -> Result<Exchange, Interruption> {
+        let render = |id: &str| own_request(self.era(), id, method, params);
+        self.link.start(None, render).await
+    }
+
+    /// The question that every server of this era must answer.
+    pub fn probe(&self) -> Method {
+        match self.era() {
+            Era::Legacy => Method::Ping,
+            Era::Modern => Method::Discover,
+        }
+    }
+
+    /// Asks over a connection of its own, if the transport has more than one: a server may live behind
+    /// a connection that does not. After an answer, the others are not used again.
+    pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
+        let render = |id: &str| own_request(self.era(), id, method, None);
+        let exchange = match &self.link {
+            Link::Http(link) => Ok(link.start_afresh(render)),
+            Link::Modern(link) => link.start_afresh(render),
+            Link::Piped { .. } | Link::Sse(_) => return None,
+        };
+        let answer = match exchange {
+            Ok(exchange) => exchange.response().await,
+            Err(interruption) => Err(interruption),
+        };
+        match &self.link {
+            Link::Http(link) if answer.is_ok() => link.forget_connections(),
+            Link::Modern(link) if answer.is_ok() => link.forget_connections(),
+            _ => {}
+        }
+        Some(answer)
+    }
+
+    /// Has the server tell when this resource changes: by a request of its own, or in the kept
+    /// `subscriptions/listen`.
+    pub async fn subscribe(&self, uri: &str) -> Result<(), Declined> {
+        match &self.listening {
+            None => self.settle(Method::ResourcesSubscribe, &of(uri)).await,
+            Some(listening) => listening.add(uri).await,
+        }
+    }
+
+    pub async fn unsubscribe(&self, uri: &str) -> Result<(), Declined> {
+        match &self.listening {
+            None => self.settle(Method::ResourcesUnsubscribe, &of(uri)).await,
+            Some(listening) => {
+                listening.remove(uri);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks a legacy server for log messages from this level on.
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Declined> {
+        let params = format!(r#"{{"level":"{}"}}"#, level.as_str());
+        self.settle(Method::SetLevel, &params).await
+    }
+
+    /// A request of our own whose result says nothing.
+    async fn settle(&self, method: Method, params: &str) -> Result<(), Declined> {
+        let answer = self.ask(method, Some(params)).await?;
+        match answer.error() {
+            Some(error) => Err(Declined::Refused(error.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    pub fn era(&self) -> Era {
+        self.greeting.revision.era()
+    }
+
+    /// Whether a session of the other era can stand beside it: it is none that the server knows of.
+    pub fn is_stateless(&self) -> bool {
+        matches!(self.link, Link::Modern(_))
+    }
+
+    /// Whether it takes a log level for all that follows; modern servers hear it with each request.
+    pub fn takes_log_level(&self) -> bool {
+        self.era() == Era::Legacy && self.greeting.capabilities.logging
+    }
+
+    /// Sends a client's notification, as JSON text on one line. What belongs to a session means nothing
+    /// to a modern server.
+    pub async fn notify(&self, text: String) {
+        let name = message::text_member(&text, "method").map(|name| Method::of(&name));
+        let of_sessions = matches!(
+            name,
+            Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)
+        );
+        if !(of_sessions && self.era() == Era::Modern) {
+            self.link.send(text).await;
+        }
+    }
+
+    /// Gives a request up: the server is told, and a late answer is dropped.
+    pub async fn cancel(&self, exchange: Exchange, reason: &str) {
+        self.link.cancel(&self.server, exchange, reason).await;
+    }
+
+    /// Says that the handshake is complete.
+    pub(super) async fn initialized(&self) {
+        self.link
+            .send(message::request(None, Method::Initialized.name(), None))
+            .await;
+    }
+
+    /// The calls in flight when the server's process ended, the latest first: those of which a byte was
+    /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
+    pub fn take_lost(&self) -> Vec<Work> {
+        let Link::Piped { pending, writer } = &self.link else {
+            return Vec::new();
+        };
+        let lost = pending.take_lost().into_iter();
+        lost.filter(|(_, mark)| writer.has_begun(*mark))
+            .map(|(work, _)| work)
+            .collect()
+    }
+
+    pub fn is_over(&self) -> bool {
+        match &self.link {
+            Link::Piped { pending, .. } => pending.is_ended(),
+            Link::Http(link) => link.is_over(),
+            Link::Modern(link) => link.is_over(),
+            Link::Sse(link) => link.is_over(),
+        }
+    }
+}

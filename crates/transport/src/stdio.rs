@@ -1,0 +1,538 @@
+//! Servers that are child processes: JSON-RPC on stdin and stdout, their log on stderr.
+
+use std::{
+    ffi::OsStr,
+    io,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use mainstay_core::{
+    config::StdioLaunch,
+    era::{Era, Eras},
+    ids::ServerName,
+    lifecycle::Loss,
+    message,
+};
+use mainstay_platform::{
+    descriptors::{self, Descriptors},
+    lineage::{self, Marks},
+};
+use tokio::{
+    io::AsyncRead,
+    process::{Child, Command},
+    task::{JoinHandle, spawn_blocking},
+    time::timeout,
+};
+
+use crate::logs::{MESSAGE, ServerLog, Source, pause};
+
+use super::{
+    Frame, Line, LineReader, LineWriter, Opening, Resolution, Running, Session, Stop, Unreadable,
+    command,
+    detect::{Approach, Unopened},
+    environment,
+    handshake::{Ungreeted, shake_hands},
+    line_reader::Beside,
+    listening::Listening,
+    message_router::MessageRouter,
+    noise::Noise,
+    pending::Pending,
+    process,
+    session::Link,
+    vitals::Vitals,
+};
+
+/// What a server takes: its three pipes, a handle of its process, and its log.
+const DESCRIPTORS: usize = 5;
+
+/// The longest message that no call can be waiting for.
+const MAX_UNASKED: usize = 4 * 1024 * 1024;
+
+/// After stdin was closed, a server has this long to end by itself.
+const EOF_GRACE: Duration = Duration::from_secs(1);
+
+/// After SIGTERM, before SIGKILL.
+const TERM_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last output of an exited server may take: its children may hold the pipe open.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// A process that ends at the question which era it speaks has not understood it: it is started once
+/// more without the question, and has not crashed.
+pub async fn open(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unopened> {
+    let loss = match start(opening, launch).await {
+        Ok(opened) => return Ok(opened),
+        Err(Unstarted::Unopened(unopened)) => return Err(unopened),
+        Err(Unstarted::EndedAtProbe(loss)) => loss,
+    };
+    // If the process is known to understand the question, its end is an end.
+    if opening.approach != Approach::Detect(None) || opening.stop.close.is_cancelled() {
+        return Err(loss.into());
+    }
+    opening
+        .log
+        .note("it ended at server/discover, and is started again without");
+    let other_way = Opening {
+        approach: Approach::Detect(Some(Era::Legacy)),
+        ..opening.clone()
+    };
+    match start(&other_way, launch).await {
+        Ok((mut session, running)) => {
+            if session.era() == Era::Legacy {
+                session.eras = Eras::only(Era::Legacy);
+            }
+            Ok((session, running))
+        }
+        Err(Unstarted::Unopened(unopened)) => Err(unopened),
+        Err(Unstarted::EndedAtProbe(loss)) => Err(loss.into()),
+    }
+}
+
+/// Why there is no session with a process, of which nothing is left.
+enum Unstarted {
+    Unopened(Unopened),
+    EndedAtProbe(Loss),
+}
+
+impl From<Loss> for Unstarted {
+    fn from(loss: Loss) -> Self {
+        Self::Unopened(loss.into())
+    }
+}
+
+async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Running), Unstarted> {
+    let descriptors = descriptors::take(DESCRIPTORS)
+        .map_err(|exhausted| Loss::CannotSpawn(exhausted.to_string()))?;
+    let marks = opening.lineage.marks(&opening.tag);
+    // What an earlier process said is no reason of this attempt's end.
+    opening.log.forget();
+    let mut child = spawn(opening, launch, &marks).await?;
+    let (pid, log) = (child.id(), Arc::clone(&opening.log));
+    opening.signs.started(pid);
+    if let Some(pid) = pid {
+        log.note(&format!("started pid {pid}: {}", launch.command));
+    }
+    let writer = Arc::new(LineWriter::default());
+    let pending = Arc::new(Pending::default());
+    let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let link = Link::Piped {
+        pending: Arc::clone(&pending),
+        writer: Arc::clone(&writer),
+    };
+    let stop = opening.stop.clone();
+    let router = MessageRouter::new(
+        opening.server.clone(),
+        Arc::clone(&opening.listener),
+        Arc::clone(&opening.log),
+    );
+    let era = router.era();
+    let reader = Reader {
+        server: opening.server.clone(),
+        link: link.clone(),
+        pending: Arc::clone(&pending),
+        router,
+        max_message_bytes: opening.max_message_bytes,
+        noise: Noise::new(&log),
+        log: Arc::clone(&log),
+        vitals: Arc::clone(&vitals),
+    };
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+        return Err(Loss::CannotSpawn("its pipes are missing".to_owned()).into());
+    };
+    let pipes = Pipes {
+        pending,
+        writer: Arc::clone(&writer),
+        write: tokio::spawn({
+            let writer = Arc::clone(&writer);
+            async move { writer.run(stdin).await }
+        }),
+        read: tokio::spawn(reader.run(stdout)),
+        stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr, {
+            let signs = Arc::clone(&opening.signs);
+            move |bytes| signs.hear(bytes)
+        })),
+        _descriptors: descriptors,
+    };
+    let running = tokio::spawn(run(child, pipes, stop.clone(), marks));
+    let ended = async move {
+        running
+            .await
+            .unwrap_or_else(|error| Loss::Disconnected(format!("its task failed: {error}")))
+    };
+
+    let greeted = match shake_hands(&link, opening).await {
+        Ok(greeted) => greeted,
+        Err(Ungreeted::Gone { probed: false }) => return Err(ended.await.into()),
+        Err(Ungreeted::Gone { probed: true }) => return Err(Unstarted::EndedAtProbe(ended.await)),
+        Err(Ungreeted::Refused(refused)) => {
+            stop.close.cancel();
+            ended.await;
+            return Err(Unstarted::Unopened(refused));
+        }
+    };
+    let mut session = Session {
+        greeting: greeted.greeting,
+        initialize_answer: greeted.answer,
+        eras: greeted.eras,
+        pid,
+        vitals,
+        server: opening.server.clone(),
+        link,
+        listening: None,
+    };
+    // It is set here only.
+    era.set(session.era()).ok();
+    match session.era() {
+        Era::Legacy => {
+            session.initialized().await;
+            Ok((session, Box::pin(ended)))
+        }
+        Era::Modern => {
+            let listening = Arc::new(Listening::new(session.greeting.capabilities));
+            session.listening = Some(Arc::clone(&listening));
+            let (link, opening) = (session.link.clone(), opening.clone());
+            let running = async move {
+                let listen =
+                    listening.run(&opening.server, &link, &*opening.listener, &opening.turns);
+                tokio::select! {
+                    loss = ended => loss,
+                    () = listen => Loss::Disconnected("its task ended".to_owned()),
+                }
+            };
+            Ok((session, Box::pin(running)))
+        }
+    }
+}
+
+/// Starts the process. Its program and its environment are looked for on a thread that may block.
+async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
+    let prepared = spawn_blocking({
+        let launch = launch.clone();
+        move || {
+            let environment = environment::of_child(&launch);
+            let path = environment.get(OsStr::new("PATH")).cloned();
+            let path = path.unwrap_or_default();
+            let resolution = command::resolve(&launch.command, &path);
+            (environment, path, resolution)
+        }
+    });
+    let (environment, path, resolution) = prepared
+        .await
+        .map_err(|error| Loss::CannotSpawn(error.to_string()))?;
+    let mut command = Command::new(resolution.program());
+    command
+        .args(&launch.args)
+        .env_clear()
+        .envs(environment)
+        // Over the entry's own variables: a process with another server's marks would not be found.
+        .envs(marks.variables())
+        .env(lineage::CHAIN, opening.lineage.chain())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Only where a panic or an abort kept us from stopping it in order.
+        .kill_on_drop(true);
+    if let Some(cwd) = &launch.cwd {
+        command.current_dir(cwd);
+    }
+    let error = match process::spawn(command).await {
+        Ok(child) => return Ok(child),
+        Err(error) => error,
+    };
+    if matches!(resolution, Resolution::NotFound(_)) {
+        opening.log.note(&command::looked_in(&path, usize::MAX));
+    }
+    let launch = launch.clone();
+    // Looks at files, which may be on a network that keeps it waiting.
+    let why = spawn_blocking(move || cannot_spawn(&launch, &resolution, &path, &error));
+    Err(why
+        .await
+        .unwrap_or_else(|error| Loss::CannotSpawn(error.to_string())))
+}
+
+/// Why a process was not started. A program or a folder that is missing may come: programs are
+/// replaced while servers run. An argument that no process can be given is wrong for good.
+fn cannot_spawn(
+    launch: &StdioLaunch,
+    resolution: &Resolution,
+    path: &OsStr,
+    error: &io::Error,
+) -> Loss {
+    let command = &launch.command;
+    let reason = match (error.kind(), &launch.cwd, resolution) {
+        (io::ErrorKind::InvalidInput, _, _) => {
+            return Loss::Misconfigured(format!("{command}: {error}"));
+        }
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, Some(cwd), _) if !cwd.is_dir() => {
+            format!(
+                "working directory {} does not exist; create it, or correct `cwd`",
+                cwd.display()
+            )
+        }
+        (io::ErrorKind::NotFound, _, Resolution::NotFound(_)) => command::not_found(command, path),
+        (io::ErrorKind::NotFound, _, _) if resolution.program().is_file() => {
+            format!("{command} cannot be run: the interpreter that its first line names is missing")
+        }
+        (io::ErrorKind::NotFound, _, _) => {
+            format!("command not found: there is no file {command}")
+        }
+        (io::ErrorKind::PermissionDenied, _, _) => format!(
+            "{command}: permission denied; check that the file is executable: chmod +x {}",
+            resolution.program().display()
+        ),
+        _ => format!("{command}: {error}"),
+    };
+    Loss::CannotSpawn(reason)
+}
+
+/// The tasks that carry a process's pipes.
+struct Pipes {
+    pending: Arc<Pending>,
+    writer: Arc<LineWriter>,
+    write: JoinHandle<io::Result<()>>,
+    read: JoinHandle<()>,
+    stderr: JoinHandle<()>,
+    _descriptors: Descriptors,
+}
+
+/// What ended a connection first; exit, end of output and failed writes often come together, and
+/// are one loss.
+enum Cause {
+    Asked,
+    Exited(io::Result<ExitStatus>),
+    OutputClosed,
+    InputClosed,
+}
+
+/// Watches a process to its end, and returns when it, its pipes and whatever it started are gone.
+async fn run(mut child: Child, mut pipes: Pipes, stop: Stop, marks: Marks) -> Loss {
+    let group = process::group(&child);
+    let cause = tokio::select! {
+        () = stop.close.cancelled() => Cause::Asked,
+        status = child.wait() => Cause::Exited(status),
+        _ = &mut pipes.read => Cause::OutputClosed,
+        _ = &mut pipes.write => Cause::InputClosed,
+    };
+    let asked = matches!(cause, Cause::Asked);
+    let status = match cause {
+        Cause::Exited(status) => {
+            // Answers written before the end still count.
+            timeout(DRAIN_GRACE, &mut pipes.read).await.ok();
+            status
+        }
+        Cause::Asked | Cause::OutputClosed | Cause::InputClosed => {
+            // Nothing can be answered any more, so no call waits for the end of the process. What is
+            // not sent by now never will be: it may be sent again elsewhere (invariant 6).
+            pipes.writer.abandon();
+            pipes.pending.end();
+            end(&mut child, &stop).await
+        }
+    };
+    group.kill_rest();
+    // What has left the group, too; a second process never starts before (invariant 9).
+    process::end_marked(&marks).await;
+    pipes.writer.abandon();
+    pipes.pending.end();
+    timeout(DRAIN_GRACE, &mut pipes.stderr).await.ok();
+    for task in [&pipes.read, &pipes.stderr] {
+        task.abort();
+    }
+    pipes.write.abort();
+    match status {
+        _ if asked => Loss::Disconnected("stopped".to_owned()),
+        Ok(status) => {
+            let (code, signal) = process::exit(status);
+            Loss::Crashed { code, signal }
+        }
+        Err(error) => Loss::Disconnected(format!("its end could not be observed: {error}")),
+    }
+}
+
+/// The stop sequence, from the closed stdin on: 1 s, SIGTERM, 5 s, SIGKILL, reaped.
+async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
+    for (grace, act) in [
+        (EOF_GRACE, process::terminate as fn(&Child)),
+        (TERM_GRACE, process::kill),
+    ] {
+        tokio::select! {
+            status = child.wait() => return status,
+            () = tokio::time::sleep(grace) => act(child),
+            () = stop.kill.cancelled() => break,
+        }
+    }
+    process::kill(child);
+    child.wait().await
+}
+
+struct Reader {
+    server: ServerName,
+    link: Link,
+    pending: Arc<Pending>,
+    router: MessageRouter,
+    max_message_bytes: usize,
+    log: Arc<ServerLog>,
+    noise: Noise,
+    vitals: Arc<Vitals>,
+}
+
+impl Reader {
+    async fn run(mut self, stdout: impl AsyncRead + Unpin) {
+        let mut lines = LineReader::new(stdout, self.max_message_bytes);
+        loop {
+            let beside = |beside: Beside<'_>| {
+                if let Beside::Noise(piece) = beside {
+                    self.noise.hear(piece);
+                }
+                self.router.count(beside.bytes())
+            };
+            let limit = |head: &[u8]| {
+                if self.pending.may_await(head) {
+                    usize::MAX
+                } else {
+                    MAX_UNASKED
+                }
+            };
+            match lines.message(beside, limit).await {
+                Ok(Some(Line::Whole(line))) => {
+                    // What follows is read after it, however long it is: messages keep their order.
+                    let read = Frame::of_server_aside(line.clone()).await;
+                    pause(self.line(&line, read)).await;
+                }
+                Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
+                    break;
+                }
+            }
+        }
+        self.noise.end();
+    }
+
+    /// Takes a line that begins as a message; returns how long to wait before more is read.
+    fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
+        match read {
+            Ok(frame) => self.frame(frame),
+            Err(_) if line.starts_with(b"[") => self.batch(line),
+            Err(error) => self.broken(line, &error.to_string()),
+        }
+    }
+
+    fn frame(&mut self, frame: Frame) -> Duration {
+        self.vitals.hear();
+        self.router.sort(frame, &self.pending, &self.link)
+    }
+
+    fn broken(&mut self, line: &[u8], why: &str) -> Duration {
+        self.noise.broken(line, why);
+        self.router.count(line.len() + MESSAGE)
+    }
+
+    /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
+    /// shall not make us read its arrays as often as they are nested.
+    fn batch(&mut self, line: &Bytes) -> Duration {
+        let items = std::str::from_utf8(line)
+            .ok()
+            .and_then(|text| message::batch(text).ok());
+        match items {
+            Some(items) => {
+                let pauses = items.into_iter().map(|item| {
+                    let item = line.slice_ref(item.as_bytes());
+                    match Frame::of_server(item.clone()) {
+                        Ok(frame) => self.frame(frame),
+                        Err(error) => self.broken(&item, &error.to_string()),
+                    }
+                });
+                pauses.max().unwrap_or_default()
+            }
+            None => self.broken(line, "no batch of messages"),
+        }
+    }
+
+    fn too_long(&self, head: &[u8], limit: usize) {
+        let id = self.pending.too_large(head, limit);
+        let why = if limit < self.max_message_bytes {
+            "nobody waits for it"
+        } else {
+            "maxMessageBytes"
+        };
+        if let Some(times) = self.log.fault() {
+            tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
+        }
+        self.log.oversized(&format!(
+            "a message on stdout exceeds {limit} bytes ({why})"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{Notice, Question, logs::Logs};
+    use mainstay_platform::blocking::LONG;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl crate::Listener for Nobody {
+        fn hear(&self, _: Notice) {}
+        fn ask(&self, _: Question) {}
+    }
+
+    fn reader(pending: &Arc<Pending>) -> Reader {
+        let server = ServerName::new("s").expect("a name");
+        let log = Logs::default().server(&server);
+        Reader {
+            link: Link::Piped {
+                pending: Arc::clone(pending),
+                writer: Arc::default(),
+            },
+            pending: Arc::clone(pending),
+            router: MessageRouter::new(server.clone(), Arc::new(Nobody), Arc::clone(&log)),
+            max_message_bytes: 16 * LONG,
+            noise: Noise::new(&log),
+            log,
+            vitals: Arc::new(Vitals::new(Duration::from_secs(120))),
+            server,
+        }
+    }
+
+    fn answer(id: u64, bytes: usize) -> String {
+        let text = "x".repeat(bytes);
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
+    }
+
+    /// The runtime's thread does not read a long message, and what follows it waits.
+    #[test]
+    fn a_long_message_is_read_elsewhere_and_in_its_turn() {
+        let pending = Arc::new(Pending::default());
+        let mut calls: Vec<_> = (0..3)
+            .map(|_| pending.register(None, None).expect("open"))
+            .collect();
+        let text: Vec<String> = calls
+            .iter()
+            .zip([0, 8 * LONG, 0])
+            .map(|(call, bytes)| answer(call.id, bytes))
+            .collect();
+        let text = text.concat();
+        let (runtime, release) = mainstay_testkit::runtime_that_waits();
+        runtime.block_on(async {
+            let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
+            assert!((&mut running).now_or_never().is_none(), "it is read here");
+            let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
+            assert!(has_come(0));
+            assert!(!has_come(2), "the short one came first");
+            drop(release);
+            tokio::time::timeout(Duration::from_secs(20), running)
+                .await
+                .expect("it ends");
+            assert!(has_come(1) && has_come(2));
+        });
+    }
+}

@@ -1,0 +1,405 @@
+//! Signs of life of one connection. Readers and callers write them, the supervisor reads them.
+//!
+//! They are touched on every message, so they are a few atomics.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::health::{Fault, Policy};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::{Frame, Interruption, InterruptionKind};
+
+/// How long processes are watched at least before they count as idle: 5 % of it are more than the two
+/// ticks of the clock in which the kernel counts.
+const CPU_WINDOW: Duration = Duration::from_millis(500);
+
+/// How long calls wait for an answer to the first probe when they begin to be refused.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often they look for it.
+const GLANCE: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+pub struct Vitals {
+    opened: Instant,
+    /// When a message of the protocol came last; times are milliseconds since `opened`.
+    heard: AtomicU64,
+    /// Calls in a row, since then, that got something else than an answer.
+    failed: AtomicU32,
+    /// Calls in a row that got something else, with none answered between, whatever else came.
+    failed_in_row: AtomicU32,
+    /// What the last of them got. Held for a copy only, and by calls that fail only.
+    fault: Mutex<Option<Fault>>,
+    /// Calls in a row, since then, that had no answer within their time.
+    unanswered: AtomicU32,
+    /// There are so many of them that further calls are refused.
+    is_stalled: AtomicBool,
+    /// When the server was observed because of them, and its CPU time by then. Held for a copy only.
+    watched: Mutex<Option<(Instant, Duration)>>,
+    /// Since when calls are refused, in milliseconds since `opened`.
+    stalled_at: AtomicU64,
+    in_flight: AtomicU32,
+    /// The latest deadline of the calls that the server may be at work on.
+    busy_until: AtomicU64,
+    hang_after: Duration,
+}
+
+impl Vitals {
+    /// Silence of `hang_after` makes the calls that follow it no excuse any more.
+    pub fn new(hang_after: Duration) -> Self {
+        Self {
+            opened: Instant::now(),
+            heard: AtomicU64::new(0),
+            failed: AtomicU32::new(0),
+            failed_in_row: AtomicU32::new(0),
+            fault: Mutex::default(),
+            unanswered: AtomicU32::new(0),
+            is_stalled: AtomicBool::new(false),
+            watched: Mutex::default(),
+            stalled_at: AtomicU64::new(0),
+            in_flight: AtomicU32::new(0),
+            busy_until: AtomicU64::new(0),
+            hang_after,
+        }
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.opened);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A message of the protocol came from the server.
+    pub fn hear(&self) {
+        self.heard
+            .store(self.millis(Instant::now()), Ordering::Relaxed);
+        if self.failed.load(Ordering::Relaxed) != 0 {
+            self.failed.store(0, Ordering::Relaxed);
+        }
+        if self.unanswered.load(Ordering::Relaxed) != 0 {
+            self.unanswered.store(0, Ordering::Relaxed);
+            self.is_stalled.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether calls are refused until the server is heard.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+
+    /// Waits for as long as the probe is given that follows when calls begin to be refused, unless the
+    /// server is heard before: one whose tool hangs answers that probe.
+    pub async fn grace(&self) {
+        let end = self.time(self.stalled_at.load(Ordering::Relaxed)) + GRACE;
+        while self.is_stalled() && Instant::now() < end {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Calls in a row without an answer, if calls are refused.
+    pub fn stalled(&self) -> Option<u32> {
+        let calls = self.unanswered.load(Ordering::Relaxed);
+        self.is_stalled().then_some(calls)
+    }
+
+    /// Counts a message as a sign of life, if `answer` is one: an answer, or an error without an id
+    /// under an HTTP status.
+    pub fn weigh(&self, answer: &Result<Frame, Interruption>) {
+        let is_message = match answer {
+            Ok(_) => true,
+            Err(Interruption { kind, .. }) => matches!(
+                kind,
+                InterruptionKind::Refused {
+                    is_message: true,
+                    ..
+                }
+            ),
+        };
+        if is_message {
+            self.hear();
+        }
+    }
+
+    /// How many calls in a row have got something else than an answer, and what the last one got.
+    pub fn failed(&self) -> (u32, Option<Fault>) {
+        let fault = self.fault.lock();
+        (self.failed.load(Ordering::Relaxed), fault.clone())
+    }
+
+    /// How many calls have failed since one was answered.
+    pub fn failed_in_row(&self) -> u32 {
+        self.failed_in_row.load(Ordering::Relaxed)
+    }
+
+    /// When something came last.
+    pub fn heard(&self) -> Instant {
+        self.time(self.heard.load(Ordering::Relaxed))
+    }
+
+    fn time(&self, millis: u64) -> Instant {
+        self.opened + Duration::from_millis(millis)
+    }
+
+    /// Notes a call that may take until `deadline`.
+    pub fn call(self: &Arc<Self>, deadline: Instant) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let heard = self.heard.load(Ordering::Relaxed);
+        // A call that is sent into a long silence is no excuse for the server: otherwise calls that
+        // keep coming would hide a hang.
+        if self.time(heard).elapsed() < self.hang_after {
+            self.busy_until
+                .fetch_max(self.millis(deadline), Ordering::Relaxed);
+        }
+        InFlight {
+            vitals: Arc::clone(self),
+            heard,
+        }
+    }
+
+    /// Since when the server's processes are watched, and the CPU time that they had spent by then.
+    fn watched(&self, anew: bool, spent: Duration) -> (Instant, Duration) {
+        let now = (Instant::now(), spent);
+        let mut watched = self.watched.lock();
+        if anew {
+            *watched = None;
+        }
+        *watched.get_or_insert(now)
+    }
+
+    /// What was watched was at work, and is watched from the next call on.
+    fn forget_watched(&self) {
+        *self.watched.lock() = None;
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server may be at work on a call that is within its deadline. Calls are no excuse any
+    /// more once so many were not answered that others are refused.
+    pub fn may_be_at_work(&self) -> bool {
+        !self.is_stalled()
+            && self.in_flight() > 0
+            && self.millis(Instant::now()) < self.busy_until.load(Ordering::Relaxed)
+    }
+}
+
+/// A call in flight, until it is dropped.
+#[derive(Debug)]
+pub struct InFlight {
+    vitals: Arc<Vitals>,
+    /// When the server had been heard last when the call was sent.
+    heard: u64,
+}
+
+impl InFlight {
+    /// The call is answered.
+    pub fn answered(&self) {
+        let failed = &self.vitals.failed_in_row;
+        if failed.load(Ordering::Relaxed) != 0 {
+            failed.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The call ends without an answer.
+    pub fn interrupted(&self, why: &Interruption) {
+        let Some(fault) = why.fault() else { return };
+        let vitals = &self.vitals;
+        vitals.failed_in_row.fetch_add(1, Ordering::Relaxed);
+        *vitals.fault.lock() = Some(fault);
+        vitals.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The call has run out of time. It counts if nothing was heard since it was sent. Before calls are
+    /// refused, the server's processes are watched for [`CPU_WINDOW`] at least, from the first call on
+    /// that was not answered: a server that computes is at work.
+    pub async fn timed_out<F>(&self, policy: &Policy, cpu: Option<impl Fn() -> F>)
+    where
+        F: Future<Output = Duration>,
+    {
+        let vitals = &self.vitals;
+        let is_silent = || vitals.heard.load(Ordering::Relaxed) == self.heard;
+        let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {
+            return;
+        };
+        let calls = vitals.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+        let (since, before) = vitals.watched(calls == 1, spent(cpu.as_ref()).await);
+        if calls < limit || vitals.is_stalled() {
+            return;
+        }
+        if cpu.is_some() {
+            tokio::time::sleep_until(since + CPU_WINDOW).await;
+        }
+        let spent = spent(cpu.as_ref()).await.saturating_sub(before);
+        if !policy.stalls(calls, spent, since.elapsed()) {
+            vitals.forget_watched();
+            return;
+        }
+        let now = vitals.millis(Instant::now());
+        vitals.stalled_at.store(now, Ordering::Relaxed);
+        // Whatever is heard from here on ends it.
+        vitals.is_stalled.store(is_silent(), Ordering::Relaxed);
+        if !is_silent() {
+            vitals.is_stalled.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What `cpu` says; nothing where there is no process.
+async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Duration {
+    match cpu {
+        Some(cpu) => cpu().await,
+        None => Duration::ZERO,
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.vitals.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, ready};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A call protects its server until its deadline, and no longer.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_at_work_is_excused_until_the_calls_deadline() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        let call = vitals.call(Instant::now() + SECOND * 30);
+        assert!(vitals.may_be_at_work());
+        tokio::time::advance(SECOND * 31).await;
+        assert!(!vitals.may_be_at_work());
+        drop(call);
+        assert_eq!(vitals.in_flight(), 0);
+    }
+
+    fn policy(unanswered_calls: Option<u32>) -> Policy {
+        Policy {
+            unanswered_calls,
+            ..Policy::default()
+        }
+    }
+
+    /// Lets calls run out of time, one after the other, while a process spends this CPU time.
+    async fn run_out(vitals: &Arc<Vitals>, policy: &Policy, calls: u32, share: Option<f64>) {
+        let start = Instant::now();
+        for _ in 0..calls {
+            let call = vitals.call(Instant::now() + SECOND * 30);
+            tokio::time::advance(SECOND * 30).await;
+            let cpu = share.map(|share| move || ready(start.elapsed().mul_f64(share)));
+            call.timed_out(policy, cpu).await;
+        }
+    }
+
+    /// The second call in a row without an answer, and with nothing heard, has the next ones refused
+    /// until something is heard.
+    #[tokio::test(start_paused = true)]
+    async fn the_second_call_without_an_answer_stalls_a_server() {
+        for share in [None, Some(0.04)] {
+            let vitals = Arc::new(Vitals::new(SECOND * 120));
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), None);
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), Some(2));
+            // What is in flight is no excuse: it is to be asked.
+            let _call = vitals.call(Instant::now() + SECOND * 30);
+            assert!(!vitals.may_be_at_work());
+            vitals.hear();
+            assert_eq!(vitals.stalled(), None);
+            assert!(vitals.may_be_at_work());
+            run_out(&vitals, &policy(Some(2)), 1, share).await;
+            assert_eq!(vitals.stalled(), None);
+        }
+    }
+
+    /// Not where something else is heard, where its processes compute, or where the policy has it so.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_at_work_does_not_stall() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        run_out(&vitals, &policy(None), 9, None).await;
+        run_out(&vitals, &policy(Some(2)), 9, Some(0.06)).await;
+        assert_eq!(vitals.stalled(), None);
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        for _ in 0..9 {
+            let call = vitals.call(Instant::now() + SECOND * 30);
+            tokio::time::advance(SECOND * 10).await;
+            vitals.hear();
+            tokio::time::advance(SECOND * 20).await;
+            call.timed_out(&policy(Some(2)), None::<fn() -> Ready<Duration>>)
+                .await;
+            assert_eq!(vitals.stalled(), None);
+        }
+    }
+
+    /// A server that answers the probe at once costs the next call a moment, and no failure.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_call_waits_for_the_first_probe() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        let since = Instant::now();
+        let probed = async {
+            tokio::time::sleep(SECOND / 2).await;
+            vitals.hear();
+        };
+        tokio::join!(vitals.grace(), probed);
+        assert!(!vitals.is_stalled() && since.elapsed() < SECOND);
+        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        let since = Instant::now();
+        vitals.grace().await;
+        assert!(vitals.is_stalled() && since.elapsed() <= SECOND + GLANCE);
+        let since = Instant::now();
+        vitals.grace().await;
+        assert_eq!(since.elapsed(), Duration::ZERO);
+    }
+
+    /// Only a message forgives calls that failed.
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_fail_in_a_row_are_counted() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        let call = vitals.call(Instant::now() + SECOND * 30);
+        let refused = |is_message| {
+            Interruption::sent(InterruptionKind::Refused {
+                status: 503,
+                body: String::new(),
+                is_message,
+            })
+        };
+        for failed in 1..=2 {
+            call.interrupted(&refused(false));
+            call.interrupted(&refused(true));
+            vitals.weigh(&Err(refused(false)));
+            let (found, fault) = vitals.failed();
+            assert_eq!(found, failed);
+            assert_eq!(
+                fault.expect("a fault").reason,
+                "the server answered HTTP 503"
+            );
+        }
+        vitals.weigh(&Err(refused(true)));
+        assert_eq!(vitals.failed().0, 0);
+    }
+
+    /// Calls that keep coming must not hide a hang.
+    #[tokio::test(start_paused = true)]
+    async fn calls_sent_into_a_long_silence_are_no_excuse() {
+        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        tokio::time::advance(SECOND * 120).await;
+        let _call = vitals.call(Instant::now() + SECOND * 30);
+        assert!(!vitals.may_be_at_work());
+        vitals.hear();
+        let _call = vitals.call(Instant::now() + SECOND * 30);
+        assert!(vitals.may_be_at_work());
+    }
+}
