@@ -28,9 +28,14 @@ use tower_service::Service as _;
 use super::{
     RETRY_AFTER,
     authenticator::{Authenticator, Unauthorized, Visit},
+    bodies::discard,
     connections::{Connections, Place},
     guard::{Forbidden, Guard},
-    mcp::{self, Hub, ResponseBody, Scope, Visitor, sse},
+    mcp::{
+        Mcp, ResponseBody, Scope,
+        wire::{self, sse},
+    },
+    peer::Visitor,
     rest::Refusal,
     traffic::{Counted, Traffic},
     unread::{Share, Unread},
@@ -57,7 +62,7 @@ const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
 /// What the listener needs to serve a request.
 #[derive(Debug)]
 pub struct Door {
-    pub hub: Arc<Hub>,
+    pub mcp: Arc<Mcp>,
     pub rest: axum::Router,
     pub guard: Guard,
     pub authenticator: Authenticator,
@@ -193,7 +198,7 @@ impl Client {
         let mut is_reserved = self.place.asked();
         if is_reserved && self.door.endpoint(request.uri().path()).is_some() {
             if !self.place.admit() {
-                mcp::discard(request.into_body()).await;
+                discard(request.into_body()).await;
                 return too_many();
             }
             is_reserved = false;
@@ -345,12 +350,12 @@ impl Door {
     ) -> Response<ResponseBody> {
         match endpoint {
             Ok((scope, Endpoint::Streamable)) => {
-                mcp::http::serve(&self.hub, scope, visitor, request).await
+                wire::http::serve(&self.mcp, scope, visitor, request).await
             }
             Ok((scope, Endpoint::Sse(endpoint))) => {
-                mcp::sse::serve(&self.hub, scope, visitor, endpoint, request).await
+                wire::sse::serve(&self.mcp, scope, visitor, endpoint, request).await
             }
-            Err(reason) => mcp::http::nowhere(&self.hub, visitor, request, &reason).await,
+            Err(reason) => wire::http::nowhere(&self.mcp, visitor, request, &reason).await,
         }
     }
 
@@ -390,7 +395,7 @@ impl Door {
             "sse/message" => Endpoint::Sse(sse::Endpoint::Message),
             _ => return None,
         };
-        let registry = &self.hub.registry;
+        let registry = &self.mcp.gateway().registry;
         let scope = match (server, profile) {
             (Some(name), _) => registry.server(name).map(Scope::One),
             (None, Some(name)) => registry.profile(name).map(Scope::Profile),

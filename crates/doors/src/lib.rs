@@ -1,11 +1,13 @@
 //! The doors, where clients, people and programs come in.
 
 pub mod authenticator;
+pub mod bodies;
 pub mod connections;
 pub mod guard;
 pub mod http;
 pub mod json_views;
 pub mod mcp;
+pub mod peer;
 pub mod rest;
 pub mod tokens;
 mod traffic;

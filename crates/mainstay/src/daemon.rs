@@ -6,10 +6,11 @@ use mainstay_core::config::{Config, Plan, Secret};
 pub use mainstay_doors::http::bind;
 use mainstay_doors::{
     authenticator::Authenticator,
+    bodies::Limits as BodyLimits,
     connections::{Connections, Limits as ConnectionLimits},
     guard::Guard,
     http::{self, Door},
-    mcp::{self, BodyLimits, Hub, Limits, Seal, SessionLimits},
+    mcp::{ClientLimits, Limits, Mcp, Seal, SessionLimits, wire::stdio},
     rest,
     tokens::Tokens,
     unread::Unread,
@@ -70,7 +71,7 @@ impl Default for Pauses {
 /// A running Mainstay, without its doors.
 pub struct Daemon {
     pub gateway: Arc<Gateway>,
-    hub: Arc<Hub>,
+    mcp: Arc<Mcp>,
     bodies: BodyLimits,
     connections: ConnectionLimits,
     max_unread: usize,
@@ -82,7 +83,7 @@ pub struct Daemon {
     require_token: Option<bool>,
     /// How long calls at work may take at the end.
     grace: Duration,
-    /// Cancelled to close the doors and stop the hub.
+    /// Cancelled to close the doors and stop the tasks.
     stop: CancellationToken,
     telling: JoinHandle<()>,
 }
@@ -100,20 +101,20 @@ impl Daemon {
         let state = options.state.clone().filter(|_| session_key.is_some());
         let limits = limits(config, pauses);
         let gateway = Gateway::start(config, options);
-        let hub = Arc::new(Hub::new(
+        let mcp = Arc::new(Mcp::new(
             Arc::clone(&gateway),
             Seal::new(session_key),
             state,
-            limits,
+            &limits,
         ));
         let stop = CancellationToken::new();
         let telling = tokio::spawn({
-            let (hub, stop) = (Arc::clone(&hub), stop.clone());
-            async move { hub.run(stop).await }
+            let (mcp, stop) = (Arc::clone(&mcp), stop.clone());
+            async move { mcp.run(stop).await }
         });
         Self {
             gateway,
-            hub,
+            mcp,
             bodies: limits.bodies,
             connections: ConnectionLimits {
                 all: config.max_connections,
@@ -145,7 +146,7 @@ impl Daemon {
         let tokens = tokens.into();
         let exposed = !address.ip().is_loopback();
         let door = Door {
-            hub: Arc::clone(&self.hub),
+            mcp: Arc::clone(&self.mcp),
             rest: self.rest(tokens.clone()),
             guard: Guard::new(address, &self.hosts, &self.origins),
             authenticator: Authenticator::new(tokens, self.require_token, exposed),
@@ -191,7 +192,7 @@ impl Daemon {
         I: AsyncRead + Unpin + Send,
         O: AsyncWrite + Unpin + Send + 'static,
     {
-        let (hub, stop) = (Arc::clone(&self.hub), self.stop.clone());
+        let (mcp, stop) = (Arc::clone(&self.mcp), self.stop.clone());
         let max_body = self.bodies.of_body;
         async move {
             // A client that does not read its last answers delays no end.
@@ -200,7 +201,7 @@ impl Daemon {
                 sleep(DRAIN_LIMIT).await;
             };
             tokio::select! {
-                served = mcp::stdio::serve(hub, profile, input, output, max_body, stop.clone()) => served,
+                served = stdio::serve(mcp, profile, input, output, max_body, stop.clone()) => served,
                 () = too_late => Ok(()),
             }
         }
@@ -224,9 +225,9 @@ impl Daemon {
         let end = Instant::now() + self.grace + SERVERS_LIMIT;
         // Calls that wait for their clients do not take the grace of the others.
         self.gateway.calls.closing().begin();
-        self.hub.end_waiting();
+        self.mcp.end_waiting();
         self.gateway.end_calls(&haste).await;
-        self.hub.end_all();
+        self.mcp.end_all();
         self.stop.cancel();
         for task in doors.into_iter().chain([self.telling]) {
             if let Err(error) = task.await {
@@ -240,10 +241,12 @@ impl Daemon {
 /// What the configuration lets clients take.
 fn limits(config: &Config, pauses: Pauses) -> Limits {
     Limits {
-        page_size: config.page_size,
-        sessions: SessionLimits {
-            all: config.max_sessions,
-            of_one: config.max_sessions_per_client,
+        clients: ClientLimits {
+            page_size: config.page_size,
+            sessions: SessionLimits {
+                all: config.max_sessions,
+                of_one: config.max_sessions_per_client,
+            },
         },
         bodies: BodyLimits {
             of_body: config.max_body_bytes,

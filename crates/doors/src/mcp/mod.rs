@@ -1,38 +1,21 @@
 //! The MCP doors, over Streamable HTTP, HTTP+SSE and stdio: the servers of a profile as one, or one
 //! server unchanged.
 
-mod aggregate;
-mod batch;
-mod bodies;
+mod announcing;
 mod builtin;
-mod client_sinks;
-mod conversation;
-mod dispatch;
-mod ended;
-pub mod http;
-mod hub;
-mod isolated;
-mod listen_streams;
-mod modern;
-mod outbox;
-mod pool;
-mod replay;
+mod clients;
+mod endpoint;
+mod kept_objects;
+mod offer;
 mod reply;
-mod seal;
-mod session;
-pub mod sse;
-mod sse_body;
-pub mod stdio;
-mod subscriptions;
-mod suspended;
-mod tasks;
+mod sessions;
+mod shared;
+mod stateless;
 mod trace;
-mod transparent;
+pub mod wire;
 
 pub use self::{
-    bodies::{Limits as BodyLimits, Pace, discard},
-    hub::{Hub, Limits, SessionLimits, Visitor},
-    seal::Seal,
-    session::Scope,
-    sse_body::ResponseBody,
+    clients::Limits as ClientLimits,
+    sessions::{crowd::Limits as SessionLimits, seal::Seal, session::Scope},
+    wire::{Limits, Mcp, sse_body::ResponseBody},
 };

@@ -5,12 +5,31 @@ use std::borrow::Cow;
 use mainstay_core::{
     era::{Era, code, result, tasks},
     failure::{Failure, FailureKind},
-    message::{self, Method},
+    message::{self, Kind, Method},
 };
 use mainstay_gateway::calls::{Answer, Answering, Closed, Refused};
 use mainstay_transport::{Frame, Unreadable};
 
-use super::batch::unreadable;
+/// Never run anew what may have run already.
+pub const UNKNOWN_STATE: &str =
+    "\"requestState\" belongs to no call of this kind that is in progress";
+
+/// The id of a request, as JSON text.
+pub fn id(frame: &Frame) -> &str {
+    match frame.envelope().kind {
+        Kind::Request { id, .. } | Kind::Response { id, .. } => frame.get(id),
+        Kind::Notification { .. } => "null",
+    }
+}
+
+/// The JSON-RPC error that answers what could not be read.
+pub fn unreadable(error: &Unreadable) -> String {
+    let (code, id) = match error {
+        Unreadable::Utf8 => (code::PARSE_ERROR, None),
+        Unreadable::Malformed(malformed) => (malformed.code(), malformed.id()),
+    };
+    message::error_response(id, code, &error.to_string(), None)
+}
 
 /// A complete JSON-RPC response, on one line.
 ///

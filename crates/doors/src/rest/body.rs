@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout_at;
 
 use super::{Door, refusal::Refusal};
-use crate::mcp::Pace;
+use crate::bodies::Pace;
 
 /// A request's body.
 pub struct Body<T>(pub T);

@@ -13,15 +13,15 @@ use mainstay_core::{
 use mainstay_gateway::resource_not_found;
 use mainstay_gateway::supervisor::Server;
 
-use super::{
+use crate::json_views::{
+    calls::first_content,
+    lists::{named_server, not_found, of_absent},
+};
+use crate::rest::{
     Door,
     call::{Answered, Call},
     refusal::Refusal,
     via::Via,
-};
-use crate::json_views::{
-    calls::first_content,
-    lists::{named_server, not_found, of_absent},
 };
 
 pub async fn call_tool(

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use mainstay_core::failure::FailureKind;
 
-use self::Code::Failed;
+use crate::rest::code::Code::Failed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {

@@ -17,7 +17,7 @@ use mainstay_gateway::{
 };
 use serde_json::{Map, Value};
 
-use super::{
+use crate::rest::{
     Door,
     address::{Path, Query},
     body::Body,

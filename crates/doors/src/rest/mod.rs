@@ -48,7 +48,7 @@ use mainstay_gateway::calls::Closing;
 use tokio_util::sync::CancellationToken;
 
 pub use self::refusal::Refusal;
-use super::{authenticator::bearer, mcp::BodyLimits};
+use super::{authenticator::bearer, bodies::Limits as BodyLimits};
 use crate::tokens::{Pass, Tokens};
 
 /// What the routes need.

@@ -23,8 +23,8 @@ use mainstay_platform::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::book::{Book, Fingerprint};
-pub use self::book::{ClientToken, Pass, same};
+use crate::tokens::book::{Book, Fingerprint};
+pub use crate::tokens::book::{ClientToken, Pass, same};
 
 /// The beginning of clients' tokens, by which a token that was left somewhere can be recognised. A more
 /// general one, `mcp_`, would be taken for another program's.

@@ -20,8 +20,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Asked, Outcome, Refusal, Said, browse, context::Context, here};
-use crate::json_views::{events::wire, lists::raw};
+use super::{
+    browse,
+    context::Context,
+    outcome::{Outcome, Said, here},
+    refusal::Refusal,
+};
+use crate::{
+    json_views::{events::wire, lists::raw},
+    mcp::endpoint::request::RequestContext,
+};
 
 tools! {
     AwaitActivity "await_activity",
@@ -51,7 +59,7 @@ const MAX_EVENTS: usize = 100;
 /// The client refused (JSON-RPC leaves the code to us; specification, client/sampling).
 const REFUSED: i64 = -1;
 
-pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
     let context = &Context::of(&asked);
     match tool {
         Tool::AwaitActivity => here(asked.cancelled, await_activity(context)).await,
@@ -134,7 +142,7 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
     let after = last_event_id.map(|id| read_id(&id)).transpose()?;
     let wait = timeout_ms.unwrap_or(DEFAULT_WAIT).clamp(MIN_WAIT, MAX_WAIT);
     let until = Instant::now() + Duration::from_millis(wait);
-    let registry = &context.hub.registry;
+    let registry = &context.gateway().registry;
     let mut happened = registry.events().subscribe(after);
     let mut asked = registry.queue().changes();
     let (mut events, mut missed) = (Vec::new(), false);
@@ -228,7 +236,7 @@ fn shown(context: &Context<'_>, event: &Event) -> Option<Event> {
 /// Requests of this method that the profile's servers have made, because of calls that are not those of
 /// another bearer of a token, and that wait.
 fn waiting(context: &Context<'_>, method: Method) -> impl Iterator<Item = Queued> {
-    let waiting = context.hub.registry.queue().list();
+    let waiting = context.gateway().registry.queue().list();
     let is_own = |queued: &Queued| context.is_own(queued.principal.as_ref());
     waiting.into_iter().filter(move |queued| {
         queued.method == method.name() && context.has_server(&queued.server) && is_own(queued)
@@ -265,7 +273,7 @@ impl RequestId {
         };
         let known = waiting(context, method).find(|queued| queued.id.to_string() == text);
         let taken = known.and_then(|queued| {
-            let question = context.hub.registry.queue().take(queued.id)?;
+            let question = context.gateway().registry.queue().take(queued.id)?;
             Some((queued.id, question))
         });
         taken.ok_or_else(|| {

@@ -2,6 +2,11 @@
 
 use std::io;
 
+use super::{
+    context::{self, Context},
+    outcome::{Outcome, Said},
+    refusal::Refusal,
+};
 use crate::json_views;
 use mainstay_core::{
     catalog::ListKind,
@@ -11,11 +16,6 @@ use mainstay_core::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 use tokio::{sync::oneshot, task::spawn_blocking};
-
-use super::{
-    Outcome, Refusal, Said,
-    context::{self, Context},
-};
 
 /// Items in one answer; the rest follows by its cursor.
 const PAGE: usize = 100;

@@ -13,8 +13,8 @@ use mainstay_core::{
     principal::Principal,
     record::{Origin, Record, Status},
 };
-use mainstay_gateway::View;
 use mainstay_gateway::{
+    Gateway, View,
     calls::{Client, Receipt},
     registry::{Shown, unknown_server},
     supervisor::Server,
@@ -24,17 +24,20 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{Asked, Reach, Refusal, Within};
+use super::{
+    reach::{Reach, Within},
+    refusal::Refusal,
+};
 use crate::{
     json_views::{
         lists::{NotFound, named_server, not_found},
         servers::Disclosure,
     },
-    mcp::hub::Hub,
+    mcp::{endpoint::request::RequestContext, shared::Shared},
 };
 
 pub struct Context<'a> {
-    pub hub: &'a Hub,
+    pub shared: &'a Shared,
     view: View,
     frame: &'a Frame,
     client: Arc<Client>,
@@ -42,14 +45,18 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub fn of(asked: &Asked<'a>) -> Self {
+    pub fn of(asked: &RequestContext<'a>) -> Self {
         Self {
-            hub: asked.hub,
+            shared: asked.shared,
             view: asked.view.clone(),
             frame: asked.frame,
             client: Arc::clone(&asked.sink.client),
             receipt: asked.receipt,
         }
+    }
+
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.shared.gateway
     }
 
     /// What the tool is called with.
@@ -61,7 +68,7 @@ impl<'a> Context<'a> {
 
     /// Waits for the servers of the profile that are starting, each once.
     async fn settled(&self) {
-        let registry = &self.hub.registry;
+        let registry = &self.gateway().registry;
         registry.profile_settled(&self.view.profile).await;
     }
 
@@ -99,19 +106,17 @@ impl<'a> Context<'a> {
 
     /// In configuration order.
     pub fn servers(&self) -> Vec<Arc<Server>> {
-        let mut servers = self.hub.registry.servers_of(&self.view.profile);
-        servers.retain(|server| self.has_server(&server.name));
-        servers
+        self.gateway().servers_of(&self.view)
     }
 
     /// Whether no server is hidden from the client.
     pub fn has_all_servers(&self) -> bool {
-        self.servers().len() == self.hub.registry.servers().len()
+        self.servers().len() == self.gateway().registry.servers().len()
     }
 
     /// One that the profile does not have is like one that is not there.
     pub fn server(&self, name: &str) -> Result<Arc<Server>, Failure> {
-        let known = self.hub.registry.server(name)?;
+        let known = self.gateway().registry.server(name)?;
         if self.has_server(&known.name) {
             Ok(known)
         } else {
@@ -148,7 +153,7 @@ impl<'a> Context<'a> {
             .or(named_server(name, named))
             .map(|server| self.server(server))
         {
-            let in_time = self.hub.registry.listed_for_call(&server).await;
+            let in_time = self.gateway().registry.listed_for_call(&server).await;
             if find().is_err() {
                 in_time?;
             }
@@ -252,7 +257,7 @@ impl<'a> Context<'a> {
         params: &str,
         cancelled: oneshot::Receiver<String>,
     ) -> Result<Raw, Failure> {
-        let (calls, client) = (&self.hub.calls, self.client());
+        let (calls, client) = (&self.gateway().calls, self.client());
         mainstay_gateway::ask(
             calls,
             self.receipt,

@@ -13,8 +13,15 @@ use mainstay_gateway::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Asked, Outcome, Refusal, Said, context::Context, here};
-use crate::json_views::servers::{Disclosure, details};
+use super::{
+    context::Context,
+    outcome::{Outcome, Said, here},
+    refusal::Refusal,
+};
+use crate::{
+    json_views::servers::{Disclosure, details},
+    mcp::endpoint::request::RequestContext,
+};
 
 tools! {
     Add "add_server",
@@ -23,7 +30,7 @@ tools! {
     Disable "disable_server",
 }
 
-pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
     let context = &Context::of(&asked);
     if !context.is_operator() {
         return Err(Refusal::Forbidden);
@@ -41,7 +48,7 @@ async fn add(context: &Context<'_>) -> Outcome {
     let Some(Value::String(name)) = entry.shift_remove("name") else {
         return Err(Refusal::Arguments("\"name\" must be a string".to_owned()));
     };
-    let registry = &context.hub.registry;
+    let registry = &context.gateway().registry;
     let has_references = Value::Object(entry.clone()).to_string().contains("${");
     let NewServer {
         runtime: mut new,
@@ -78,19 +85,19 @@ struct Named {
 
 async fn remove(context: &Context<'_>) -> Outcome {
     let Named { name } = context.arguments()?;
-    context.hub.registry.remove(&name).await?;
+    context.gateway().registry.remove(&name).await?;
     Ok(Said::json(&json!({"success": true, "name": name})))
 }
 
 async fn enable(context: &Context<'_>) -> Outcome {
     let Named { name } = context.arguments()?;
-    let server = context.hub.registry.enable(&name).await?;
+    let server = context.gateway().registry.enable(&name).await?;
     Ok(Said::json(&started(&server).await))
 }
 
 async fn disable(context: &Context<'_>) -> Outcome {
     let Named { name } = context.arguments()?;
-    let server = context.hub.registry.disable(&name).await?;
+    let server = context.gateway().registry.disable(&name).await?;
     server.operate(Operation::Stop).await?;
     Ok(Said::json(&done(&server)))
 }

@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use mainstay_core::{
     catalog::{ListKind, Target},
+    era::tasks,
     failure::{Failure, FailureKind},
     lifecycle::State,
     message,
@@ -14,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    Asked, Outcome, Refusal, Said,
     context::{self, Context},
-    here,
+    outcome::{Outcome, Said, here},
+    refusal::Refusal,
 };
 use crate::{
     json_views::calls::first_content,
-    mcp::{reply::Reply, tasks},
+    mcp::{endpoint::request::RequestContext, reply::Reply},
 };
 
 tools! {
@@ -31,7 +32,7 @@ tools! {
     ReadResource "external_read_resource",
 }
 
-pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
     let context = &Context::of(&asked);
     match tool {
         Tool::ListServers => Ok(list_servers(context)),
@@ -127,7 +128,7 @@ struct Call<'a> {
 }
 
 /// `external_call_tool`: the content of the tool's answer, and whether it failed.
-async fn call_tool(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
+async fn call_tool(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
     let call: Call<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
     if context.servers().is_empty() {
@@ -140,16 +141,16 @@ async fn call_tool(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
     let frame = context::unwrapped(asked.frame, &target.original, arguments)?;
     let (address, name) = context::address(&frame)?;
     let (id, client) = (asked.id(), Arc::clone(&asked.sink.client));
-    let asked = Asked {
+    let asked = RequestContext {
         frame: &frame,
         address: &address,
         ..asked
     };
-    let hub = asked.hub;
+    let shared = asked.shared;
     let answer = asked.forward(&target, &name).await?;
-    if client.caller.capabilities.tasks && tasks::is_task(&answer.frame) {
+    if client.caller.capabilities.tasks && answer.frame.result().is_some_and(tasks::is_task) {
         let server = target.server.as_str();
-        let answer = hub.names.renamed(&client.principal, server, answer);
+        let answer = shared.names.renamed(&client.principal, server, answer);
         return Ok(Said::Server(Reply::answer(id, &answer)));
     }
     if let Some(error) = answer.frame.error() {
@@ -179,7 +180,7 @@ struct Read {
 }
 
 /// `external_read_resource`
-async fn read_resource(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
+async fn read_resource(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
     let Read { server, uri } = context.arguments()?;
     let result = context.read(&server, &uri, asked.cancelled).await?;
     Ok(Said::json(&first_content(&result, &uri)?))

@@ -14,12 +14,16 @@ use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
 use super::{
-    Asked, Outcome, Refusal, Said,
     context::{self, Context},
     found::{self, Found},
-    here, objects,
+    objects,
+    outcome::{Outcome, Said, here},
+    refusal::Refusal,
 };
-use crate::json_views::{lists::NotFound, servers::details};
+use crate::{
+    json_views::{lists::NotFound, servers::details},
+    mcp::endpoint::request::RequestContext,
+};
 
 tools! {
     Search "search_tools",
@@ -34,7 +38,7 @@ tools! {
 const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;
 
-pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
     let context = &Context::of(&asked);
     match tool {
         Tool::Search => here(asked.cancelled, search(context)).await,
@@ -142,13 +146,13 @@ struct Execute<'a> {
 
 /// A call like any other: its progress, its questions and its cancellation are those of the client's
 /// own request, and what the server says is the result.
-async fn execute(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
+async fn execute(context: &Context<'_>, asked: RequestContext<'_>) -> Outcome {
     let call: Execute<'_> = context.arguments()?;
     let arguments = context::object(call.arguments)?;
     let target = tool(context, call.server.as_deref(), &call.name).await?;
     let frame = context::unwrapped(asked.frame, &target.original, arguments)?;
     let (address, name) = context::address(&frame)?;
-    let asked = Asked {
+    let asked = RequestContext {
         frame: &frame,
         address: &address,
         ..asked
@@ -159,7 +163,7 @@ async fn execute(context: &Context<'_>, asked: Asked<'_>) -> Outcome {
 /// `list_servers`: an array. The stderr of a server that is well is left out.
 fn list_servers(context: &Context<'_>) -> Said {
     let shown = |server: &Arc<Server>| {
-        let mut shown = details(&context.hub.registry, server, context.disclosure());
+        let mut shown = details(&context.gateway().registry, server, context.disclosure());
         if shown.pending.is_none() {
             let words = server.view().status.state.words();
             words.tools.clone_into(&mut shown.status);

@@ -27,34 +27,29 @@ mod activity;
 mod browse;
 mod context;
 mod control;
-mod excerpt;
+pub mod excerpt;
 mod external;
 mod found;
 mod meta;
 pub mod objects;
-mod reach;
+mod outcome;
+pub mod reach;
 mod records;
-mod refusal;
+pub mod refusal;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use mainstay_core::{
     builtin::Group,
-    failure::{Failure, FailureKind},
+    failure::FailureKind,
     message::{self, Method, quote},
 };
 use mainstay_gateway::calls::{Refused, Wanted};
 use mainstay_transport::Frame;
-use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
-use self::refusal::Refusal;
-pub use self::{
-    objects::Objects,
-    reach::{Reach, Within},
-};
-use super::{aggregate::Asked, reply::Reply};
+use self::outcome::Said;
+use crate::mcp::{endpoint::request::RequestContext, reply::Reply};
 
 /// One of our own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,25 +59,6 @@ pub enum Tool {
     Activity(activity::Tool),
     Records(records::Tool),
     Control(control::Tool),
-}
-
-/// What a tool of ours says.
-enum Said {
-    /// One text that holds this JSON.
-    Json(String),
-    /// JSON of a call that failed.
-    Failed(String),
-    /// What a server says, in its own words.
-    Server(Reply),
-}
-
-type Outcome = Result<Said, Refusal>;
-
-impl Said {
-    fn json(value: &impl Serialize) -> Self {
-        // Maps with text keys cannot fail.
-        Self::Json(serde_json::to_string(value).unwrap_or_default())
-    }
 }
 
 /// What the tools of these groups say of themselves: each JSON text on one line.
@@ -155,7 +131,7 @@ fn wanted(method: Method, frame: &Frame) -> Option<Wanted> {
 }
 
 /// Calls a tool of ours.
-pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
+pub async fn call(tool: Tool, asked: RequestContext<'_>) -> Reply {
     let (id, era, frame) = (asked.id(), asked.era(), asked.frame);
     let outcome = match tool {
         Tool::Meta(tool) => meta::answer(tool, asked).await,
@@ -187,28 +163,6 @@ pub async fn call(tool: Tool, asked: Asked<'_>) -> Reply {
     let text = quote(&json);
     let result = format!(r#"{{"content":[{{"type":"text","text":{text}}}]{failed}}}"#);
     Reply::tool_result(id, &result, era).refused_as(refused)
-}
-
-/// What is done here, unless the client cancels it; calls of servers hear of that themselves.
-async fn here<T>(
-    cancelled: oneshot::Receiver<String>,
-    answer: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
-    let cancelled = async {
-        match cancelled.await {
-            Ok(reason) => reason,
-            // It cannot be cancelled any more.
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        biased;
-        outcome = answer => outcome,
-        reason = cancelled => {
-            let message = format!("cancelled: {reason}");
-            Err(Failure::new(FailureKind::Cancelled, message).into())
-        }
-    }
 }
 
 #[cfg(test)]

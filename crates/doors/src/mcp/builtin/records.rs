@@ -11,8 +11,15 @@ use mainstay_journal::{Filter, Journal, Page};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Asked, Outcome, Refusal, Said, context::Context, here, objects};
-use crate::json_views::records::{failure, journal};
+use super::{
+    context::Context,
+    outcome::{Outcome, Said, here},
+    refusal::Refusal,
+};
+use crate::{
+    json_views::records::{failure, journal},
+    mcp::{endpoint::request::RequestContext, kept_objects},
+};
 
 tools! {
     GetCallRecords "get_call_records",
@@ -33,7 +40,7 @@ const MAX_LOOKED_THROUGH: usize = 10_000;
 const MAX_SHOWN: usize = 16_000;
 const MAX_ATTRIBUTES: usize = 1_000;
 
-pub async fn answer(tool: Tool, asked: Asked<'_>) -> Outcome {
+pub async fn answer(tool: Tool, asked: RequestContext<'_>) -> Outcome {
     let context = &Context::of(&asked);
     match tool {
         Tool::GetCallRecords => here(asked.cancelled, call_records(context)).await,
@@ -66,7 +73,7 @@ async fn call_records(context: &Context<'_>) -> Outcome {
         ..Filter::default()
     };
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let journal = journal(&context.hub.calls)?;
+    let journal = journal(&context.gateway().calls)?;
     let Page {
         calls,
         total_count,
@@ -208,12 +215,14 @@ struct Inspect {
 /// What the object is, and what it looks like.
 async fn inspect(context: &Context<'_>) -> Outcome {
     let Inspect { cid } = context.arguments()?;
-    let cid = objects::bare(&cid).to_owned();
-    let hub = context.hub;
+    let cid = kept_objects::bare(&cid).to_owned();
     let reach = context.reach();
-    let read = hub
+    let read = context
+        .shared
         .objects
-        .read(&hub.calls, reach, &cid, |object| look(&object.raw));
+        .read(&context.gateway().calls, reach, &cid, |object| {
+            look(&object.raw)
+        });
     let mut said = read.await?;
     if said["truncated"] == true {
         let uri = format!("{OBJECTS}{cid}");

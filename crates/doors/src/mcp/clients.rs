@@ -1,0 +1,413 @@
+//! Opens and ends client sessions.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use mainstay_core::{
+    catalog::ListKind,
+    config::ServerRequests,
+    era::{Caller, Era, Excessive, Revision, bounded_initialize, code, discovery},
+    failure::Failure,
+    message,
+    principal::Principal,
+    record::Door,
+};
+use mainstay_gateway::{
+    Gateway, View,
+    calls::{Receipt, SHUTTING_DOWN},
+    supervisor::{IsolatedSession, Server, Wanted},
+};
+use mainstay_transport::{self as transport, Listener, Session};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    endpoint::isolation::unasked,
+    offer::offer,
+    reply::{ClosedReply as _, Reply},
+    sessions::{
+        client_sinks::ClientSinks,
+        crowd::{Admitted, Crowd, Limits as SessionLimits},
+        ended::Ended,
+        seal::{Seal, unix_ms},
+        session::{Backend, ClientSession, Named, Scope, client_key},
+    },
+    shared::Shared,
+    stateless::context::Stateless,
+};
+use crate::peer::{Peer, Visitor};
+
+/// Idle sessions end after this time, their upstream sessions sooner.
+const SESSION_IDLE: Duration = Duration::from_mins(30);
+const UPSTREAM_IDLE: Duration = Duration::from_mins(5);
+
+/// Where the ends of sessions are kept, in the state directory.
+const ENDED: &str = "ended-sessions";
+
+/// What sessions of clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Items of a list in one answer; `None` is all.
+    pub page_size: Option<usize>,
+    pub sessions: SessionLimits,
+}
+
+/// The clients of the MCP doors: their sessions, and those that have none.
+#[derive(Debug)]
+pub struct Clients {
+    pub shared: Arc<Shared>,
+    pub stateless: Arc<Stateless>,
+    seal: Seal,
+    /// Sessions that are not revived.
+    ended: Ended,
+    /// How many sessions have made room for others.
+    evicted: AtomicU64,
+}
+
+/// Why no session could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSession {
+    #[error("too many sessions, and each has a call or a stream open: end one, or try again later")]
+    TooMany,
+    #[error(transparent)]
+    Excessive(#[from] Excessive),
+    #[error("no random number for a session id")]
+    Random,
+    #[error(transparent)]
+    Backend(#[from] Failure),
+}
+
+impl NoSession {
+    /// The JSON-RPC error that answers `initialize`.
+    pub fn response(&self, id: &str) -> String {
+        match self {
+            Self::Backend(failure) => Receipt::new()
+                .no_call(Reply::failure(id, failure))
+                .into_text(),
+            Self::Excessive(excessive) => message::error_response(
+                Some(id),
+                code::INVALID_PARAMS,
+                &excessive.to_string(),
+                None,
+            ),
+            Self::TooMany | Self::Random => {
+                message::error_response(Some(id), code::INTERNAL_ERROR, &self.to_string(), None)
+            }
+        }
+    }
+}
+
+/// A session that was just opened, and the result of its `initialize` (JSON text).
+pub struct Opened {
+    pub session: Arc<ClientSession>,
+    pub result: String,
+}
+
+impl Clients {
+    pub fn new(gateway: Arc<Gateway>, seal: Seal, state: Option<PathBuf>, limits: &Limits) -> Self {
+        let ended = state.map(|state| state.join(ENDED));
+        let names = Arc::new(seal.names());
+        let sessions = Crowd::new(limits.sessions);
+        let shared = Shared::new(gateway, names, sessions, limits.page_size);
+        let shared = Arc::new(shared);
+        Self {
+            stateless: Arc::new(Stateless::new(Arc::clone(&shared))),
+            shared,
+            ended: Ended::open(ended, seal.run()),
+            evicted: AtomicU64::default(),
+            seal,
+        }
+    }
+
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.shared.gateway
+    }
+
+    /// Opens a session for a client that sent `initialize` with these params (JSON text).
+    pub async fn open(
+        &self,
+        scope: Scope,
+        door: Door,
+        visitor: Visitor,
+        params: &str,
+    ) -> Result<Opened, NoSession> {
+        let params = &*bounded_initialize(params)?;
+        let peer = visitor.peer();
+        let principal = visitor.principal;
+        let client_sinks = self.client_sinks(&scope, &principal);
+        let mut caller = Caller::of_initialize(params);
+        if let Some(sole) = self.gateway().registry.sole() {
+            sole.greet(&caller.capabilities, client_sinks.alone(&caller));
+        }
+        let (backend, result) = match &scope {
+            Scope::Profile(profile) => {
+                // Whose instructions are to be joined must have been heard first.
+                self.gateway().registry.profile_settled(profile).await;
+                let view = self
+                    .gateway()
+                    .view(profile, || client_key(&principal, &caller));
+                let greeting = greeting(&view, caller.revision);
+                (Backend::Aggregate(Arc::clone(profile)), greeting)
+            }
+            Scope::One(server) => {
+                let listener = || client_sinks.of(server, &caller, &principal);
+                let (backend, upstream) = self.open_upstream(server, params, listener).await?;
+                let result = upstream.initialize_answer.result().unwrap_or("{}");
+                let result = match (upstream.greeting.revision.era(), &backend) {
+                    // Others speak other revisions in the same session.
+                    (Era::Legacy, Backend::Shared(_)) => in_revision(result, caller.revision),
+                    (Era::Legacy, _) => {
+                        caller.revision = upstream.greeting.revision;
+                        result.to_owned()
+                    }
+                    (Era::Modern, _) => discovery::to_initialize(result, caller.revision),
+                };
+                (backend, result)
+            }
+        };
+        let key = client_key(&principal, &caller);
+        let id = self
+            .seal
+            .id(unix_ms(), &scope.endpoint(), key, &caller, &principal)
+            .map_err(|_| NoSession::Random)?;
+        let named = Named { id, key };
+        let session =
+            ClientSession::new(named, caller, door, principal, scope, backend, client_sinks);
+        let session = self
+            .admit(Arc::new(session), peer)
+            .ok_or(NoSession::TooMany)?;
+        Ok(Opened {
+            session,
+            result: message::one_line(&result).into_owned(),
+        })
+    }
+
+    /// Gives a session a place, and ends the one whose place it takes. `None` if there is no place.
+    fn admit(&self, session: Arc<ClientSession>, peer: Peer) -> Option<Arc<ClientSession>> {
+        let admitted = self.shared.sessions.admit(&session, peer);
+        self.count_sessions();
+        match admitted {
+            Admitted::In(left) => {
+                if let Some(left) = left {
+                    let evicted = self.evicted.fetch_add(1, Ordering::Relaxed) + 1;
+                    if evicted.is_power_of_two() {
+                        tracing::warn!(
+                            evicted,
+                            "idle sessions made room for others of their clients \
+                             (http.maxSessionsPerClient, http.maxSessions)"
+                        );
+                    }
+                    self.take_leave(&left, "another session of this client needed its place");
+                }
+                Some(session)
+            }
+            Admitted::Known(known) => Some(known),
+            Admitted::Full => {
+                session.end("too many sessions");
+                None
+            }
+        }
+    }
+
+    fn client_sinks(&self, scope: &Scope, principal: &Principal) -> ClientSinks {
+        ClientSinks {
+            bound: scope.bound(&self.shared.names, principal),
+            ..ClientSinks::default()
+        }
+    }
+
+    /// Opens the client's own upstream session. A server that opens none, or one only for all, is shared.
+    async fn open_upstream(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        listener: impl FnOnce() -> Arc<dyn Listener>,
+    ) -> Result<(Backend, Arc<Session>), Failure> {
+        if !server.shares_its_session() {
+            match self.open_private(server, params, listener()).await {
+                Ok((isolated_session, session)) => {
+                    return Ok((Backend::Transparent(isolated_session), session));
+                }
+                // It may have told so just now.
+                Err(_) if server.opens_no_sessions() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        let deadline = Instant::now() + server.config().longest_start();
+        let session = server.session(Era::Legacy, deadline).await?;
+        Ok((Backend::Shared(Arc::clone(server)), session))
+    }
+
+    /// Opens the client's own upstream session, with what the client declared.
+    async fn open_private(
+        &self,
+        server: &Arc<Server>,
+        params: &str,
+        listener: Arc<dyn Listener>,
+    ) -> Result<(Arc<IsolatedSession>, Arc<Session>), Failure> {
+        let initialize = match server.config().server_requests {
+            Some(ServerRequests::Reject) => unasked(params),
+            _ => message::one_line(params).into_owned(),
+        };
+        let isolated_session =
+            Arc::new(server.isolated_session(initialize.into(), listener, Wanted::of_client()));
+        let upstream = isolated_session
+            .session(Instant::now() + server.config().longest_start())
+            .await?;
+        Ok((isolated_session, upstream))
+    }
+
+    pub fn session(&self, id: &str) -> Option<Arc<ClientSession>> {
+        self.shared.sessions.get(id)
+    }
+
+    /// A session of an earlier run of ours: its client need not learn of the restart. What it subscribed to
+    /// is forgotten, and its lists may have changed. It takes a place like a new one. A session of this run
+    /// that was idle for too long, or made room, is not revived.
+    pub fn revive(&self, id: &str, scope: &Scope, visitor: &Visitor) -> Option<Arc<ClientSession>> {
+        let principal = &visitor.principal;
+        let unsealed = self.seal.open(id, principal, unix_ms())?;
+        if unsealed.endpoint != scope.endpoint() || self.ended.has(unsealed.birth) {
+            return None;
+        }
+        let client_sinks = self.client_sinks(scope, principal);
+        let caller = Caller {
+            capabilities: Arc::new(unsealed.capabilities),
+            client_info: unsealed.client_info,
+            ..Caller::at(unsealed.revision)
+        };
+        let backend = match scope {
+            Scope::Profile(profile) => {
+                for kind in ListKind::ALL {
+                    client_sinks
+                        .outbox
+                        .push(message::request(None, kind.changed().name(), None));
+                }
+                Backend::Aggregate(Arc::clone(profile))
+            }
+            Scope::One(server) if server.shares_its_session() => {
+                Backend::Shared(Arc::clone(server))
+            }
+            Scope::One(server) => {
+                let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
+                let listener = client_sinks.of(server, &caller, principal);
+                let isolated_session =
+                    server.isolated_session(initialize, listener, Wanted::of_client());
+                Backend::Transparent(Arc::new(isolated_session))
+            }
+        };
+        let named = Named {
+            id: id.into(),
+            key: unsealed.client,
+        };
+        let (principal, scope) = (principal.clone(), scope.clone());
+        let door = Door::McpHttp;
+        let revived =
+            ClientSession::new(named, caller, door, principal, scope, backend, client_sinks);
+        // Requests that come at once revive it once.
+        let session = self.admit(Arc::new(revived), visitor.peer())?;
+        tracing::debug!(revision = %session.revision.as_str(), "a session of an earlier run goes on");
+        Some(session)
+    }
+
+    fn count_sessions(&self) {
+        self.gateway().session_count.set(self.shared.sessions.len());
+    }
+
+    /// Ends a session because its client wants that. No run revives it. Says whether there was one: also
+    /// one that is not open now, and that this run or a later one would revive.
+    pub async fn delete(&self, id: &str, scope: &Scope, principal: &Principal) -> bool {
+        let open = self
+            .session(id)
+            .is_some_and(|session| session.serves(scope, principal));
+        let unsealed = self.seal.read(id, principal);
+        let unsealed = unsealed.filter(|unsealed| {
+            let is_here = unsealed.endpoint == scope.endpoint();
+            is_here && !self.ended.has(unsealed.birth)
+        });
+        let is_known = open || unsealed.is_some();
+        if let Some(unsealed) = unsealed {
+            self.ended.add(unsealed.birth, unix_ms()).await;
+        }
+        if open {
+            self.end(id, "the client ended the session");
+        }
+        is_known
+    }
+
+    /// Ends a session; when this returns, its id is unknown to this run.
+    pub fn end(&self, id: &str, reason: &str) {
+        if let Some(session) = self.shared.sessions.remove(id) {
+            self.count_sessions();
+            self.take_leave(&session, reason);
+        }
+    }
+
+    fn take_leave(&self, session: &ClientSession, reason: &str) {
+        session.end(reason);
+        self.shared.leave_all(&session.id);
+    }
+
+    pub fn sweep(&self) {
+        self.gateway().registry.queue().expire();
+        self.shared.pool.sweep(UPSTREAM_IDLE);
+        self.shared.objects.expire();
+        for session in self.shared.sessions.all() {
+            session.questions.expire();
+            session.replay.expire();
+            let idle = session.idle();
+            let is_listened_to = idle.is_none_or(|idle| idle < UPSTREAM_IDLE);
+            session.own.sweep(UPSTREAM_IDLE, is_listened_to);
+            let Some(idle) = idle else { continue };
+            if idle >= SESSION_IDLE {
+                self.end(&session.id, "idle");
+            } else if let (true, Backend::Transparent(isolated_session)) =
+                (idle >= UPSTREAM_IDLE, &session.backend)
+            {
+                isolated_session.close_idle(UPSTREAM_IDLE);
+            }
+        }
+    }
+
+    /// Ends the calls that wait for another request of their clients: none is taken any more.
+    pub fn end_waiting(&self) {
+        self.stateless.suspended.close();
+    }
+
+    /// Ends all sessions, at shutdown.
+    pub fn end_all(&self) {
+        let reason = SHUTTING_DOWN;
+        for session in self.shared.sessions.all() {
+            self.end(&session.id, reason);
+        }
+        self.stateless.listen_streams.close();
+        self.shared.pool.close();
+    }
+}
+
+/// The result of an `initialize` (JSON text) as a client of this revision is to read it.
+fn in_revision(result: &str, revision: Revision) -> String {
+    let mut result = message::Object::read(result).unwrap_or_default();
+    result.set_text("protocolVersion", revision.as_str());
+    result.to_string()
+}
+
+/// The aggregate's answer to `initialize`.
+fn greeting(view: &View, revision: Revision) -> String {
+    let offer = offer(view);
+    let mut greeting = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": offer.capabilities,
+        "serverInfo": offer.server_info,
+    });
+    if let Some(instructions) = offer.instructions {
+        greeting["instructions"] = instructions.into();
+    }
+    greeting.to_string()
+}

@@ -1,0 +1,287 @@
+//! One request on its way through the aggregate: the names in it are resolved in what its client sees, and
+//! it is forwarded to the server that they lead to.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    builtin::Group,
+    catalog::{ListKind, Owner, Target},
+    era::{Era, tasks},
+    failure::{Failure, FailureKind},
+    ids::ServerName,
+    message::{self, Address, Text},
+    names::Unresolved,
+};
+use mainstay_gateway::{
+    Unseen, View,
+    calls::{Answer, CallSink, Client, Receipt, Request, Upstream},
+    supervisor::Server,
+};
+use mainstay_transport::Frame;
+use tokio::sync::oneshot;
+
+use super::isolation::{self, Place};
+use crate::{
+    json_views::lists::of_absent,
+    mcp::{
+        reply::{Reply, UNKNOWN_STATE},
+        shared::Shared,
+    },
+};
+
+/// One request on its way through the aggregate.
+pub struct RequestContext<'a> {
+    pub shared: &'a Shared,
+    pub view: View,
+    pub frame: &'a Frame,
+    pub address: &'a Address<'a>,
+    pub cancelled: oneshot::Receiver<String>,
+    pub sink: CallSink,
+    pub receipt: &'a Receipt,
+    /// The server that gave the `requestState` that it brings.
+    pub state_of: Option<&'a str>,
+    pub place: Place<'a>,
+}
+
+impl<'a> RequestContext<'a> {
+    pub fn id(&self) -> &'a str {
+        match self.frame.envelope().kind {
+            message::Kind::Request { id, .. } => self.frame.get(id),
+            _ => "null",
+        }
+    }
+
+    pub fn era(&self) -> Era {
+        self.sink.client.caller.era()
+    }
+
+    /// Waits for the servers of the profile, each once.
+    pub async fn settled(&self) {
+        let registry = &self.shared.gateway.registry;
+        registry.profile_settled(&self.view.profile).await;
+    }
+
+    /// Calls a server's tool, which the request names so.
+    pub async fn call_target(self, target: &Target, name: &Text<'_>) -> Reply {
+        let (id, era, shared) = (self.id(), self.era(), self.shared);
+        let client = Arc::clone(&self.sink.client);
+        let takes_tasks = client.caller.capabilities.tasks;
+        match self.forward(target, name).await {
+            Ok(answer) if takes_tasks && answer.frame.result().is_some_and(tasks::is_task) => {
+                let server = target.server.as_str();
+                let answer = shared.names.renamed(&client.principal, server, answer);
+                Reply::answer(id, &answer)
+            }
+            Ok(answer) => Reply::answer(id, &answer),
+            Err(failure) => Reply::tool_failure(id, &failure, era),
+        }
+    }
+
+    /// Resolves a name. While servers still start, an unknown one may become known.
+    pub async fn named(
+        &self,
+        name: &Text<'_>,
+        kind: FailureKind,
+        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
+    ) -> Result<Target, Failure> {
+        if let Ok(target) = resolve(&self.view, &name.value) {
+            return Ok(target);
+        }
+        Box::pin(self.named_later(name, kind, resolve)).await
+    }
+
+    /// The same of a name that is not known yet.
+    pub async fn named_later(
+        &self,
+        name: &Text<'_>,
+        kind: FailureKind,
+        resolve: impl Fn(&View, &str) -> Result<Target, Unseen>,
+    ) -> Result<Target, Failure> {
+        self.settled().await;
+        let registry = &self.shared.gateway.registry;
+        let named = self.view.named_by(&name.value);
+        let mut in_time = Ok(());
+        if let Some(server) = named.and_then(|server| registry.named(&server)) {
+            in_time = registry.listed_for_call(&server).await;
+        }
+        let found = resolve(&self.view, &name.value);
+        if found.is_err() {
+            in_time?;
+        }
+        found.map_err(|unseen| match unseen {
+            Unseen::Unresolved(Unresolved::Unknown) => self.unknown_name(kind, &name.value),
+            Unseen::Unresolved(Unresolved::Ambiguous(candidates)) => {
+                let message = format!(
+                    "{} is ambiguous: it may be {}",
+                    name.value,
+                    candidates.join(" or ")
+                );
+                Failure::new(kind, message).with("candidates", candidates)
+            }
+            Unseen::SwitchedOff(target) => {
+                unknown(kind, &name.value, " (switched off for this client)")
+                    .of_server(&target.server)
+            }
+        })
+    }
+
+    /// The servers that this client may know of.
+    pub fn servers(&self) -> Vec<Arc<Server>> {
+        self.shared.gateway.servers_of(&self.view)
+    }
+
+    /// The error for an unknown name that names a server: the status of that server says more.
+    pub fn unknown_name(&self, kind: FailureKind, name: &str) -> Failure {
+        let failure = unknown(kind, name, self.instead(kind));
+        match self.view.named_by(name) {
+            Some(server) => of_absent(&self.shared.gateway.registry, failure, &server),
+            None => failure,
+        }
+    }
+
+    /// There is no such resource now, and no other server than this one may be asked.
+    pub fn absent(&self, uri: &str, server: Option<ServerName>) -> Failure {
+        let failure = unknown_resource(uri);
+        match server {
+            Some(server) => of_absent(&self.shared.gateway.registry, failure, &server),
+            None => failure,
+        }
+    }
+
+    /// How tools are called that the profile does not list.
+    pub fn instead(&self, kind: FailureKind) -> &'static str {
+        let shown = self.view.shown();
+        let hidden = kind == FailureKind::ToolNotFound && !shown.shows(ListKind::Tools);
+        if hidden && shown.own_tools().contains(&Group::Meta) {
+            "; servers' tools are found by search_tools, and called by execute_tool"
+        } else {
+            ""
+        }
+    }
+
+    /// Calls the target, with the exposed text replaced by its own.
+    pub async fn forward(self, target: &Target, exposed: &Text<'_>) -> Result<Answer, Failure> {
+        let server = self
+            .shared
+            .gateway
+            .registry
+            .named(&target.server)
+            .ok_or_else(|| {
+                Failure::new(FailureKind::ServerNotFound, "the server has gone")
+                    .of_server(&target.server)
+            })?;
+        self.check_state(&server)?;
+        let request = request(self.frame, self.address, exposed, &target.original)?;
+        let client = Arc::clone(&self.sink.client);
+        let (upstream, _lease) = if server.is_isolated() {
+            Box::pin(isolation::upstream(
+                self.shared,
+                self.place,
+                &client,
+                server,
+            ))
+            .await
+        } else {
+            (Upstream::Shared(server), None)
+        };
+        let answer = (self.shared.gateway.calls)
+            .call(self.receipt, upstream, request, self.sink, self.cancelled)
+            .await?;
+        Ok(restated(self.shared, &client, target, self.frame, answer))
+    }
+
+    /// A `requestState` means something to the server alone that gave it.
+    pub fn check_state(&self, server: &Server) -> Result<(), Failure> {
+        match self.state_of {
+            Some(giver) if giver != server.name.as_str() || !server.speaks_modern() => {
+                let failure = Failure::new(FailureKind::InvalidRequest, UNKNOWN_STATE);
+                Err(failure.of_server(&server.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A request about a resource, and whose it was.
+    pub async fn resource(mut self) -> Result<(Target, Answer), Failure> {
+        let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
+        self.settled().await;
+        let target = match self.shared.gateway.owner(&self.view, &uri.value) {
+            Owner::Server(target) => target,
+            Owner::Absent(server) => return Err(self.absent(&uri.value, server)),
+            Owner::Unlisted => self.find_owner(&uri.value).await?,
+        };
+        let answer = self.forward(&target, uri).await?;
+        Ok((target, answer))
+    }
+
+    /// Whose a resource is that no list names. The search ends with the call.
+    pub async fn find_owner(&mut self, uri: &str) -> Result<Target, Failure> {
+        let (shared, profile) = (self.shared, Arc::clone(&self.view.profile));
+        let searching = shared
+            .gateway
+            .find_owner(Some(&profile), self.servers(), uri);
+        let cancelled = async {
+            match (&mut self.cancelled).await {
+                Ok(reason) => reason,
+                // It cannot be cancelled any more. The call asks again, and a receiver answers once
+                // only.
+                Err(_) => {
+                    self.cancelled = oneshot::channel().1;
+                    std::future::pending().await
+                }
+            }
+        };
+        tokio::select! {
+            found = searching => found.ok_or_else(|| unknown_resource(uri)),
+            reason = cancelled => {
+                let message = format!("cancelled: {reason}");
+                Err(Failure::new(FailureKind::Cancelled, message))
+            }
+        }
+    }
+}
+
+fn request(
+    frame: &Frame,
+    address: &Address<'_>,
+    exposed: &Text<'_>,
+    original: &Arc<str>,
+) -> Result<Request, Failure> {
+    Request::new(frame.clone(), address.progress_token)
+        .map(|request| request.renamed(exposed, original))
+        .ok_or_else(|| Failure::new(FailureKind::InvalidRequest, "a request is expected"))
+}
+
+/// An answer that asks the client, with its state under the client's name.
+fn restated(
+    shared: &Shared,
+    client: &Client,
+    target: &Target,
+    frame: &Frame,
+    answer: Answer,
+) -> Answer {
+    let (principal, server) = (&client.principal, target.server.as_str());
+    shared
+        .names
+        .restated(principal, server, frame, &client.caller, answer)
+}
+
+pub fn missing(member: &str) -> Failure {
+    Failure::new(
+        FailureKind::InvalidRequest,
+        format!("\"{member}\" is missing"),
+    )
+}
+
+fn unknown(kind: FailureKind, name: &str, why: &str) -> Failure {
+    let what = if kind == FailureKind::PromptNotFound {
+        "prompt"
+    } else {
+        "tool"
+    };
+    Failure::new(kind, format!("Unknown {what}: {name}{why}")).with(what, name)
+}
+
+pub fn unknown_resource(uri: &str) -> Failure {
+    Failure::new(FailureKind::ResourceNotFound, "Resource not found").with("uri", uri)
+}

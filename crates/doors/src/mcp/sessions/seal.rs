@@ -1,0 +1,369 @@
+//! Session ids that say what their session was, sealed: a restart of ours need not cost clients their
+//! sessions.
+//!
+//! `OPENED (11) REVISION (1) CAPABILITIES (2) CLIENT (8) RANDOM (16) SEAL (16) [NAME [00 VERSION]] [- ENDPOINT]`
+//!
+//! All of it is hexadecimal but for the endpoint, so visible ASCII (specification, transports, "Session
+//! Management"). NAME and VERSION are what the client called itself, for records. Random number and seal
+//! together are 128 bits that nobody can guess.
+
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use mainstay_core::{
+    config::Secret,
+    era::{Caller, ClientCapabilities, Revision},
+    message,
+    principal::Principal,
+    switches::ClientKey,
+};
+use mainstay_gateway::calls::Names;
+use serde_json::json;
+use sha2::Sha256;
+
+use super::ended::{Birth, REVIVED_FOR};
+
+/// Bytes of the seal that an id carries.
+const SEAL: usize = 8;
+
+const TIME_DIGITS: usize = 11;
+const REVISION_DIGITS: usize = 1;
+const CAPABILITY_DIGITS: usize = 2;
+const CLIENT_DIGITS: usize = 8;
+const RANDOM_DIGITS: usize = 16;
+const HEAD_DIGITS: usize =
+    TIME_DIGITS + REVISION_DIGITS + CAPABILITY_DIGITS + CLIENT_DIGITS + RANDOM_DIGITS;
+
+/// Bytes of a client's name, and of its version, that an id carries: an id is a header of every request.
+const MAX_WORD: usize = 64;
+
+/// What an id says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unsealed<'i> {
+    pub birth: Birth,
+    /// See `Scope::endpoint`.
+    pub endpoint: &'i str,
+    pub revision: Revision,
+    /// What its client can be asked.
+    pub capabilities: ClientCapabilities,
+    pub client: ClientKey,
+    /// What the client said of itself, as far as an id carries it; JSON text.
+    pub client_info: Option<Arc<str>>,
+}
+
+/// Makes ids, and knows those of earlier runs with the same key.
+#[derive(Debug)]
+pub struct Seal {
+    /// Without one, no later run knows the ids of this one.
+    key: Option<Secret>,
+    /// When this run began, in milliseconds: ids of this run that are unknown have ended.
+    run: u64,
+}
+
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default()
+}
+
+impl Seal {
+    pub fn new(key: Option<Secret>) -> Self {
+        Self {
+            key,
+            run: unix_ms(),
+        }
+    }
+
+    /// When this run began, in milliseconds since 1970.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Names for clients that later runs know, too.
+    pub fn names(&self) -> Names {
+        Names::new(self.key.clone())
+    }
+
+    /// A new id, of a session that is opened now (milliseconds since 1970).
+    pub fn id(
+        &self,
+        now: u64,
+        endpoint: &str,
+        client: ClientKey,
+        caller: &Caller,
+        principal: &Principal,
+    ) -> Result<Box<str>, getrandom::Error> {
+        let number = random()?;
+        let index = Revision::ALL
+            .iter()
+            .position(|known| *known == caller.revision);
+        let head = format!(
+            "{:011x}{:x}{:02x}{:08x}{number:016x}",
+            now,
+            index.unwrap_or_default(),
+            caller.capabilities.bits(),
+            client.bits(),
+        );
+        let declared = declared(caller);
+        let seal = match &self.key {
+            Some(key) => mac(key, &head, &declared, endpoint, principal)
+                .finalize()
+                .into_bytes()[..SEAL]
+                .iter()
+                .fold(0, |seal, byte| seal << 8 | u64::from(*byte)),
+            None => random()?,
+        };
+        Ok(match endpoint {
+            "" => format!("{head}{seal:016x}{declared}"),
+            _ => format!("{head}{seal:016x}{declared}-{endpoint}"),
+        }
+        .into())
+    }
+
+    /// What a recent id of an earlier run says; `None` for an id of this run, of another principal, or
+    /// of no session.
+    pub fn open<'i>(&self, id: &'i str, principal: &Principal, now: u64) -> Option<Unsealed<'i>> {
+        let unsealed = self.read(id, principal)?;
+        let opened = unsealed.birth.opened;
+        let age = Duration::from_millis(now.saturating_sub(opened));
+        (opened < self.run && age <= REVIVED_FOR).then_some(unsealed)
+    }
+
+    /// What an id of any run says.
+    pub fn read<'i>(&self, id: &'i str, principal: &Principal) -> Option<Unsealed<'i>> {
+        let (head, rest) = id.split_at_checked(HEAD_DIGITS)?;
+        let (seal, rest) = rest.split_at_checked(2 * SEAL)?;
+        let (declared, endpoint) = match rest.split_once('-') {
+            None => (rest, ""),
+            Some((declared, endpoint)) if !endpoint.is_empty() => (declared, endpoint),
+            Some(_) => return None,
+        };
+        let number = u64::from_str_radix(seal, 16).ok()?;
+        // One id, one spelling: another would be another session.
+        if format!("{number:016x}") != seal {
+            return None;
+        }
+        let key = self.key.as_ref()?;
+        mac(key, head, declared, endpoint, principal)
+            .verify_truncated_left(&number.to_be_bytes())
+            .ok()?;
+        let (opened, rest) = head.split_at(TIME_DIGITS);
+        let (index, rest) = rest.split_at(REVISION_DIGITS);
+        let index = usize::from_str_radix(index, 16).ok()?;
+        let (bits, rest) = rest.split_at(CAPABILITY_DIGITS);
+        let bits = u8::from_str_radix(bits, 16).ok()?;
+        let client = u32::from_str_radix(&rest[..CLIENT_DIGITS], 16).ok()?;
+        Some(Unsealed {
+            birth: Birth {
+                opened: u64::from_str_radix(opened, 16).ok()?,
+                seal: number,
+            },
+            endpoint,
+            revision: *Revision::ALL.get(index)?,
+            capabilities: ClientCapabilities::of_bits(bits),
+            client: ClientKey::of_bits(client),
+            client_info: client_info(declared),
+        })
+    }
+}
+
+/// The beginning of what a client calls itself, in hexadecimal.
+fn declared(caller: &Caller) -> String {
+    let info = caller.client_info.as_deref().unwrap_or("{}");
+    let word = |member| {
+        let word = message::text_member(info, member)?;
+        let word: String = word.chars().filter(|c| *c != '\0').collect();
+        Some(word[..word.floor_char_boundary(MAX_WORD)].to_owned())
+    };
+    let words = match (word("name"), word("version")) {
+        (None, _) => String::new(),
+        (Some(name), None) => name,
+        (Some(name), Some(version)) => format!("{name}\0{version}"),
+    };
+    words.bytes().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn client_info(declared: &str) -> Option<Arc<str>> {
+    let digits = declared.as_bytes().chunks(2);
+    let bytes = digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    let words = String::from_utf8(bytes.collect::<Option<_>>()?).ok()?;
+    let info = match words.split_once('\0') {
+        _ if words.is_empty() => return None,
+        Some((name, version)) => json!({"name": name, "version": version}),
+        None => json!({"name": words}),
+    };
+    Some(info.to_string().into())
+}
+
+fn mac(
+    key: &Secret,
+    head: &str,
+    declared: &str,
+    endpoint: &str,
+    principal: &Principal,
+) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.expose().as_bytes())
+        .expect("a key of any length will do");
+    mac.update(head.as_bytes());
+    mac.update(declared.as_bytes());
+    mac.update(b"-");
+    mac.update(endpoint.as_bytes());
+    // No name has a space in it.
+    mac.update(b" ");
+    mac.update(principal.to_string().as_bytes());
+    mac
+}
+
+fn random() -> Result<u64, getrandom::Error> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use mainstay_core::principal::ClientName;
+
+    use super::*;
+
+    fn run(key: u8, run: u64) -> Seal {
+        Seal {
+            key: Some(Secret::new(format!("a key with the number {key}"))),
+            run,
+        }
+    }
+
+    #[test]
+    fn a_later_run_knows_what_a_session_was() {
+        for revision in Revision::ALL {
+            for endpoint in ["", "files", "mcp/files"] {
+                let capabilities = ClientCapabilities::all();
+                let client = ClientKey::of("tests");
+                let info = r#"{"name":"tests","version":"1.0"}"#;
+                let caller = Caller {
+                    capabilities: Arc::new(capabilities.clone()),
+                    client_info: Some(info.into()),
+                    ..Caller::at(revision)
+                };
+                let opened = 1_795_000_000_000;
+                let id = run(1, opened)
+                    .id(opened, endpoint, client, &caller, &Principal::Operator)
+                    .expect("random");
+                let seal = &id[HEAD_DIGITS..][..2 * SEAL];
+                let seal = u64::from_str_radix(seal, 16).expect("a number");
+                let unsealed = Unsealed {
+                    birth: Birth { opened, seal },
+                    endpoint,
+                    revision,
+                    capabilities,
+                    client,
+                    client_info: Some(info.into()),
+                };
+                let known = run(1, opened + 1);
+                let last = opened + u64::try_from(REVIVED_FOR.as_millis()).expect("it fits");
+                let open = |now| known.open(&id, &Principal::Operator, now);
+                assert_eq!(open(last), Some(unsealed), "{id}");
+                assert_eq!(open(last + 1), None, "too old");
+            }
+        }
+    }
+
+    /// Records of a session that goes on say whose it is, within bounds.
+    #[test]
+    fn a_later_run_knows_what_a_client_called_itself() {
+        let long = "é".repeat(MAX_WORD);
+        let cut = "é".repeat(MAX_WORD / 2);
+        for (info, expected) in [
+            (
+                json!({"name": "c-1 ü", "title": "C"}),
+                Some(json!({"name": "c-1 ü"})),
+            ),
+            (
+                json!({"name": "c", "version": ""}),
+                Some(json!({"name": "c", "version": ""})),
+            ),
+            (
+                json!({"name": long, "version": long}),
+                Some(json!({"name": cut, "version": cut})),
+            ),
+            (
+                json!({"name": "a\0b", "version": "1"}),
+                Some(json!({"name": "ab", "version": "1"})),
+            ),
+            (json!({"version": "1"}), None),
+            (json!("c"), None),
+        ] {
+            let caller = Caller {
+                client_info: Some(info.to_string().into()),
+                ..Caller::default()
+            };
+            let key = ClientKey::of("");
+            let id = run(1, 1).id(1, "a-b", key, &caller, &Principal::Anonymous);
+            let id = id.expect("random");
+            assert!(id.bytes().all(|byte| byte.is_ascii_graphic()), "{id}");
+            let known = run(1, 2)
+                .open(&id, &Principal::Anonymous, 2)
+                .map(|it| it.client_info);
+            let known = known.expect("an earlier run's");
+            assert_eq!(
+                known.as_deref(),
+                expected.map(|it| it.to_string()).as_deref(),
+                "{info}"
+            );
+        }
+    }
+
+    #[test]
+    fn ids_of_this_run_of_others_and_of_nobody_say_nothing() {
+        let seal = run(1, 2_000_000_000_000);
+        let id = run(1, 1)
+            .id(
+                1_999_999_999_999,
+                "files",
+                ClientKey::of(""),
+                &Caller::default(),
+                &Principal::Anonymous,
+            )
+            .expect("random");
+        let open = |seal: &Seal, id: &str| {
+            let now = 2_000_000_000_000;
+            seal.open(id, &Principal::Anonymous, now).is_some()
+        };
+        assert!(open(&seal, &id));
+        assert!(!open(&run(2, 2_000_000_000_000), &id), "another key");
+        assert!(
+            !open(&run(1, 1_999_999_999_999), &id),
+            "this run's own have ended"
+        );
+        assert!(seal.read(&id, &Principal::Anonymous).is_some());
+        assert!(!open(&Seal::new(None), &id), "without a key");
+        let other = ClientName::new("laptop").expect("a name");
+        for other in [Principal::Operator, Principal::Client(other)] {
+            assert_eq!(seal.read(&id, &other), None, "somebody else's: {other}");
+        }
+        for index in 0..id.len() {
+            let mut changed = id.to_string().into_bytes();
+            changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).expect("ASCII");
+            assert!(!open(&seal, &changed), "{changed}");
+        }
+        for other in [
+            "",
+            "x",
+            &id[..id.len() - 1],
+            &id[..HEAD_DIGITS + 14],
+            "é".repeat(30).as_str(),
+        ] {
+            assert!(!open(&seal, other), "{other}");
+        }
+    }
+}

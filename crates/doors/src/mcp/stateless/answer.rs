@@ -1,0 +1,386 @@
+//! Answers the requests of clients without a session.
+
+use std::sync::Arc;
+
+use mainstay_core::{
+    era::{
+        Caller, Era, code,
+        headers::Inbound,
+        listen::completed,
+        modern::{self, Refused},
+        questions::{self, Answers},
+    },
+    message::{self, InvalidParams, Method},
+    principal::Principal,
+    record::{Door, Origin},
+};
+use mainstay_gateway::View;
+use mainstay_gateway::{
+    Gateway,
+    calls::{CallSink, Client, Closed, Receipt, Upstream, Wanted},
+    registry::Profile,
+    supervisor::Server,
+};
+use mainstay_transport::Frame;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    call::Call,
+    context::Stateless,
+    discovery,
+    listening::{self, ListenRequest},
+    suspended::{self, InputRounds, Parts},
+};
+use crate::mcp::{
+    endpoint::{
+        aggregate, isolation,
+        request::RequestContext,
+        transparent::{self, Forwarded},
+    },
+    reply::{Reply, UNKNOWN_STATE, id},
+    sessions::{
+        pool::{Lease, Seat},
+        session::{Scope, client_key},
+    },
+    shared::Shared,
+};
+
+/// The client of this request, if it may be served.
+pub fn admit(frame: &Frame, headers: Option<&Inbound<'_>>) -> Result<Caller, Refused> {
+    let method = frame.method_name();
+    let (meta, _) = modern::admit(frame.text(), frame.envelope(), &method, headers)?;
+    Ok(Caller::modern(&meta)?)
+}
+
+/// Why a request was not let in, as its answer.
+pub fn refusal(id: &str, refused: &Refused) -> Reply {
+    let text = refusal_text(id, refused);
+    Reply::of_error(text, refused.code(), &refused.to_string())
+}
+
+pub fn refusal_text(id: &str, refused: &Refused) -> String {
+    message::error_response(
+        Some(id),
+        refused.code(),
+        &refused.to_string(),
+        refused.data().as_ref(),
+    )
+}
+
+/// Closes the receipt of a request to this endpoint.
+pub async fn close(
+    shared: &Shared,
+    scope: &Scope,
+    origin: impl FnOnce() -> Arc<Origin>,
+    frame: &Frame,
+    receipt: Receipt,
+    reply: Reply,
+) -> Closed<Reply> {
+    let wanted = || Some(Wanted::of(frame)?.at(scope.server()));
+    receipt
+        .close(&shared.gateway.calls, reply, origin, wanted)
+        .await
+}
+
+/// Begins to answer a request that was let in.
+pub fn answer(
+    stateless: &Arc<Stateless>,
+    scope: Scope,
+    door: Door,
+    principal: Principal,
+    frame: Frame,
+    caller: Caller,
+) -> Call {
+    let receipt = Receipt::new();
+    if let Some(sole) = stateless.shared.gateway.registry.sole() {
+        sole.hear(&caller.capabilities);
+    }
+    let level = caller.log_level;
+    let origin = scope.origin(door, &caller, &principal);
+    let refuse = |scope: Scope, frame: Frame, origin, receipt, why: &str| {
+        let reply = Reply::error(id(&frame), code::INVALID_PARAMS, why);
+        let shared = Arc::clone(&stateless.shared);
+        Call::silent(async move {
+            close(&shared, &scope, || Arc::new(origin), &frame, receipt, reply).await
+        })
+    };
+    let answers = match answers(&frame) {
+        Ok(answers) => answers,
+        Err(error) => return refuse(scope, frame, origin, receipt, &error.to_string()),
+    };
+    let state = answers
+        .as_ref()
+        .and_then(|answers| answers.state.as_deref());
+    let is_ours = state.is_some_and(|state| stateless.suspended.knows(state));
+    // A modern server's own: it knows nothing of our principals.
+    let (frame, state_of) = match state.filter(|_| !is_ours) {
+        None => (frame, None),
+        Some(state) => match stateless.shared.names.reopened(&principal, &frame, state) {
+            Some(reopened) => (reopened.frame, Some(reopened.server)),
+            None => return refuse(scope, frame, origin, receipt, UNKNOWN_STATE),
+        },
+    };
+    if let Some(answers) = answers.filter(|_| is_ours) {
+        let (sink, messages) =
+            CallSink::new(Arc::new(Client::unasked(caller, principal, origin)), level);
+        let (shared, origin) = (
+            Arc::clone(&stateless.shared),
+            Arc::clone(&sink.client.origin),
+        );
+        let resumed = stateless
+            .suspended
+            .resume(scope.clone(), frame.clone(), answers, sink);
+        let reply = async move {
+            match resumed.await {
+                Ok(reply) => reply,
+                Err(unknown) => close(&shared, &scope, || origin, &frame, receipt, unknown).await,
+            }
+        };
+        return Call::joining(reply, messages);
+    }
+    let may_ask = frame.method().is_some_and(questions::may_ask);
+    let (cancel, cancelled) = oneshot::channel();
+    let request = |sink| Request {
+        stateless: Arc::clone(stateless),
+        scope: scope.clone(),
+        frame: frame.clone(),
+        sink,
+        state_of: state_of.clone(),
+    };
+    let bound = scope.bound(&stateless.shared.names, &principal);
+    if !may_ask || !caller.capabilities.can_be_asked() {
+        let client = Client::unasked(caller, principal, origin).bound(bound);
+        let (sink, messages) = CallSink::new(Arc::new(client), level);
+        let reply = request(sink).reply(receipt, cancelled, Arc::default());
+        return Call::new(&stateless.shared.gateway.calls, reply, messages, cancel);
+    }
+    let (asks, questions) = suspended::questions();
+    // What the call says is translated once, on its way to the interview.
+    let heard = Client::unasked(caller.clone(), principal.clone(), origin.clone());
+    let (sink, messages) = CallSink::new(Arc::new(heard), level);
+    let client = Client::in_rounds(caller, principal.clone(), origin, asks).bound(bound);
+    let (inner, said) = CallSink::new(Arc::new(client), level);
+    let (end, ended) = oneshot::channel();
+    let seat = Arc::<Seat>::default();
+    let reply = request(inner).reply(receipt, ended, Arc::clone(&seat));
+    let rounds = InputRounds::new(
+        reply,
+        Parts {
+            messages: said,
+            questions,
+            cancel: end,
+            scope,
+            principal,
+            frame,
+            seat,
+        },
+    );
+    let begun = stateless.suspended.begin(
+        stateless.shared.gateway.calls.clone(),
+        rounds,
+        sink,
+        cancelled,
+    );
+    Call::new(&stateless.shared.gateway.calls, begun, messages, cancel)
+}
+
+/// What a request brings from earlier attempts at it.
+fn answers(frame: &Frame) -> Result<Option<Answers>, InvalidParams> {
+    if !frame.envelope().brings_answers() || !frame.method().is_some_and(questions::may_ask) {
+        return Ok(None);
+    }
+    questions::answers(frame.params().unwrap_or("{}"))
+}
+
+/// One request on its way.
+struct Request {
+    stateless: Arc<Stateless>,
+    scope: Scope,
+    frame: Frame,
+    sink: CallSink,
+    /// The modern server that gave the `requestState` that it brings, if it brings one.
+    state_of: Option<Box<str>>,
+}
+
+impl Request {
+    fn gateway(&self) -> &Gateway {
+        &self.stateless.shared.gateway
+    }
+
+    async fn reply(
+        self,
+        receipt: Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> Closed<Reply> {
+        let reply = self.forward(&receipt, cancelled, seat).await;
+        let origin = || Arc::clone(&self.sink.client.origin);
+        close(
+            &self.stateless.shared,
+            &self.scope,
+            origin,
+            &self.frame,
+            receipt,
+            reply,
+        )
+        .await
+    }
+
+    async fn forward(
+        &self,
+        receipt: &Receipt,
+        cancelled: oneshot::Receiver<String>,
+        seat: Arc<Seat>,
+    ) -> Reply {
+        let id = id(&self.frame);
+        let address = match message::address(self.frame.text(), self.frame.envelope()) {
+            Ok(address) => address,
+            Err(error) => return Reply::error(id, code::INVALID_PARAMS, &error.to_string()),
+        };
+        if let (Scope::Profile(_), Some(level)) = (&self.scope, self.sink.client.caller.log_level) {
+            self.stateless.shared.want_logs(level).await;
+        }
+        let method = self.frame.method().unwrap_or(Method::Other);
+        let reply = match &self.scope {
+            Scope::Profile(profile) if method == Method::Discover => {
+                self.gateway().registry.profile_settled(profile).await;
+                let view = self.view(profile);
+                Reply::result(id, &discovery::of_profile(self.gateway(), &view))
+            }
+            Scope::Profile(profile) if method == Method::Listen => {
+                let view = self.view(profile);
+                listening::of_profile(self.listening(cancelled), &view).await
+            }
+            Scope::Profile(profile) => {
+                let asked = RequestContext {
+                    shared: &self.stateless.shared,
+                    view: self.view(profile),
+                    frame: &self.frame,
+                    address: &address,
+                    cancelled,
+                    sink: self.sink.clone(),
+                    receipt,
+                    state_of: self.state_of.as_deref(),
+                    place: isolation::Place::Pool(&seat),
+                };
+                aggregate::answer(asked).await
+            }
+            Scope::One(server) => {
+                let upstream = match self.upstream(server, method).await {
+                    Ok(Serves::Server) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Serves::Shared) if method == Method::Listen => {
+                        return listening::of_shared(self.listening(cancelled), server).await;
+                    }
+                    Ok(Serves::Shared) => Upstream::Shared(Arc::clone(server)),
+                    Ok(Serves::Pool(lease)) if method == Method::Listen => {
+                        return listening::of_pooled(self.listening(cancelled), lease).await;
+                    }
+                    Ok(Serves::Pool(lease)) => {
+                        let isolated_session = lease.isolated_session();
+                        // There is no other before it.
+                        drop(seat.take(lease));
+                        Upstream::IsolatedSession(isolated_session)
+                    }
+                    Err(reply) => return reply,
+                };
+                let asked = Forwarded {
+                    shared: &self.stateless.shared,
+                    frame: &self.frame,
+                    id,
+                    address: &address,
+                    cancelled,
+                    sink: self.sink.clone(),
+                    receipt,
+                };
+                transparent::answer(upstream, asked).await
+            }
+        };
+        if method == Method::Listen && reply.error.is_none() {
+            return Reply::result(id, &completed(id));
+        }
+        reply.with_modern_code(id, method)
+    }
+
+    fn view(&self, profile: &Arc<Profile>) -> View {
+        let client = &self.sink.client;
+        let key = || client_key(&client.principal, &client.caller);
+        self.gateway().view(profile, key)
+    }
+
+    /// The session that answers for one server: a modern server's shared one; for a legacy server one
+    /// for clients like this one. Or the answer, if it is Mainstay's own.
+    async fn upstream(&self, server: &Arc<Server>, method: Method) -> Result<Serves, Reply> {
+        let id = id(&self.frame);
+        self.gateway().registry.attempted(server).await;
+        let limit = server.config().longest_start();
+        let failed = |failure| Reply::failure(id, &failure);
+        let (session, known) = (server.view().session, server.eras().modern);
+        let is_modern = match (&session, known) {
+            (Some(session), _) => session.era() == Era::Modern,
+            (None, Some(is_modern)) => is_modern,
+            (None, None) => {
+                let found = server.session(Era::Modern, Instant::now() + limit).await;
+                found.map_err(failed)?.era() == Era::Modern
+            }
+        };
+        if is_modern
+            && self
+                .state_of
+                .as_deref()
+                .is_none_or(|it| it == server.name.as_str())
+        {
+            return Ok(Serves::Server);
+        }
+        if self.state_of.is_some() {
+            return Err(Reply::error(id, code::INVALID_PARAMS, UNKNOWN_STATE));
+        }
+        let client = &self.sink.client;
+        let lease = (!server.shares_its_session())
+            .then(|| self.stateless.shared.pool.lease(server, client));
+        if method == Method::Discover {
+            let deadline = Instant::now() + limit;
+            let session = match (session, &lease) {
+                (Some(session), _) => Ok(session),
+                (None, Some(lease)) => lease.isolated_session().session(deadline).await,
+                (None, None) => server.session(Era::Legacy, deadline).await,
+            };
+            let session = session.map_err(failed)?;
+            let greeting = session.initialize_answer.result().unwrap_or("{}");
+            return Err(Reply::result(id, &discovery::of_legacy(greeting)));
+        }
+        if modern::is_removed(method) {
+            return Err(Reply::unknown_method(id, &self.frame.method_name()));
+        }
+        let level = client.caller.log_level;
+        let Some(lease) = lease else {
+            if let Some(level) = level {
+                self.stateless.shared.want_logs(level).await;
+            }
+            return Ok(Serves::Shared);
+        };
+        if let Some(level) = level {
+            let wanted = lease.want_logs(level).await;
+            wanted.map_err(failed)?;
+        }
+        Ok(Serves::Pool(lease))
+    }
+
+    fn listening(&self, cancelled: oneshot::Receiver<String>) -> ListenRequest<'_> {
+        ListenRequest {
+            stateless: &self.stateless,
+            frame: &self.frame,
+            sink: &self.sink,
+            cancelled,
+        }
+    }
+}
+
+/// What serves a request to one server.
+enum Serves {
+    /// A modern one itself.
+    Server,
+    /// A legacy one, in the session that it has for all.
+    Shared,
+    /// A legacy one, in a session for clients like this one.
+    Pool(Lease),
+}

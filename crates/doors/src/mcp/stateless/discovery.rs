@@ -1,0 +1,33 @@
+//! Mainstay's own answers to `server/discover`.
+
+use mainstay_core::era::{discovery, modern, tasks};
+use mainstay_gateway::{Gateway, View};
+use serde_json::json;
+
+use crate::mcp::offer::{has_tasks, offer};
+
+/// What the gateway offers of a profile's servers.
+pub fn of_profile(gateway: &Gateway, view: &View) -> String {
+    let offer = offer(view);
+    let mut capabilities = offer.capabilities;
+    if has_tasks(gateway, view) {
+        capabilities["extensions"] = tasks::capability()["extensions"].take();
+    }
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": modern::supported_versions(),
+        "capabilities": capabilities,
+        "_meta": {"io.modelcontextprotocol/serverInfo": offer.server_info},
+        "ttlMs": 0,
+        "cacheScope": "private",
+    });
+    if let Some(instructions) = offer.instructions {
+        result["instructions"] = instructions.into();
+    }
+    result.to_string()
+}
+
+/// What a legacy server said of itself when it was greeted (JSON text).
+pub fn of_legacy(initialized: &str) -> String {
+    discovery::from_initialize(initialized)
+}

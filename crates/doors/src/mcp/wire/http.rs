@@ -1,0 +1,381 @@
+//! Streamable HTTP, revisions 2025-03-26 to 2025-11-25 (specification, "Transports"): POST for
+//! messages, GET for a stream of what belongs to no call, DELETE to end a session.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use hyper::body::Incoming;
+use mainstay_core::{
+    era::Caller,
+    message::{self, Kind},
+    record::Door,
+};
+use mainstay_gateway::calls::{self, Receipt, Wanted};
+use mainstay_transport::Frame;
+
+use super::{
+    answer::{Answer, ClosedRefusal as _, Refusal, events, json, status},
+    batch,
+    headers::{
+        self, Accepts, HEAD_HOLD, LAST_EVENT_ID, SESSION_ID, check_content_type, check_version,
+    },
+    mcp::Mcp,
+    sse_body::Events,
+    stateless_http,
+};
+use crate::{
+    mcp::{
+        clients::NoSession,
+        endpoint::dispatch,
+        reply::{ClosedReply as _, unreadable},
+        sessions::{
+            replay::Gone,
+            session::{ClientSession, Scope},
+        },
+        stateless, trace,
+    },
+    peer::Visitor,
+};
+
+/// Serves one request to an MCP endpoint.
+pub async fn serve(
+    mcp: &Arc<Mcp>,
+    scope: Scope,
+    visitor: Visitor,
+    request: Request<Incoming>,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let served = match head.method {
+        method if stateless_http::is_misplaced(&method, &head.headers) => {
+            Err(stateless_http::misplaced())
+        }
+        Method::POST => return post(mcp, scope, visitor, &head.headers, body).await,
+        Method::GET => get(mcp, &scope, &visitor, &head.headers),
+        Method::DELETE => delete(mcp, &scope, &visitor, &head.headers).await,
+        _ => Err(Refusal::method("POST, GET, DELETE")),
+    };
+    served.unwrap_or_else(|refusal| Receipt::new().no_call(refusal).into_response())
+}
+
+/// Refuses a request to an endpoint that there is not.
+pub async fn nowhere(
+    mcp: &Arc<Mcp>,
+    visitor: Visitor,
+    request: Request<Incoming>,
+    reason: &str,
+) -> Answer {
+    let refusal = Refusal::new(StatusCode::NOT_FOUND, reason);
+    let (head, body) = request.into_parts();
+    if head.method != Method::POST {
+        return Receipt::new().no_call(refusal).into_response();
+    }
+    let frame = match receive(mcp, &visitor, &head.headers, body).await {
+        Ok((_, body)) => Frame::read(body).ok(),
+        Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
+    };
+    let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
+    let wanted = || Wanted::of(frame.as_ref()?);
+    let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+    closing.await.into_response()
+}
+
+async fn post(
+    mcp: &Arc<Mcp>,
+    scope: Scope,
+    visitor: Visitor,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Answer {
+    let (accepts, body) = match receive(mcp, &visitor, headers, body).await {
+        Ok(received) => received,
+        Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
+    };
+    let origin = || {
+        let origin = scope.origin(Door::McpHttp, &Caller::default(), &visitor.principal);
+        Arc::new(origin)
+    };
+    if body.trim_ascii_start().first() == Some(&b'[') {
+        let served = match session(mcp, &scope, &visitor, headers) {
+            Ok(session) => answer_batch(mcp, session, body.clone()).await,
+            Err(refusal) => Err(refusal),
+        };
+        return match served {
+            Ok(answer) => answer,
+            Err(refusal) => {
+                let refusal =
+                    batch::refuse(&mcp.clients.shared, &scope, &origin(), &body, refusal).await;
+                refusal.into_response()
+            }
+        };
+    }
+    let frame = match Frame::read(body) {
+        Ok(frame) => trace::adopt(frame, headers),
+        Err(error) => {
+            let refusal = Refusal::saying(StatusCode::BAD_REQUEST, unreadable(&error));
+            let wanted = || Some(Wanted::of_unreadable(&error)?.at(scope.server()));
+            let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+            return closing.await.into_response();
+        }
+    };
+    let route = if mcp.gateway().calls.closing().has_begun() && is_work(&frame) {
+        Err(Refusal::closing(&frame))
+    } else {
+        route(mcp, &scope, &visitor, headers, &frame, accepts).await
+    };
+    let route = match route {
+        Ok(route) => route,
+        Err(refusal) => {
+            let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+            let closing = Receipt::new().close(&mcp.gateway().calls, refusal, origin, wanted);
+            let refusal = closing.await;
+            return refusal.into_response();
+        }
+    };
+    match (route, frame.envelope().kind) {
+        (Route::Modern(Some(caller)), _) => {
+            let call = stateless::answer(
+                &mcp.clients.stateless,
+                scope,
+                Door::McpHttp,
+                visitor.principal,
+                frame,
+                caller,
+            );
+            stateless_http::respond(call, accepts).await
+        }
+        (Route::Initialize, _) => initialize(mcp, scope, visitor, &frame).await,
+        (Route::Session(session), Kind::Request { .. }) => {
+            answer(mcp, session, frame, accepts).await
+        }
+        (Route::Session(session), _) => {
+            dispatch::take(&mcp.clients.shared, &session, frame).await;
+            status(StatusCode::ACCEPTED)
+        }
+        // No notification of a modern client matters here: a client cancels by closing the stream.
+        (Route::Modern(None), _) => status(StatusCode::ACCEPTED),
+    }
+}
+
+/// Whether a message asks for something new, beside what is at work.
+fn is_work(frame: &Frame) -> bool {
+    use message::Method;
+    matches!(frame.method(), Some(Method::Initialize | Method::Listen))
+        || Wanted::of(frame).is_some()
+}
+
+/// How a message is served.
+enum Route {
+    /// Without a session: a request of this caller, or a notification.
+    Modern(Option<Caller>),
+    Initialize,
+    Session(Arc<ClientSession>),
+}
+
+/// How a message is served, or why it is not.
+async fn route(
+    mcp: &Arc<Mcp>,
+    scope: &Scope,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    frame: &Frame,
+    accepts: Accepts,
+) -> Result<Route, Refusal> {
+    if dispatch::is_call_without_id(frame) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, dispatch::NEEDS_AN_ID));
+    }
+    if stateless_http::is_modern(headers, frame) {
+        let caller = stateless_http::check(mcp.gateway(), scope, headers, frame, accepts).await?;
+        return Ok(Route::Modern(caller));
+    }
+    if frame.method() == Some(message::Method::Initialize) && !headers.contains_key(SESSION_ID) {
+        let id = match frame.envelope().kind {
+            Kind::Request { id, .. } => Some(frame.get(id)),
+            Kind::Notification { .. } | Kind::Response { .. } => None,
+        };
+        headers::admit(&mcp.gateway().lineage, headers, id)?;
+        return Ok(Route::Initialize);
+    }
+    session(mcp, scope, visitor, headers).map(Route::Session)
+}
+
+/// Reads the body of a request whose headers are as they should be.
+async fn receive(
+    mcp: &Mcp,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<(Accepts, Bytes), Refusal> {
+    check_content_type(headers)?;
+    let accepts = Accepts::of(headers);
+    if !accepts.json && !accepts.events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json and text/event-stream",
+        ));
+    }
+    Ok((accepts, mcp.bodies.read(body, visitor).await?))
+}
+
+/// The session that a request names.
+fn session(
+    mcp: &Mcp,
+    scope: &Scope,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+) -> Result<Arc<ClientSession>, Refusal> {
+    let id = session_id(headers)?;
+    mcp.clients
+        .session(id)
+        .or_else(|| mcp.clients.revive(id, scope, visitor))
+        .filter(|session| session.serves(scope, &visitor.principal))
+        .ok_or_else(unknown_session)
+}
+
+fn session_id(headers: &HeaderMap) -> Result<&str, Refusal> {
+    check_version(headers)?;
+    let Some(id) = headers.get(SESSION_ID) else {
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "Mcp-Session-Id is missing: initialize first",
+        ));
+    };
+    id.to_str().map_err(|_| unknown_session())
+}
+
+fn unknown_session() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "unknown session: initialize anew")
+}
+
+async fn initialize(mcp: &Arc<Mcp>, scope: Scope, visitor: Visitor, frame: &Frame) -> Answer {
+    let Kind::Request { id, .. } = frame.envelope().kind else {
+        let refusal = Refusal::new(StatusCode::BAD_REQUEST, "initialize must be a request");
+        return Receipt::new().no_call(refusal).into_response();
+    };
+    let id = frame.get(id);
+    let params = frame.params().unwrap_or("{}");
+    match mcp
+        .clients
+        .open(scope, Door::McpHttp, visitor, params)
+        .await
+    {
+        Ok(opened) => {
+            let mut response = json(StatusCode::OK, message::response(id, &opened.result));
+            if let Ok(id) = HeaderValue::from_str(&opened.session.id) {
+                response.headers_mut().insert(SESSION_ID, id);
+            }
+            response
+        }
+        Err(error) => {
+            let status = match error {
+                NoSession::Backend(_) | NoSession::Excessive(_) => StatusCode::OK,
+                NoSession::TooMany | NoSession::Random => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            json(status, error.response(id))
+        }
+    }
+}
+
+/// Answers a request as JSON or as a stream, whichever turns out right: decided as late as possible.
+async fn answer(
+    mcp: &Arc<Mcp>,
+    session: Arc<ClientSession>,
+    frame: Frame,
+    accepts: Accepts,
+) -> Answer {
+    let (sink, messages) = session.sink();
+    let mut call = mcp.gateway().calls.detachable(dispatch::answer(
+        Arc::clone(&mcp.clients.shared),
+        Arc::clone(&session),
+        frame,
+        sink,
+    ));
+    if !accepts.events {
+        return json(StatusCode::OK, call.await.into_text());
+    }
+    tokio::select! {
+        biased;
+        reply = &mut call => {
+            if accepts.json && !reply.streamed && messages.is_empty() {
+                return json(StatusCode::OK, reply.into_text());
+            }
+            let call = Box::pin(std::future::ready(reply));
+            return events(Events::of_call_in(&mcp.gateway().calls, session, messages, call));
+        }
+        () = messages.readable() => {}
+        () = tokio::time::sleep(HEAD_HOLD) => {}
+    }
+    let call = Box::pin(call);
+    events(Events::of_call_in(
+        &mcp.gateway().calls,
+        session,
+        messages,
+        call,
+    ))
+}
+
+async fn answer_batch(
+    mcp: &Arc<Mcp>,
+    session: Arc<ClientSession>,
+    body: Bytes,
+) -> Result<Answer, Refusal> {
+    if !session.revision.accepts_batches() {
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            &format!("revision {} knows no batches", session.revision),
+        ));
+    }
+    let (sink, messages) = session.sink();
+    // A batch is answered in one piece; messages before it are dropped.
+    drop(messages);
+    let call = mcp.gateway().calls.detachable(batch::answer(
+        Arc::clone(&mcp.clients.shared),
+        session,
+        body,
+        sink,
+    ));
+    Ok(match call.await {
+        Some(text) => json(StatusCode::OK, text),
+        None => status(StatusCode::ACCEPTED),
+    })
+}
+
+fn get(
+    mcp: &Mcp,
+    scope: &Scope,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+) -> Result<Answer, Refusal> {
+    if !Accepts::of(headers).events {
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name text/event-stream",
+        ));
+    }
+    let session = session(mcp, scope, visitor, headers)?;
+    let last_event = headers
+        .get(LAST_EVENT_ID)
+        .and_then(|id| id.to_str().ok())
+        .filter(|_| session.revision.resumes_streams());
+    match last_event.map(|id| session.replay.resume(id)) {
+        Some(Ok(place)) => Ok(events(Events::at(session, place))),
+        Some(Err(gone @ Gone::Forgotten)) => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, &gone.to_string()))
+        }
+        Some(Err(Gone::Unknown)) | None => Ok(events(Events::of_session(session))),
+    }
+}
+
+async fn delete(
+    mcp: &Mcp,
+    scope: &Scope,
+    visitor: &Visitor,
+    headers: &HeaderMap,
+) -> Result<Answer, Refusal> {
+    let id = session_id(headers)?;
+    if mcp.clients.delete(id, scope, &visitor.principal).await {
+        Ok(status(StatusCode::NO_CONTENT))
+    } else {
+        Err(unknown_session())
+    }
+}

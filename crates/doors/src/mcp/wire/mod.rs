@@ -1,0 +1,15 @@
+//! MCP on the wire: bytes to messages, and answers to bytes.
+
+pub mod answer;
+mod batch;
+mod conversation;
+mod headers;
+pub mod http;
+mod mcp;
+pub mod sse;
+pub mod sse_body;
+mod stateless_http;
+pub mod stdio;
+mod streams;
+
+pub use self::mcp::{Limits, Mcp};
