@@ -417,7 +417,10 @@ enum Endpoint {
 /// Refuses in MCP's words.
 fn refuse(status: StatusCode, reason: &str) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(message::error_response(
-        None, -32600, reason, None,
+        None,
+        era::code::INVALID_REQUEST,
+        reason,
+        None,
     )));
     *response.status_mut() = status;
     response.headers_mut().insert(

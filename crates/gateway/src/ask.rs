@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use mainstay_core::{
+    era::code,
     failure::{Failure, FailureKind},
     message::{self, Method, quote},
 };
@@ -15,9 +16,6 @@ use crate::{
     calls::{Answering, CallSink, Calls, Client, Receipt, Refused, Request, Upstream, Wanted},
     supervisor::Server,
 };
-
-/// What servers answer to `resources/read` of a resource they do not have.
-const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// One request of this client on the server's shared session.
 pub async fn ask(
@@ -60,15 +58,17 @@ fn failed(server: &Server, message: &str) -> Failure {
 
 /// An error of the server, with its words and its code.
 pub fn refused(server: &Server, params: &str, error: &str) -> Failure {
-    let code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
-    if let (Some(RESOURCE_NOT_FOUND), Some(uri)) = (code, message::text_member(params, "uri")) {
+    let rpc_code: Option<i64> = message::member(error, "code").and_then(|code| code.parse().ok());
+    if let (Some(code::RESOURCE_NOT_FOUND), Some(uri)) =
+        (rpc_code, message::text_member(params, "uri"))
+    {
         return resource_not_found(&uri).of_server(&server.name);
     }
     let words =
         message::text_member(error, "message").unwrap_or_else(|| "the server refused".into());
     let mut failure = failed(server, &words);
-    if let Some(code) = code {
-        failure = failure.with("rpcCode", code);
+    if let Some(rpc_code) = rpc_code {
+        failure = failure.with("rpcCode", rpc_code);
     }
     if let Some(data) = message::member(error, "data")
         .and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok())

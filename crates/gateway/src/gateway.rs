@@ -132,7 +132,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// What [`Gateway::end_calls`] and [`Gateway::stop`] may take together, and a little more.
+    /// What [`Gateway::stop`] may take, and a little more.
     pub fn stop_limit(&self) -> Duration {
         self.grace + SERVERS_LIMIT + DRAIN_LIMIT
     }
@@ -151,9 +151,17 @@ impl Gateway {
         self.calls_ended(DRAIN_LIMIT).await;
     }
 
+    /// Stops in order: calls, servers, the journal. Returns when nothing is left of any server.
+    pub async fn stop(&self) {
+        let end = Instant::now() + self.grace + SERVERS_LIMIT;
+        let never = CancellationToken::new();
+        self.end_calls(&never).await;
+        self.stop_servers(end, &never).await;
+    }
+
     /// Stops the servers, then the journal, the traces and the alerts; returns when nothing is left.
     /// Servers that do not end before `end`, or until `haste` is cancelled, are killed.
-    pub async fn stop(&self, end: Instant, haste: &CancellationToken) {
+    pub async fn stop_servers(&self, end: Instant, haste: &CancellationToken) {
         self.calls.drain(DRAIN_LIMIT).await;
         let mut stopping = pin!(self.registry.stop());
         let in_time = timeout_at(end, haste.run_until_cancelled(stopping.as_mut()));

@@ -1,7 +1,26 @@
 //! The engine: keeps MCP servers up, and answers calls to them.
 //!
-//! [`Gateway::start`] takes a configuration and starts its servers; [`Gateway::request`] asks one of them.
-//! The doors of Mainstay stand above this crate, and it knows none of them.
+//! [`Gateway::start`] takes a configuration and starts its servers; [`Gateway::call_tool`] calls a tool of
+//! one of them, and [`Gateway::stop`] ends them all. `examples/embed.rs` does that in 30 lines. The doors of
+//! Mainstay stand above this crate, and it knows none of them.
+//!
+//! ```no_run
+//! # use std::path::Path;
+//! # use mainstay_core::config::{self, Source};
+//! # use mainstay_gateway::{Gateway, GatewayOptions};
+//! # use mainstay_platform::environment::Process;
+//! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
+//! let source = Source::file(Path::new("servers.json"));
+//! let config = config::parse(text, &source, &Process)?.config;
+//! let gateway = Gateway::start(&config, GatewayOptions::default());
+//! gateway.registry.settled().await;
+//! let zone = r#"{"timezone": "Europe/Berlin"}"#;
+//! println!("{}", gateway.call_tool("time", "get_current_time", zone).await?);
+//! gateway.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod alerts;
 mod ask;

@@ -234,7 +234,7 @@ impl Daemon {
                 tracing::error!(%error, "a door failed");
             }
         }
-        self.gateway.stop(end, &haste).await;
+        self.gateway.stop_servers(end, &haste).await;
     }
 }
 

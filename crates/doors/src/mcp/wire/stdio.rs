@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use mainstay_core::{message, principal::Principal};
+use mainstay_core::{era::code, message, principal::Principal};
 use mainstay_gateway::registry::Profile;
 use mainstay_transport::{Line, LineReader, LineWriter};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -61,7 +61,7 @@ pub async fn serve(
             },
             Ok(Some(Line::TooLong { .. })) => {
                 let reason = format!("a message may have {max_message} bytes");
-                message::error_response(None, -32600, &reason, None)
+                message::error_response(None, code::INVALID_REQUEST, &reason, None)
             }
             // The client has gone, as the end of stdin says (specification, "Shutdown"). What it asked
             // for before is answered as long as stdout has a reader.
