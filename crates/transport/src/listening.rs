@@ -15,11 +15,8 @@ use tokio::{
 };
 
 use super::{
-    Exchange, Frame, Interruption, InterruptionKind, Said,
-    detect::own_request,
-    message_router::{Listener, Notice},
-    session::Link,
-    turns::Turns,
+    Exchange, Frame, Interruption, InterruptionKind, Listener, Notice, Said, Turns,
+    detect::own_request, link::Link,
 };
 
 /// How long a server may take to acknowledge; what it has not acknowledged by then is tried again.

@@ -15,10 +15,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use mainstay_core::{message::Method, suspects::MAX_SUSPECTS};
+use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
 
+pub use self::inbox::Broken;
 use self::inbox::Inbox;
-use super::{Frame, Question, Said, line_writer::Mark, work::Work};
+use super::{Asker, Frame, Question, Said, Work, line_writer::Mark};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -26,36 +27,6 @@ const MAX_ABANDONED: usize = 256;
 
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
-
-/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
-/// have caused it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asker(u64);
-
-impl Asker {
-    /// Another than all before.
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl Default for Asker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Why no answer will come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// The connection ended first.
-    Ended,
-    /// It came, and was longer than this many bytes.
-    TooLarge(usize),
-    /// The server asks where it must not, and nothing it says of this call counts any more.
-    Asked,
-}
 
 /// Whose an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +39,9 @@ pub enum Addressee {
 }
 
 /// All calls in flight on one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pending {
+    server: ServerName,
     next_id: AtomicU64,
     calls: Mutex<Calls>,
 }
@@ -135,6 +107,14 @@ impl Calls {
 }
 
 impl Pending {
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            next_id: AtomicU64::new(0),
+            calls: Mutex::default(),
+        }
+    }
+
     /// Ids are ours, per connection, increasing.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -341,6 +321,7 @@ impl Drop for Ticket {
         let dropped = self.inbox.dropped();
         if dropped > 0 {
             tracing::warn!(
+                server = %self.pending.server,
                 dropped,
                 "progress or log messages of a call were dropped: its client reads too slowly"
             );
@@ -384,6 +365,10 @@ fn id_in_head(head: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn pending() -> Arc<Pending> {
+        Arc::new(Pending::new(ServerName::new("s").expect("a legal name")))
+    }
+
     #[test]
     fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
         assert_eq!(
@@ -398,7 +383,7 @@ mod tests {
     /// or invented one is not.
     #[test]
     fn a_late_answer_is_told_apart_from_an_invented_one() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let answered = |id: u64| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
             let frame = Frame::read(text.into()).expect("a response");
@@ -420,7 +405,7 @@ mod tests {
     /// A server may answer what is open when its session ends, such as `subscriptions/listen`.
     #[test]
     fn an_answer_after_the_end_is_late() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let open = pending.register(None, None).expect("open");
         let id = open.id.to_string();
         pending.end();
@@ -435,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let (unnamed, question) = (
             &br#"{"jsonrpc":"2.0","result":{"#[..],
             &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],

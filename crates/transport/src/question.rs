@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::message::{self, Kind, Method};
+use mainstay_core::{
+    era::code,
+    message::{self, Method},
+};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Frame, session::Link};
-
-const METHOD_NOT_FOUND: i64 = -32601;
+use super::{Frame, reply_sink::ReplySink};
 
 /// A server's question. It is answered once: dropping it refuses it, so that no server waits for an
 /// answer that cannot come.
@@ -32,14 +33,14 @@ struct Asked {
 
 #[derive(Debug)]
 enum WayBack {
-    Link(Link),
+    Server(ReplySink),
     Call(oneshot::Sender<Frame>),
 }
 
 impl WayBack {
     fn send(self, text: String) {
         match self {
-            Self::Link(link) => link.reply(text),
+            Self::Server(replies) => replies.reply(text),
             // The call may have ended.
             Self::Call(call) => {
                 if let Ok(answer) = Frame::read(text.into()) {
@@ -63,18 +64,16 @@ impl Question {
         (question, answer)
     }
 
-    /// A request of the server, which came by this link; a `ping` is answered at once.
-    pub(super) fn read(frame: Frame, link: &Link) -> Option<Self> {
-        let Kind::Request { id, method } = frame.envelope().kind else {
-            return None;
-        };
+    /// A request of the server. `None` for a `ping`, which is answered at once.
+    pub(super) fn read(frame: Frame, replies: &ReplySink) -> Option<Self> {
+        let (id, method) = (frame.id()?, frame.method()?);
         if method == Method::Ping {
-            link.reply(message::response(frame.get(id), "{}"));
+            replies.reply(message::response(id, "{}"));
             return None;
         }
         Some(Self(Box::new(Asked {
             frame,
-            way_back: Some(WayBack::Link(link.clone())),
+            way_back: Some(WayBack::Server(replies.clone())),
             patience: None,
         })))
     }
@@ -118,10 +117,7 @@ impl Question {
 
     /// The server's own id, as JSON text.
     pub fn id(&self) -> &str {
-        match self.0.frame.envelope().kind {
-            Kind::Request { id, .. } => self.0.frame.get(id),
-            Kind::Notification { .. } | Kind::Response { .. } => "null",
-        }
+        self.0.frame.id().unwrap_or("null")
     }
 
     fn send(&mut self, text: String) {
@@ -137,7 +133,8 @@ impl Drop for Question {
             let name = self.0.frame.method_name();
             tracing::debug!(method = name, "a request of a server was refused");
             let reason = format!("{name} is not supported by this client");
-            let text = message::error_response(Some(self.id()), METHOD_NOT_FOUND, &reason, None);
+            let text =
+                message::error_response(Some(self.id()), code::METHOD_NOT_FOUND, &reason, None);
             self.send(text);
         }
         if let Some(patience) = &self.0.patience {

@@ -5,7 +5,9 @@
 //! Heads are parsed by `httparse`; bodies by [`body`].
 
 mod body;
+mod connect_error;
 mod connection;
+mod error;
 mod head;
 
 use std::{
@@ -20,12 +22,15 @@ use http::Uri;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::head::{Head, SPEAKS_TLS};
 use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, Endpoint},
 };
-use super::Budget;
+pub use self::{
+    error::{CollectError, Error, Unusable},
+    head::{Head, SPEAKS_TLS},
+};
+use crate::Budget;
 
 /// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
 /// requests are written into a closing connection.
@@ -36,29 +41,6 @@ const MAX_IDLE: usize = 256;
 
 /// Responses whose end may be awaited.
 const MAX_LINGERING: usize = 64;
-
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{0}")]
-    Connect(#[source] io::Error),
-    /// Nothing of the request was written.
-    #[error("the connection was closed before the request was written")]
-    NotWritten(#[source] io::Error),
-    /// The connection broke after the request, or a part of it, had been written.
-    #[error("the connection broke off")]
-    Broken(#[source] io::Error),
-    #[error("not an HTTP/1.1 response: {0}")]
-    Malformed(&'static str),
-    /// The body is given up in the middle.
-    #[error("the answer exceeds {0} bytes")]
-    OverBudget(usize),
-}
-
-/// A URL that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unusable(pub &'static str);
 
 /// A pool of connections to one origin.
 #[derive(Debug)]
@@ -384,14 +366,6 @@ impl Response {
             .as_ref()
             .is_none_or(|connection| self.body.is_complete(&connection.buffer))
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum CollectError {
-    #[error("too large")]
-    TooLarge,
-    #[error(transparent)]
-    Broken(#[from] Error),
 }
 
 #[cfg(test)]

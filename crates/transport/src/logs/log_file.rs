@@ -22,7 +22,7 @@ use super::{
     queue::Queue,
     read,
     rotating::{MAX_FILE, Rotating},
-    writer::Wake,
+    wake::Wake,
 };
 
 /// A queue with so many lines is written at once.

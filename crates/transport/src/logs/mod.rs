@@ -6,7 +6,9 @@
 //! says how many were: a flood costs neither memory nor other servers' time.
 
 mod allowance;
+mod line;
 mod log_file;
+mod paths;
 mod queue;
 mod read;
 mod rotating;
@@ -15,6 +17,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod wake;
 mod writer;
 
 use std::{
@@ -26,6 +29,7 @@ use mainstay_core::ids::ServerName;
 
 pub use self::{
     allowance::{Allowance, MESSAGE, pause, rest},
+    line::{Line, Source},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
@@ -33,56 +37,9 @@ pub use self::{
 };
 use self::{
     log_file::{LogFile, Redaction},
+    paths::{file_name, folder},
     writer::Writer,
 };
-
-/// Where a line comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    Stderr,
-    /// What is no message.
-    Stdout,
-    /// Our own words about the server.
-    Mainstay,
-}
-
-impl Source {
-    const ALL: [Self; 3] = [Self::Stderr, Self::Stdout, Self::Mainstay];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stderr => "stderr",
-            Self::Stdout => "stdout",
-            Self::Mainstay => "mainstay",
-        }
-    }
-}
-
-/// One line of a server's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// RFC 3339
-    pub time: String,
-    pub source: Source,
-    pub text: String,
-}
-
-impl Line {
-    /// `TIME SOURCE TEXT`, as it stands in a file; `None` for what else may stand there, such as
-    /// the rest of a line that a full disk cut off.
-    pub fn parse(line: &str) -> Option<Self> {
-        let (time, rest) = line.split_once(' ')?;
-        let (source, text) = rest.split_once(' ')?;
-        let source = Source::ALL
-            .into_iter()
-            .find(|known| known.as_str() == source)?;
-        Some(Self {
-            time: time.to_owned(),
-            source,
-            text: text.to_owned(),
-        })
-    }
-}
 
 /// The logs of all servers, and the thread that writes them.
 #[derive(Debug, Default)]
@@ -134,20 +91,4 @@ impl Logs {
             files.writer.close().await;
         }
     }
-}
-
-fn folder(state: &Path) -> PathBuf {
-    state.join("logs")
-}
-
-/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has a file of
-/// its own, also where file names know no case.
-fn file_name(server: &ServerName) -> String {
-    let name = server.as_str();
-    let mark = if name.eq_ignore_ascii_case("errors") {
-        "_"
-    } else {
-        ""
-    };
-    format!("mcp-{name}{mark}.log")
 }

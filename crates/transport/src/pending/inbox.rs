@@ -9,14 +9,32 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{
-    super::{Frame, Question, Said, line_writer::Mark, work::Work},
-    Asker, Broken,
-};
+use crate::{Asker, Frame, InterruptionKind, Question, Said, Work, line_writer::Mark};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.
 const MAX_UNREAD: usize = 1024;
+
+/// Why no answer will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The connection ended first.
+    Ended,
+    /// It came, and was longer than this many bytes.
+    TooLarge(usize),
+    /// The server asks where it must not, and nothing it says of this call counts any more.
+    Asked,
+}
+
+impl From<Broken> for InterruptionKind {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Ended => Self::Lost,
+            Broken::TooLarge(limit) => Self::TooLarge(limit),
+            Broken::Asked => Self::Asked,
+        }
+    }
+}
 
 /// What has arrived for one call, in the order in which the server wrote it.
 #[derive(Debug)]
