@@ -5,8 +5,8 @@ use std::sync::Arc;
 use mainstay_core::{health::Policy, ids::ServerName, message};
 
 use super::{
-    Asker, Budget, CallState, Frame, InFlight, Interruption, InterruptionKind, LineWriter, Said,
-    Work,
+    Asker, Budget, CallState, Frame, InFlight, Interruption, InterruptionKind, LineWriter,
+    PossibleSuspect, Said,
     cpu::cpu_time,
     http_exchange::HttpExchange,
     line_writer::Mark,
@@ -49,7 +49,7 @@ impl PipedExchange {
         pending: &Arc<Pending>,
         writer: &Arc<LineWriter>,
         asker: Option<Asker>,
-        work: Option<Work>,
+        work: Option<PossibleSuspect>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Self, Interruption> {
         let lost = || Interruption::not_sent(InterruptionKind::Lost);

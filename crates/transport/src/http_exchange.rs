@@ -16,7 +16,7 @@ use super::{
     http_link::HttpLink,
     http1::{Error, Responding, Response},
 };
-use crate::logs::MESSAGE;
+use crate::logs::MESSAGE_COST;
 
 /// The error with which SDKs say, under HTTP 404, that they do not know a session.
 const SESSION_NOT_FOUND: i64 = -32001;
@@ -162,7 +162,7 @@ impl HttpExchange {
                 self.link.lose(Loss::SessionExpired);
                 Err(Interruption::sent(InterruptionKind::Lost))
             }
-            // It will not be said any more.
+            // The server does not have the rest.
             Ok(response) if response.head.status < 500 => {
                 Err(Interruption::sent(InterruptionKind::Unanswered))
             }
@@ -189,11 +189,11 @@ impl HttpExchange {
             self.link.lose(Loss::SessionExpired);
             return Err(Interruption::not_sent(InterruptionKind::SessionExpired));
         }
-        self.link.vitals.weigh(&answer);
+        self.link.liveness.weigh(&answer);
         answer
     }
 
-    /// Whether the server has answered this very request: then it still has the session.
+    /// Whether the server has answered this request: then it still has the session.
     fn is_of_session(&self, answer: &Result<Frame, Interruption>) -> bool {
         answer.as_ref().is_ok_and(|frame| {
             frame.names(self.id) && frame.error_code() != Some(SESSION_NOT_FOUND)
@@ -210,7 +210,7 @@ impl HttpExchange {
                 return None;
             }
         };
-        self.link.vitals.hear();
+        self.link.liveness.hear();
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
@@ -245,6 +245,7 @@ impl HttpExchange {
 
     /// Counts what does not answer the request.
     fn spend(&mut self, bytes: usize) {
-        self.reader.pause(self.link.router.count(bytes + MESSAGE));
+        self.reader
+            .pause(self.link.router.count(bytes + MESSAGE_COST));
     }
 }

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Frame, Opening, Turns, Vitals,
+    AttemptLimiter, Frame, Liveness, Opening,
     events::{Events, StreamBroken},
     http_client::{self, POST_HEADERS, Target, Template},
     http1::{self, Responding},
@@ -44,8 +44,8 @@ pub struct HttpLink {
     next_id: AtomicU64,
     pub router: MessageRouter,
     pub max_message_bytes: usize,
-    pub vitals: Arc<Vitals>,
-    turns: Arc<Turns>,
+    pub liveness: Arc<Liveness>,
+    attempt_limiter: Arc<AttemptLimiter>,
     /// Notified when open connections are not used again: the stream gets a new one.
     forgotten: Notify,
     over: OnceLock<Loss>,
@@ -83,8 +83,8 @@ impl HttpLink {
                 Arc::clone(&opening.log),
             ),
             max_message_bytes: opening.max_message_bytes,
-            vitals: Arc::new(Vitals::new(opening.hang_after)),
-            turns: Arc::clone(&opening.turns),
+            liveness: Arc::new(Liveness::new(opening.hang_after)),
+            attempt_limiter: Arc::clone(&opening.attempt_limiter),
             forgotten: Notify::new(),
             over: OnceLock::new(),
             lost: CancellationToken::new(),
@@ -253,7 +253,7 @@ impl HttpLink {
                             let bytes = data.len();
                             let wait = match Frame::of_server_aside(data).await {
                                 Ok(frame) => {
-                                    self.vitals.hear();
+                                    self.liveness.hear();
                                     self.router.sort(frame, &nobody)
                                 }
                                 Err(error) => self.router.skip(bytes, &error),
@@ -279,7 +279,7 @@ impl HttpLink {
             }
             tokio::time::sleep(wait).await;
             // Streams that were cut together are not opened again together.
-            self.turns.take().await;
+            self.attempt_limiter.take().await;
             wait = (wait * 2).min(LAST_RETRY);
         }
     }

@@ -7,6 +7,7 @@
 
 mod answer_reader;
 mod asker;
+mod attempt_limiter;
 mod budget;
 mod command;
 mod cpu;
@@ -28,44 +29,44 @@ mod line_writer;
 mod link;
 mod listener;
 mod listening;
+mod liveness;
 pub mod logs;
 mod message_router;
 mod modern_exchange;
 mod modern_http;
 mod modern_link;
 mod modern_post;
-mod noise;
 mod open;
 mod opening;
 #[cfg(target_os = "linux")]
 mod parent_death;
 mod pending;
-mod places;
+mod possible_suspect;
 #[cfg(unix)]
 #[path = "process_unix.rs"]
 pub mod process;
 #[cfg(windows)]
 #[path = "process_windows.rs"]
 pub mod process;
+mod program_folders;
 mod question;
 mod refusals;
 mod reply_sink;
 mod session;
-mod signs;
+mod signs_of_work;
 mod sse;
 mod sse_link;
 mod stdio;
 mod stdout_reader;
+mod stray_output;
 mod streamable_http;
 mod tool_headers;
-mod turns;
 mod urls;
-mod vitals;
 mod webhook;
-mod work;
 
 pub use self::{
     asker::Asker,
+    attempt_limiter::AttemptLimiter,
     budget::{Budget, Reserve},
     command::{Resolution, looked_in, remedy, resolve},
     cpu::cpu_time,
@@ -75,17 +76,16 @@ pub use self::{
     frame::{Frame, Reading, Unreadable},
     health_url::{HealthError, HealthUrl},
     interruption::{CallState, Interruption, InterruptionKind},
-    line_reader::{Beside, Line, LineReader},
+    line_reader::{Line, LineReader, Stray},
     line_writer::{LineWriter, WriterClosed},
     listener::{Listener, Notice},
     listening::Declined,
+    liveness::{InFlight, Liveness},
     open::{kill_all, open},
     opening::{MAX_LIST_BYTES, Opening, Running, Stop, own_initialize},
-    question::{Patience, Question, Said},
+    possible_suspect::PossibleSuspect,
+    question::{OpenQuestions, Question, Said},
     session::Session,
-    signs::Signs,
-    turns::Turns,
-    vitals::{InFlight, Vitals},
+    signs_of_work::SignsOfWork,
     webhook::{NotTaken, Webhook},
-    work::Work,
 };

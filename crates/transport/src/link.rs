@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mainstay_core::ids::ServerName;
 
 use super::{
-    Asker, Exchange, Interruption, InterruptionKind, LineWriter, Work,
+    Asker, Exchange, Interruption, InterruptionKind, LineWriter, PossibleSuspect,
     exchange::{PipedExchange, cancelled},
     http_exchange::HttpExchange,
     http_link::HttpLink,
@@ -67,7 +67,7 @@ impl Link {
     pub async fn call(
         &self,
         asker: Asker,
-        work: impl FnOnce() -> Option<Work>,
+        work: impl FnOnce() -> Option<PossibleSuspect>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
         match self {

@@ -13,11 +13,11 @@ pub struct Notice {
     pub frame: Frame,
 }
 
-/// Hears what one connection brings outside of calls. Must not wait: it is called by the connection's
-/// reader.
+/// Takes what one connection brings outside of calls. Must not wait: the connection's reader calls it.
 pub trait Listener: Debug + Send + Sync {
+    /// Takes a notification.
     fn hear(&self, notice: Notice);
 
-    /// A question that belongs to no call. Dropping it refuses it.
+    /// Takes a question that belongs to no call. Dropping the question refuses it.
     fn ask(&self, question: Question);
 }

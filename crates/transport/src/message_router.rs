@@ -1,4 +1,5 @@
-//! Routes what servers say outside of calls: pings, other requests, and notifications about themselves.
+//! Routes the messages of a server on a connection that carries more than one call: answers, pings, other
+//! requests, and notifications.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -17,24 +18,24 @@ use super::{
     pending::{Addressee, Pending},
     reply_sink::ReplySink,
 };
-use crate::logs::{Allowance, MESSAGE, ServerLog};
+use crate::logs::{MESSAGE_COST, ServerLog, TokenBucket};
 
 /// Sorts a server's messages on a connection that carries more than one call.
 #[derive(Debug)]
 pub struct MessageRouter {
     replies: ReplySink,
     listener: Arc<dyn Listener>,
-    /// Once it is known; until then the connection counts as legacy.
+    /// Set once it is known. Until then the connection counts as legacy.
     era: Arc<OnceLock<Era>>,
     log: Arc<ServerLog>,
-    left: Mutex<Left>,
+    limits: Mutex<Limits>,
 }
 
-/// What the server may still say unasked.
+/// How much the server may still send that answers no call.
 #[derive(Debug)]
-struct Left {
-    reading: Allowance,
-    log_messages: Allowance,
+struct Limits {
+    reading: TokenBucket,
+    log_messages: TokenBucket,
     /// Log messages are being dropped, and the clients know it.
     dropping: bool,
 }
@@ -46,9 +47,9 @@ impl MessageRouter {
             listener,
             era: Arc::default(),
             log,
-            left: Mutex::new(Left {
-                reading: Allowance::of_reading(),
-                log_messages: Allowance::of_log_messages(),
+            limits: Mutex::new(Limits {
+                reading: TokenBucket::for_reading(),
+                log_messages: TokenBucket::for_log_messages(),
                 dropping: false,
             }),
         }
@@ -58,28 +59,28 @@ impl MessageRouter {
         self.replies.server()
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn limits(&self) -> MutexGuard<'_, Limits> {
         // Held for a few operations, never across an await.
-        self.left.lock()
+        self.limits.lock()
     }
 
-    /// Counts bytes that belong to no call; returns how long to wait before more is read.
+    /// Counts bytes that belong to no call. Returns how long to wait before more is read.
     pub fn count(&self, bytes: usize) -> Duration {
-        self.left().reading.spend(bytes)
+        self.limits().reading.spend(bytes)
     }
 
-    /// Takes a log message that is to be passed on. Beyond the rate it is dropped; the first time the
-    /// message becomes one that says so.
+    /// Returns a log message that is to be passed on. Beyond the rate it is dropped. The first dropped
+    /// message is replaced by one that tells the clients about it.
     pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
-        let mut left = self.left();
-        if left.log_messages.is_full() {
-            left.dropping = false;
+        let mut limits = self.limits();
+        if limits.log_messages.is_full() {
+            limits.dropping = false;
         }
-        if left.log_messages.take() {
+        if limits.log_messages.take() {
             return Some(frame);
         }
-        let is_first = !std::mem::replace(&mut left.dropping, true);
-        drop(left);
+        let is_first = !std::mem::replace(&mut limits.dropping, true);
+        drop(limits);
         self.log.dropped_notifications(1);
         if !is_first {
             return None;
@@ -98,12 +99,12 @@ impl MessageRouter {
         Frame::read(text.into()).ok()
     }
 
-    /// The server has made a mistake. Returns how many to tell of, if it is time to.
+    /// Counts a mistake of the server. Returns how many to report, if a report is due.
     pub fn fault(&self) -> Option<u64> {
         self.log.fault()
     }
 
-    /// Where the connection's era is to be set.
+    /// The cell to set the connection's era in.
     pub fn era(&self) -> Arc<OnceLock<Era>> {
         Arc::clone(&self.era)
     }
@@ -119,11 +120,11 @@ impl MessageRouter {
         if self.is_answer(frame, pending) {
             Duration::ZERO
         } else {
-            self.count(length + MESSAGE)
+            self.count(length + MESSAGE_COST)
         }
     }
 
-    /// Whether a message was the answer to a call; whatever it is, it reaches its readers.
+    /// Hands a message to its readers. Returns whether it was the answer to a call.
     fn is_answer(&self, frame: Frame, pending: &Pending) -> bool {
         match frame.envelope().kind {
             Kind::Response { .. } => {
@@ -146,7 +147,7 @@ impl MessageRouter {
                     tracing::debug!(server = %self.server(), token, "progress of no call in flight");
                 }
             }
-            // Attributed where there is no doubt, so that it stays in order with the result.
+            // With one call in flight it is that call's, and stays in order with its result.
             Kind::Notification {
                 method: Method::LogMessage,
             } => {
@@ -211,15 +212,15 @@ impl MessageRouter {
     /// before more is read.
     pub fn skip(&self, bytes: usize, error: &Unreadable) -> Duration {
         tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
-        self.count(bytes + MESSAGE)
+        self.count(bytes + MESSAGE_COST)
     }
 
-    /// A notification that came on the stream of a call and is not about it.
+    /// Passes on a notification that came on the stream of a call and is not about that call.
     pub fn notice(&self, method: Method, frame: Frame) {
         self.hear(method, frame);
     }
 
-    /// A question that belongs to no call.
+    /// Passes on a question that belongs to no call.
     pub fn ask(&self, question: Question) {
         self.listener.ask(question);
     }

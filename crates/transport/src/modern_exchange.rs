@@ -20,7 +20,7 @@ use super::{
     modern_link::ModernLink,
     modern_post::{ModernPost, Unpostable},
 };
-use crate::logs::MESSAGE;
+use crate::logs::MESSAGE_COST;
 
 /// Pages of `tools/list` that are read again for one refused call.
 const MAX_PAGES: usize = 100;
@@ -194,7 +194,7 @@ impl ModernExchange {
         read: Result<Frame, Unreadable>,
     ) -> Result<Frame, Interruption> {
         let answer = http_client::answer(status, body, read, self.id);
-        self.link.vitals.weigh(&answer);
+        self.link.liveness.weigh(&answer);
         if answer.is_err() && !http_client::is_success(status) {
             self.not_modern();
         }
@@ -229,7 +229,7 @@ impl ModernExchange {
                 return None;
             }
         };
-        self.link.vitals.hear();
+        self.link.liveness.hear();
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
             self.reader.finish();
@@ -268,7 +268,8 @@ impl ModernExchange {
 
     /// Counts what does not answer the request.
     fn spend(&mut self, bytes: usize) {
-        self.reader.pause(self.link.router.count(bytes + MESSAGE));
+        self.reader
+            .pause(self.link.router.count(bytes + MESSAGE_COST));
     }
 
     /// What follows from the response: it is the answer, unless the call is to be repeated.

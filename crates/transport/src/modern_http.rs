@@ -89,7 +89,7 @@ pub async fn open(
         greeting,
         initialize_answer: answer,
         pid: None,
-        vitals: Arc::clone(&link.vitals),
+        liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
         link: Link::Modern(Arc::clone(&link)),
         listening: Some(Arc::clone(&listening)),
@@ -181,7 +181,7 @@ async fn run(link: Arc<ModernLink>, listening: Arc<Listening>, opening: Opening)
     tokio::select! {
         () = opening.stop.close.cancelled() => link.lose(Loss::Disconnected("stopped".to_owned())),
         () = link.lost() => {}
-        () = listening.run(&opening.server, &way, &*opening.listener, &opening.turns) => {}
+        () = listening.run(&opening.server, &way, &*opening.listener, &opening.attempt_limiter) => {}
     }
     link.reason()
 }

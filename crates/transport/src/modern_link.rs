@@ -9,7 +9,7 @@ use mainstay_core::{ids::ServerName, lifecycle::Loss};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Opening, Vitals,
+    Liveness, Opening,
     http_client::{self, Target, Template},
     http1::Responding,
     message_router::MessageRouter,
@@ -26,7 +26,7 @@ pub struct ModernLink {
     pub tools: ToolHeaders,
     pub router: MessageRouter,
     pub max_message_bytes: usize,
-    pub vitals: Arc<Vitals>,
+    pub liveness: Arc<Liveness>,
     over: OnceLock<Loss>,
     /// Cancelled when the server is lost. Calls in flight go on: each has its own connection.
     lost: CancellationToken,
@@ -53,7 +53,7 @@ impl ModernLink {
                 Arc::clone(&opening.log),
             ),
             max_message_bytes: opening.max_message_bytes,
-            vitals: Arc::new(Vitals::new(opening.hang_after)),
+            liveness: Arc::new(Liveness::new(opening.hang_after)),
             over: OnceLock::new(),
             lost: CancellationToken::new(),
         }

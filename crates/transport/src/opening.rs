@@ -11,7 +11,7 @@ use mainstay_core::{
 use mainstay_platform::lineage::Lineage;
 use tokio_util::sync::CancellationToken;
 
-use super::{Approach, Listener, Signs, Turns};
+use super::{Approach, AttemptLimiter, Listener, SignsOfWork};
 use crate::logs::ServerLog;
 
 /// The most bytes that the lists of one server may have, all pages of all four kinds together. It is as
@@ -44,9 +44,9 @@ pub struct Opening {
     /// The server's log.
     pub log: Arc<ServerLog>,
     /// What is seen of its process before the handshake.
-    pub signs: Arc<Signs>,
+    pub signs: Arc<SignsOfWork>,
     /// Limits how often the connection may try again by itself.
-    pub turns: Arc<Turns>,
+    pub attempt_limiter: Arc<AttemptLimiter>,
     pub stop: Stop,
 }
 

@@ -19,7 +19,7 @@ use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
 
 pub use self::inbox::Broken;
 use self::inbox::Inbox;
-use super::{Asker, Frame, Question, Said, Work, line_writer::Mark};
+use super::{Asker, Frame, PossibleSuspect, Question, Said, line_writer::Mark};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -28,13 +28,13 @@ const MAX_ABANDONED: usize = 256;
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
-/// Whose an answer is.
+/// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
     Call,
     /// A call that did not wait for it.
     GaveUp,
-    /// Doubled or invented.
+    /// No call: the answer came twice, or its id is unknown.
     Nobody,
 }
 
@@ -49,13 +49,13 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
-    /// Given up here and not answered there: they may still cause questions.
+    /// Calls that were given up and not answered yet: they may still cause questions.
     abandoned: HashMap<u64, Abandoned>,
-    /// Up to this id, some were given up that are no longer in `abandoned`.
+    /// Up to this id, some calls were given up that are no longer in `abandoned`.
     forgotten: u64,
     ended: bool,
-    /// Those that were in flight at the end.
-    lost: Vec<(Work, Mark)>,
+    /// The calls that were in flight at the end.
+    lost: Vec<(PossibleSuspect, Mark)>,
 }
 
 #[derive(Debug)]
@@ -88,8 +88,8 @@ impl Calls {
         }
     }
 
-    /// Whose an answer is that no call waits for. Where it may be one's that was given up, nothing is held
-    /// against the server.
+    /// The receiver of an answer that no call waits for. If it may answer a call that was given up, it is
+    /// no mistake of the server.
     fn addressee(&mut self, id: u64) -> Addressee {
         if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
             Addressee::GaveUp
@@ -128,7 +128,7 @@ impl Pending {
     pub fn register(
         self: &Arc<Self>,
         asker: Option<Asker>,
-        work: Option<Work>,
+        work: Option<PossibleSuspect>,
     ) -> Result<Ticket, Broken> {
         let id = self.next_id();
         let inbox = Arc::new(Inbox::new(asker, work));
@@ -282,7 +282,7 @@ impl Pending {
 
     /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
     /// once.
-    pub fn take_lost(&self) -> Vec<(Work, Mark)> {
+    pub fn take_lost(&self) -> Vec<(PossibleSuspect, Mark)> {
         std::mem::take(&mut self.calls().lost)
     }
 
@@ -330,7 +330,7 @@ impl Drop for Ticket {
 }
 
 /// The latest of the calls that were queued, for a server that crashed.
-fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(Work, Mark)> {
+fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(PossibleSuspect, Mark)> {
     let mut calls: Vec<_> = ended
         .iter()
         .filter_map(|(id, inbox)| Some((*id, inbox.work()?)))

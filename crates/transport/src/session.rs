@@ -10,7 +10,7 @@ use mainstay_core::{
 use tokio::time::Instant;
 
 use super::{
-    Asker, Budget, Exchange, Frame, Interruption, Vitals, Work,
+    Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
     link::Link,
     listening::{Declined, Listening},
@@ -27,7 +27,7 @@ pub struct Session {
     pub eras: Eras,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
-    pub vitals: Arc<Vitals>,
+    pub liveness: Arc<Liveness>,
     pub(super) server: ServerName,
     pub(super) link: Link,
     /// What a modern server is asked to tell of.
@@ -51,10 +51,10 @@ impl Session {
         &self,
         asker: Asker,
         deadline: Instant,
-        work: impl FnOnce() -> Option<Work>,
+        work: impl FnOnce() -> Option<PossibleSuspect>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        let in_flight = self.vitals.call(deadline);
+        let in_flight = self.liveness.call(deadline);
         let mut exchange = self.link.call(asker, work, render).await?;
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
@@ -193,7 +193,7 @@ impl Session {
 
     /// The calls in flight when the server's process ended, the latest first: those of which a byte was
     /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
-    pub fn take_lost(&self) -> Vec<Work> {
+    pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         let Link::Piped { pending, writer } = &self.link else {
             return Vec::new();
         };

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Budget, Exchange, Frame, Interruption, InterruptionKind, Opening, Running, Session, Vitals,
+    Budget, Exchange, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
     detect::read_greeting,
     events::{Events, StreamBroken},
     http_client::{self, Target},
@@ -45,13 +45,13 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let (mut events, target) = subscribe(target, launch, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
-    let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let liveness = Arc::new(Liveness::new(opening.hang_after));
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
     let link = Arc::new(SseLink::new(opening.server.clone(), endpoint));
     let stream = Stream {
         events,
         link: Arc::clone(&link),
-        vitals: Arc::clone(&vitals),
+        liveness: Arc::clone(&liveness),
         router: MessageRouter::new(
             ReplySink::posts(opening.server.clone(), outgoing),
             Arc::clone(&opening.listener),
@@ -90,7 +90,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
                 initialize_answer,
                 eras: Eras::only(Era::Legacy),
                 pid: None,
-                vitals,
+                liveness,
                 server: opening.server.clone(),
                 link: session_link,
                 listening: None,
@@ -164,7 +164,7 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
 struct Stream {
     events: Events,
     link: Arc<SseLink>,
-    vitals: Arc<Vitals>,
+    liveness: Arc<Liveness>,
     router: MessageRouter,
 }
 
@@ -207,7 +207,7 @@ impl Stream {
             let bytes = data.len();
             let wait = match Frame::of_server_aside(data).await {
                 Ok(frame) => {
-                    self.vitals.hear();
+                    self.liveness.hear();
                     self.router.sort(frame, &self.link.pending)
                 }
                 Err(error) => self.router.skip(bytes, &error),

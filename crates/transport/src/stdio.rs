@@ -24,17 +24,17 @@ use tokio::{
 };
 
 use super::{
-    Approach, LineWriter, Opening, Resolution, Running, Session, Stop, Unopened, Vitals, command,
+    Approach, LineWriter, Liveness, Opening, Resolution, Running, Session, Stop, Unopened, command,
     environment,
     handshake::{Ungreeted, shake_hands},
     link::Link,
     listening::Listening,
     message_router::MessageRouter,
-    noise::Noise,
     pending::Pending,
     process,
     reply_sink::ReplySink,
     stdout_reader::StdoutReader,
+    stray_output::StrayOutput,
 };
 use crate::logs::Source;
 
@@ -107,7 +107,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
     }
     let writer = Arc::new(LineWriter::default());
     let pending = Arc::new(Pending::new(opening.server.clone()));
-    let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let liveness = Arc::new(Liveness::new(opening.hang_after));
     let link = Link::Piped {
         pending: Arc::clone(&pending),
         writer: Arc::clone(&writer),
@@ -124,9 +124,9 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         pending: Arc::clone(&pending),
         router,
         max_message_bytes: opening.max_message_bytes,
-        noise: Noise::new(&log),
+        stray_output: StrayOutput::new(&log),
         log: Arc::clone(&log),
-        vitals: Arc::clone(&vitals),
+        liveness: Arc::clone(&liveness),
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -142,7 +142,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         read: tokio::spawn(reader.run(stdout)),
         stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr, {
             let signs = Arc::clone(&opening.signs);
-            move |bytes| signs.hear(bytes)
+            move |bytes| signs.stderr(bytes)
         })),
         _descriptors: descriptors,
     };
@@ -168,7 +168,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         initialize_answer: greeted.answer,
         eras: greeted.eras,
         pid,
-        vitals,
+        liveness,
         server: opening.server.clone(),
         link,
         listening: None,
@@ -185,8 +185,12 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
             session.listening = Some(Arc::clone(&listening));
             let (link, opening) = (session.link.clone(), opening.clone());
             let running = async move {
-                let listen =
-                    listening.run(&opening.server, &link, &*opening.listener, &opening.turns);
+                let listen = listening.run(
+                    &opening.server,
+                    &link,
+                    &*opening.listener,
+                    &opening.attempt_limiter,
+                );
                 tokio::select! {
                     loss = ended => loss,
                     () = listen => Loss::Disconnected("its task ended".to_owned()),

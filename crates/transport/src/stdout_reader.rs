@@ -7,10 +7,10 @@ use mainstay_core::{ids::ServerName, message};
 use tokio::io::AsyncRead;
 
 use super::{
-    Beside, Frame, Line, LineReader, Unreadable, Vitals, message_router::MessageRouter,
-    noise::Noise, pending::Pending,
+    Frame, Line, LineReader, Liveness, Stray, Unreadable, message_router::MessageRouter,
+    pending::Pending, stray_output::StrayOutput,
 };
-use crate::logs::{MESSAGE, ServerLog, pause};
+use crate::logs::{MESSAGE_COST, ServerLog, pause};
 
 /// The longest message that no call can be waiting for.
 const MAX_UNASKED: usize = 4 * 1024 * 1024;
@@ -22,8 +22,8 @@ pub struct StdoutReader {
     pub router: MessageRouter,
     pub max_message_bytes: usize,
     pub log: Arc<ServerLog>,
-    pub noise: Noise,
-    pub vitals: Arc<Vitals>,
+    pub stray_output: StrayOutput,
+    pub liveness: Arc<Liveness>,
 }
 
 impl StdoutReader {
@@ -31,11 +31,11 @@ impl StdoutReader {
     pub async fn run(mut self, stdout: impl AsyncRead + Unpin) {
         let mut lines = LineReader::new(stdout, self.max_message_bytes);
         loop {
-            let beside = |beside: Beside<'_>| {
-                if let Beside::Noise(piece) = beside {
-                    self.noise.hear(piece);
+            let stray = |stray: Stray<'_>| {
+                if let Stray::Text(piece) = stray {
+                    self.stray_output.hear(piece);
                 }
-                self.router.count(beside.bytes())
+                self.router.count(stray.bytes())
             };
             let limit = |head: &[u8]| {
                 if self.pending.may_await(head) {
@@ -44,7 +44,7 @@ impl StdoutReader {
                     MAX_UNASKED
                 }
             };
-            match lines.message(beside, limit).await {
+            match lines.message(stray, limit).await {
                 Ok(Some(Line::Whole(line))) => {
                     // What follows is read after it, however long it is: messages keep their order.
                     let read = Frame::of_server_aside(line.clone()).await;
@@ -58,7 +58,7 @@ impl StdoutReader {
                 }
             }
         }
-        self.noise.end();
+        self.stray_output.end();
     }
 
     /// Takes a line that begins as a message; returns how long to wait before more is read.
@@ -71,17 +71,17 @@ impl StdoutReader {
     }
 
     fn frame(&mut self, frame: Frame) -> Duration {
-        self.vitals.hear();
+        self.liveness.hear();
         self.router.sort(frame, &self.pending)
     }
 
     fn broken(&mut self, line: &[u8], why: &str) -> Duration {
-        self.noise.broken(line, why);
-        self.router.count(line.len() + MESSAGE)
+        self.stray_output.broken(line, why);
+        self.router.count(line.len() + MESSAGE_COST)
     }
 
-    /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
-    /// shall not make us read its arrays as often as they are nested.
+    /// A batch, as a server of revision 2025-03-26 may send it. A batch inside a batch is stray
+    /// output: Mainstay does not read nested arrays again at each level.
     fn batch(&mut self, line: &Bytes) -> Duration {
         let items = std::str::from_utf8(line)
             .ok()
@@ -145,9 +145,9 @@ mod tests {
             pending: Arc::clone(pending),
             router: MessageRouter::new(replies, Arc::new(Nobody), Arc::clone(&log)),
             max_message_bytes: 16 * LONG,
-            noise: Noise::new(&log),
+            stray_output: StrayOutput::new(&log),
             log,
-            vitals: Arc::new(Vitals::new(Duration::from_secs(120))),
+            liveness: Arc::new(Liveness::new(Duration::from_secs(120))),
             server,
         }
     }

@@ -147,7 +147,7 @@ async fn greet_server(
             legacy: Some(true),
         },
         pid: None,
-        vitals: Arc::clone(&link.vitals),
+        liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
         link: Link::Http(Arc::clone(&link)),
         listening: None,

@@ -1,11 +1,10 @@
-//! Logs of servers: what they write to stderr, the noise on their stdout, and Mainstay's own words
+//! Logs of servers: what they write to stderr, their stray output on stdout, and Mainstay's own words
 //! about them. Messages of the protocol, and so arguments and results, are never written.
 //!
 //! Readers of pipes append to a bounded queue and never wait. One thread for all servers writes the
 //! queues and rotates the files. A line that finds its queue full is dropped and counted, and the log
 //! says how many were: a flood costs neither memory nor other servers' time.
 
-mod allowance;
 mod line;
 mod log_file;
 mod paths;
@@ -17,6 +16,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod token_bucket;
 mod wake;
 mod writer;
 
@@ -28,12 +28,12 @@ use std::{
 use mainstay_core::ids::ServerName;
 
 pub use self::{
-    allowance::{Allowance, MESSAGE, pause, rest},
     line::{Line, Source},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
     throttle::{Throttle, Verdict},
+    token_bucket::{MESSAGE_COST, TokenBucket, pause, rest},
 };
 use self::{
     log_file::{LogFile, Redaction},

@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{Asker, Frame, InterruptionKind, Question, Said, Work, line_writer::Mark};
+use crate::{Asker, Frame, InterruptionKind, PossibleSuspect, Question, Said, line_writer::Mark};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.
@@ -42,7 +42,7 @@ pub struct Inbox {
     /// `None` for requests of our own, which cause no questions.
     pub asker: Option<Asker>,
     /// What may crash the server.
-    work: Option<Work>,
+    work: Option<PossibleSuspect>,
     /// Where it stands among what is written.
     mark: OnceLock<Mark>,
     state: Mutex<InboxState>,
@@ -60,7 +60,7 @@ struct InboxState {
 }
 
 impl Inbox {
-    pub fn new(asker: Option<Asker>, work: Option<Work>) -> Self {
+    pub fn new(asker: Option<Asker>, work: Option<PossibleSuspect>) -> Self {
         Self {
             asker,
             work,
@@ -75,7 +75,7 @@ impl Inbox {
     }
 
     /// What the call asks, if it was queued.
-    pub fn work(&self) -> Option<(&Work, Mark)> {
+    pub fn work(&self) -> Option<(&PossibleSuspect, Mark)> {
         Some((self.work.as_ref()?, *self.mark.get()?))
     }
 
