@@ -7,6 +7,7 @@ use mainstay_core::{
     message,
 };
 use mainstay_platform::lineage::Lineage;
+use tracing::Instrument as _;
 
 use super::{
     Approach, Opening, Running, Session, Unopened,
@@ -22,15 +23,8 @@ const MAX_REFUSAL: usize = 1024;
 /// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error
 /// only when nothing of the attempt is left.
 pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
-    let opened = match &opening.launch {
-        Launch::Stdio(launch) => stdio::open(&opening, launch).await,
-        Launch::Http(launch) => open_http(&opening, launch).await,
-        Launch::Broken(broken) => Err(Loss::Misconfigured(broken.problem.to_string()).into()),
-        // A supervisor starts nothing that is disabled, and this always is.
-        Launch::Unapproved => {
-            Err(Loss::Misconfigured("nobody has approved it yet".to_owned()).into())
-        }
-    };
+    let span = opening.span();
+    let opened = open_by(&opening).instrument(span).await;
     opened.map_err(|unopened| match unopened.loss {
         Loss::Rejected(reason) => Unopened {
             loss: Loss::Rejected(message::shortened(reason, MAX_REFUSAL)),
@@ -38,6 +32,18 @@ pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
         },
         _ => unopened,
     })
+}
+
+async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
+    match &opening.launch {
+        Launch::Stdio(launch) => stdio::open(opening, launch).await,
+        Launch::Http(launch) => open_http(opening, launch).await,
+        Launch::Broken(broken) => Err(Loss::Misconfigured(broken.problem.to_string()).into()),
+        // A supervisor starts nothing that is disabled, and this always is.
+        Launch::Unapproved => {
+            Err(Loss::Misconfigured("nobody has approved it yet".to_owned()).into())
+        }
+    }
 }
 
 async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {

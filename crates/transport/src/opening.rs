@@ -10,6 +10,7 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::Lineage;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 
 use super::{Approach, AttemptLimiter, Listener, SignsOfWork};
 use crate::logs::ServerLog;
@@ -48,6 +49,16 @@ pub struct Opening {
     /// Limits how often the connection may try again by itself.
     pub attempt_limiter: Arc<AttemptLimiter>,
     pub stop: Stop,
+}
+
+impl Opening {
+    /// Puts the server's name beside all events in it. Only around rare work: entering a span costs time,
+    /// and the tasks that carry messages name the server in each event.
+    ///
+    /// It has the highest level, so that a filter that shows an event does not hide its server.
+    pub fn span(&self) -> Span {
+        tracing::error_span!("transport", server = %self.server)
+    }
 }
 
 /// Asks a connection to end: `close` politely, `kill` at once.

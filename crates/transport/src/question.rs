@@ -11,6 +11,7 @@ use std::{
 
 use mainstay_core::{
     era::code,
+    ids::ServerName,
     message::{self, Method},
 };
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ pub struct Question(Box<AskedQuestion>);
 
 #[derive(Debug)]
 struct AskedQuestion {
+    server: ServerName,
     frame: Frame,
     /// Until it is answered.
     way_back: Option<WayBack>,
@@ -54,9 +56,10 @@ impl WayBack {
 impl Question {
     /// A question that a server asks by its answer to a call (2026-07-28), as a request. Returns the
     /// receiver of its answer, too.
-    pub fn of_round(request: Frame) -> (Self, oneshot::Receiver<Frame>) {
+    pub fn of_round(server: ServerName, request: Frame) -> (Self, oneshot::Receiver<Frame>) {
         let (call, answer) = oneshot::channel();
         let question = Self(Box::new(AskedQuestion {
+            server,
             frame: request,
             way_back: Some(WayBack::Call(call)),
             open_questions: None,
@@ -72,6 +75,7 @@ impl Question {
             return None;
         }
         Some(Self(Box::new(AskedQuestion {
+            server: replies.server().clone(),
             frame,
             way_back: Some(WayBack::Server(replies.clone())),
             open_questions: None,
@@ -131,7 +135,7 @@ impl Drop for Question {
     fn drop(&mut self) {
         if self.0.way_back.is_some() {
             let name = self.0.frame.method_name();
-            tracing::debug!(method = name, "a request of a server was refused");
+            tracing::debug!(server = %self.0.server, method = name, "a request of a server was refused");
             let reason = format!("{name} is not supported by this client");
             let text =
                 message::error_response(Some(self.id()), code::METHOD_NOT_FOUND, &reason, None);

@@ -22,6 +22,7 @@ use tokio::{
     task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
+use tracing::Instrument as _;
 
 use super::{
     Approach, LineWriter, Liveness, Opening, Resolution, Running, Session, Stop, Unopened, command,
@@ -146,7 +147,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         })),
         _descriptors: descriptors,
     };
-    let running = tokio::spawn(run(child, pipes, stop.clone(), marks));
+    let running = tokio::spawn(run(child, pipes, stop.clone(), marks).instrument(opening.span()));
     let ended = async move {
         running
             .await
@@ -204,8 +205,9 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
 /// Starts the process. Its program and its environment are looked for on a thread that may block.
 async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
     let prepared = spawn_blocking({
-        let launch = launch.clone();
+        let (launch, span) = (launch.clone(), opening.span());
         move || {
+            let _entered = span.entered();
             let environment = environment::of_child(&launch);
             let path = environment.get(OsStr::new("PATH")).cloned();
             let path = path.unwrap_or_default();

@@ -21,6 +21,7 @@ use bytes::{Bytes, BytesMut};
 use http::Uri;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
 use self::{
     body::{BodyDecoder, Decoded},
@@ -49,14 +50,18 @@ pub struct Client {
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Responses of which all that matters has been read, but not yet their end.
     lingering: Mutex<Vec<Response>>,
+    /// Names the server in events about new connections, whoever needs them.
+    span: Span,
 }
 
 impl Client {
+    /// Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
         Ok(Arc::new(Self {
             endpoint: Endpoint::new(uri)?,
             idle: Mutex::default(),
             lingering: Mutex::default(),
+            span: Span::current(),
         }))
     }
 
@@ -82,11 +87,13 @@ impl Client {
 
     /// Sends a request over a new connection.
     pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
-        let client = Arc::clone(self);
+        let (client, span) = (Arc::clone(self), self.span.clone());
         Responding {
             client: Arc::clone(self),
             request,
-            phase: Phase::Connecting(Box::pin(async move { client.endpoint.connect().await })),
+            phase: Phase::Connecting(Box::pin(
+                async move { client.endpoint.connect().await }.instrument(span),
+            )),
         }
     }
 

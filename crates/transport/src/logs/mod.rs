@@ -58,7 +58,7 @@ impl Logs {
         let dir = folder(state);
         match Writer::start() {
             Ok(writer) => {
-                let errors = writer.open(dir.join("mcp-errors.log"), Redaction::Done);
+                let errors = writer.open(dir.join("mcp-errors.log"), None, Redaction::Done);
                 Self(Some(Files {
                     dir,
                     writer,
@@ -78,7 +78,9 @@ impl Logs {
         let files = self.0.as_ref().map(|files| {
             let own = {
                 let path = files.dir.join(file_name(name));
-                files.writer.open(path, Redaction::AtWriting)
+                files
+                    .writer
+                    .open(path, Some(name.clone()), Redaction::AtWriting)
             };
             (own, Arc::clone(&files.errors))
         });

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, io, path::PathBuf, sync::Arc, thread};
 
+use mainstay_core::ids::ServerName;
 use parking_lot::Mutex;
 
 use super::{
@@ -35,12 +36,17 @@ impl Writer {
     }
 
     /// The file of this path: a server that is removed and comes back goes on with its own.
-    pub fn open(&self, path: PathBuf, redaction: Redaction) -> Arc<LogFile> {
+    pub fn open(
+        &self,
+        path: PathBuf,
+        server: Option<ServerName>,
+        redaction: Redaction,
+    ) -> Arc<LogFile> {
         // Held for the lookup only.
         let mut files = self.files.lock();
         let file = files.entry(path).or_insert_with_key(|path| {
             let wake = Arc::clone(&self.wake);
-            Arc::new(LogFile::new(path.clone(), wake, redaction))
+            Arc::new(LogFile::new(path.clone(), server, wake, redaction))
         });
         Arc::clone(file)
     }
