@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mainstay_core::message::{self, Kind};
-use mainstay_transport::{Beside, Frame, Line, LineReader};
+use mainstay_transport::{Frame, Line, LineReader, Stray};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -95,8 +95,8 @@ fn check_noise(input: &Input, lines: &[&[u8]], unfinished: &[u8]) {
     let mut reader = input.reader();
     let (mut found, mut noise) = (Vec::new(), Vec::new());
     loop {
-        let beside = |beside: Beside<'_>| {
-            if let Beside::Noise(piece) = beside {
+        let beside = |beside: Stray<'_>| {
+            if let Stray::Text(piece) = beside {
                 noise.extend_from_slice(piece);
             }
             Duration::ZERO

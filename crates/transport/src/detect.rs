@@ -128,6 +128,17 @@ pub fn eras_of(greeting: &Greeting) -> Eras {
     Eras::named(&greeting.supported)
 }
 
+/// Reads the answer to `initialize`.
+pub fn read_greeting(answer: &Frame) -> Result<Greeting, Loss> {
+    match answer.result() {
+        Some(result) => Greeting::read(result).map_err(|error| Loss::Rejected(error.to_string())),
+        None => Err(Loss::Rejected(format!(
+            "the server answered {}",
+            answer.error().unwrap_or("nothing")
+        ))),
+    }
+}
+
 /// The loss that a refused `initialize` is: a server that says so in words of its own era has told
 /// which it is.
 pub fn refused_initialize(answer: &Frame, loss: Loss) -> Unopened {

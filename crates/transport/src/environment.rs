@@ -12,7 +12,7 @@ use std::{
 
 use mainstay_core::config::{InheritEnv, PathOrder, StdioLaunch};
 
-use super::places::{self, User};
+use super::program_folders::{self, User};
 
 pub type Variables = BTreeMap<OsString, OsString>;
 
@@ -55,8 +55,8 @@ pub fn search_path(inherited: Option<&OsStr>, order: PathOrder) -> OsString {
     let given = inherited.map(env::split_paths).into_iter().flatten();
     let user = User::current();
     let (system, installed, node) = (
-        places::of_system(),
-        user.places().into_iter(),
+        program_folders::of_system(),
+        user.folders().into_iter(),
         user.node_versions(),
     );
     let all: Vec<PathBuf> = match order {

@@ -2,138 +2,18 @@
 
 use std::sync::Arc;
 
-use mainstay_core::{
-    health::{Fault, FaultKind, Policy},
-    ids::ServerName,
-    message,
-};
+use mainstay_core::{health::Policy, ids::ServerName, message};
 
 use super::{
-    Budget, Frame, Said,
+    Asker, Budget, CallState, Frame, InFlight, Interruption, InterruptionKind, LineWriter,
+    PossibleSuspect, Said,
     cpu::cpu_time,
     http_exchange::HttpExchange,
-    line_writer::{LineWriter, Mark},
+    line_writer::Mark,
     modern_exchange::ModernExchange,
-    pending::{Broken, Ticket},
-    refusals::advice,
-    sse::Posted,
-    vitals::InFlight,
+    pending::{Pending, Ticket},
+    sse_link::SseExchange,
 };
-
-/// How far a call got before it was lost (invariant 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallState {
-    /// The server cannot have seen it.
-    NotSent,
-    /// It may have run.
-    Sent,
-}
-
-/// Why there will be no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind}")]
-pub struct Interruption {
-    pub state: CallState,
-    pub kind: InterruptionKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InterruptionKind {
-    #[error("the connection was lost")]
-    Lost,
-    #[error("cannot connect: {0}")]
-    Unreachable(String),
-    /// HTTP 404 with a session id: the session is over, and nothing ran.
-    #[error("the server ended the session")]
-    SessionExpired,
-    #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
-    Refused {
-        status: u16,
-        body: String,
-        /// Whether the body is still a message of JSON-RPC, such as an error without an id.
-        is_message: bool,
-    },
-    #[error("the server's answer is not a JSON-RPC message: {0}")]
-    Unreadable(String),
-    #[error("the server's answer exceeds {0} bytes")]
-    TooLarge(usize),
-    #[error("the server ended its answer without a result")]
-    Unanswered,
-    /// 2026-07-28 forbids it: what a server wants to know it says in its result.
-    #[error("the server made a request of its own, which its protocol revision forbids")]
-    Asked,
-    /// 2026-07-28 over HTTP: a tool whose `x-mcp-header` is none is not to be called.
-    #[error("the tool's definition is invalid: {0}")]
-    InvalidTool(String),
-}
-
-fn detail(body: &str) -> String {
-    if body.is_empty() {
-        String::new()
-    } else {
-        format!(": {body}")
-    }
-}
-
-impl Interruption {
-    pub fn not_sent(kind: InterruptionKind) -> Self {
-        Self {
-            state: CallState::NotSent,
-            kind,
-        }
-    }
-
-    pub fn sent(kind: InterruptionKind) -> Self {
-        Self {
-            state: CallState::Sent,
-            kind,
-        }
-    }
-
-    /// What it says against the server's health. `None` where the server has spoken as the protocol has
-    /// it, or where it says nothing.
-    pub fn fault(&self) -> Option<Fault> {
-        let kind = match &self.kind {
-            InterruptionKind::Lost => FaultKind::Cut,
-            InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
-            InterruptionKind::Refused {
-                is_message: true, ..
-            }
-            | InterruptionKind::SessionExpired
-            | InterruptionKind::TooLarge(_)
-            | InterruptionKind::Asked
-            | InterruptionKind::InvalidTool(_) => return None,
-            InterruptionKind::Refused { status, .. } => match status {
-                401 | 403 => FaultKind::Unauthorized,
-                429 => FaultKind::Throttled,
-                _ => FaultKind::Foreign,
-            },
-            InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
-        };
-        let reason = self.kind.reason();
-        Some(Fault { kind, reason })
-    }
-}
-
-impl InterruptionKind {
-    /// In words. "cannot connect" is left out, because callers that quote it say so themselves.
-    pub fn reason(&self) -> String {
-        match self {
-            Self::Unreachable(reason) => reason.clone(),
-            kind => kind.to_string(),
-        }
-    }
-}
-
-impl From<Broken> for InterruptionKind {
-    fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::Ended => Self::Lost,
-            Broken::TooLarge(limit) => Self::TooLarge(limit),
-            Broken::Asked => Self::Asked,
-        }
-    }
-}
 
 /// A request on its way. Yields the server's messages about it in the order they were written; the
 /// last one is the response.
@@ -141,25 +21,93 @@ impl From<Broken> for InterruptionKind {
 pub struct Exchange {
     /// Our id of the request, and its progress token if it has one.
     pub id: u64,
-    pub(super) way: Way,
+    way: Way,
     /// Counts as work that keeps the server busy, where it is a call.
     pub(super) in_flight: Option<InFlight>,
 }
 
 #[derive(Debug)]
-pub(super) enum Way {
-    Piped {
-        ticket: Ticket,
-        writer: Arc<LineWriter>,
-        mark: Mark,
-    },
+enum Way {
+    Piped(PipedExchange),
     Http(Box<HttpExchange>),
     Modern(Box<ModernExchange>),
-    Posted(Box<Posted>),
+    Sse(Box<SseExchange>),
+}
+
+/// A request to a process.
+#[derive(Debug)]
+pub struct PipedExchange {
+    ticket: Ticket,
+    writer: Arc<LineWriter>,
+    /// Where the request begins in what is written.
+    mark: Mark,
+}
+
+impl PipedExchange {
+    /// Sends the request that `render` writes for the id given to it.
+    pub async fn start(
+        pending: &Arc<Pending>,
+        writer: &Arc<LineWriter>,
+        asker: Option<Asker>,
+        work: Option<PossibleSuspect>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Interruption> {
+        let lost = || Interruption::not_sent(InterruptionKind::Lost);
+        let ticket = pending.register(asker, work).map_err(|_| lost())?;
+        let id = ticket.id;
+        let mark = writer
+            .send_with(|| render(&id.to_string()))
+            .await
+            .map_err(|_| lost())?;
+        ticket.queued(mark);
+        Ok(Self {
+            ticket,
+            writer: Arc::clone(writer),
+            mark,
+        })
+    }
+
+    /// The next message about this request. Cancel-safe.
+    async fn next(&mut self) -> Result<Said, Interruption> {
+        let said = self.ticket.next().await;
+        said.map_err(|broken| {
+            let state = if self.writer.has_begun(self.mark) {
+                CallState::Sent
+            } else {
+                CallState::NotSent
+            };
+            let kind = broken.into();
+            Interruption { state, kind }
+        })
+    }
+}
+
+impl From<PipedExchange> for Exchange {
+    fn from(exchange: PipedExchange) -> Self {
+        Self::over(exchange.ticket.id, Way::Piped(exchange))
+    }
+}
+
+impl From<HttpExchange> for Exchange {
+    fn from(exchange: HttpExchange) -> Self {
+        Self::over(exchange.id(), Way::Http(Box::new(exchange)))
+    }
+}
+
+impl From<ModernExchange> for Exchange {
+    fn from(exchange: ModernExchange) -> Self {
+        Self::over(exchange.id(), Way::Modern(Box::new(exchange)))
+    }
+}
+
+impl From<SseExchange> for Exchange {
+    fn from(exchange: SseExchange) -> Self {
+        Self::over(exchange.id(), Way::Sse(Box::new(exchange)))
+    }
 }
 
 impl Exchange {
-    pub(super) fn over(way: Way, id: u64) -> Self {
+    fn over(id: u64, way: Way) -> Self {
         Self {
             id,
             way,
@@ -173,7 +121,7 @@ impl Exchange {
         match &mut self.way {
             Way::Http(exchange) => exchange.count(budget.clone()),
             Way::Modern(exchange) => exchange.count(budget.clone()),
-            Way::Piped { .. } | Way::Posted(_) => {}
+            Way::Piped(_) | Way::Sse(_) => {}
         }
     }
 
@@ -205,25 +153,10 @@ impl Exchange {
 
     async fn read(&mut self) -> Result<Said, Interruption> {
         match &mut self.way {
-            Way::Piped {
-                ticket,
-                writer,
-                mark,
-            } => ticket.next().await.map_err(|broken| {
-                let sent = writer.has_begun(*mark);
-                let state = if sent {
-                    CallState::Sent
-                } else {
-                    CallState::NotSent
-                };
-                Interruption {
-                    state,
-                    kind: broken.into(),
-                }
-            }),
+            Way::Piped(exchange) => exchange.next().await,
             Way::Http(exchange) => exchange.next().await,
             Way::Modern(exchange) => exchange.next().await,
-            Way::Posted(posted) => posted.next().await,
+            Way::Sse(exchange) => exchange.next().await,
         }
     }
 
@@ -247,7 +180,7 @@ impl Exchange {
         match &self.way {
             Way::Http(exchange) => exchange.is_stream(),
             Way::Modern(exchange) => exchange.is_stream(),
-            Way::Piped { .. } | Way::Posted(_) => false,
+            Way::Piped(_) | Way::Sse(_) => false,
         }
     }
 
@@ -256,7 +189,7 @@ impl Exchange {
     pub fn http_status(&self) -> Option<u16> {
         match &self.way {
             Way::Modern(exchange) => exchange.status(),
-            Way::Http(_) | Way::Piped { .. } | Way::Posted(_) => None,
+            Way::Http(_) | Way::Piped(_) | Way::Sse(_) => None,
         }
     }
 
@@ -266,7 +199,7 @@ impl Exchange {
     }
 
     /// The answer, for callers that may not wait for it. Cancel-safe.
-    pub(super) async fn answer(&mut self) -> Result<Frame, Interruption> {
+    async fn answer(&mut self) -> Result<Frame, Interruption> {
         loop {
             // A question is refused: it is dropped.
             if let Said::Message(frame) = self.next().await?

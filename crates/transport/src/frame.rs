@@ -4,11 +4,11 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use mainstay_core::message::{self, Envelope, Kind, Malformed, Method, Span};
+use mainstay_core::{
+    era::code,
+    message::{self, Envelope, Kind, Malformed, Method, Span},
+};
 use mainstay_platform::blocking::{LONG, off_the_runtime, off_the_runtime_if_long};
-
-/// JSON-RPC's code of an error that is not the request's fault.
-const INTERNAL_ERROR: i64 = -32603;
 
 /// A message, owned; cloning shares the bytes.
 #[derive(Clone, Debug)]
@@ -32,16 +32,29 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Whether the message is read on such a thread.
+    pub fn is_long(bytes: &Bytes) -> bool {
+        bytes.len() > LONG
+    }
+
+    /// Has `read` read the message.
+    pub fn of(
+        bytes: Bytes,
+        read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
+    ) -> Self {
+        let own = bytes.clone();
+        Self {
+            bytes,
+            read: Box::pin(off_the_runtime(move || read(own))),
+        }
+    }
+
     /// Has `read` read the message; `None` if it is not long.
     pub fn of_long(
         bytes: &Bytes,
         read: impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static,
     ) -> Option<Self> {
-        let (own, bytes) = (bytes.clone(), bytes.clone());
-        (bytes.len() > LONG).then(|| Self {
-            bytes,
-            read: Box::pin(off_the_runtime(move || read(own))),
-        })
+        Self::is_long(bytes).then(|| Self::of(bytes.clone(), read))
     }
 
     /// Returns what was read, once. Cancel-safe.
@@ -68,7 +81,7 @@ impl Frame {
                 ..
             })) => {
                 let reason = format!("the server's answer is {danger}");
-                let error = message::error_response(Some(&id), INTERNAL_ERROR, &reason, None);
+                let error = message::error_response(Some(&id), code::INTERNAL_ERROR, &reason, None);
                 Self::read(error.into())
             }
             read => read,
@@ -95,6 +108,23 @@ impl Frame {
     /// A part of this text, sharing its bytes.
     pub fn share(&self, part: &str) -> ByteString {
         self.text.slice_ref(part)
+    }
+
+    /// The id of a request or response, as JSON text.
+    pub fn id(&self) -> Option<&str> {
+        Some(self.get(self.id_span()?))
+    }
+
+    fn id_span(&self) -> Option<Span> {
+        match self.envelope.kind {
+            Kind::Request { id, .. } | Kind::Response { id, .. } => Some(id),
+            Kind::Notification { .. } => None,
+        }
+    }
+
+    /// The id of a response, as JSON text.
+    fn answered_id(&self) -> Option<&str> {
+        self.id().filter(|_| self.method().is_none())
     }
 
     /// The method of a request or notification.
@@ -147,32 +177,22 @@ impl Frame {
     /// Whether it is the response to our request of this id, which alone was posted: an error whose id is
     /// `null` can be no one else's.
     pub fn answers(&self, id: u64) -> bool {
-        match self.envelope.kind {
-            Kind::Response {
-                id: span, is_error, ..
-            } => {
-                let named = self.get(span);
-                named.parse() == Ok(id) || is_error && named == "null"
-            }
-            Kind::Request { .. } | Kind::Notification { .. } => false,
-        }
+        self.answered_id().is_some_and(|named| {
+            named.parse() == Ok(id) || named == "null" && self.error().is_some()
+        })
     }
 
     /// Whether it is a response with this id.
     pub fn names(&self, id: u64) -> bool {
-        match self.envelope.kind {
-            Kind::Response { id: span, .. } => self.get(span).parse() == Ok(id),
-            Kind::Request { .. } | Kind::Notification { .. } => false,
-        }
+        let named = self.answered_id();
+        named.is_some_and(|named| named.parse() == Ok(id))
     }
 
     /// This message under another id (JSON text), on one line; a notification as it is.
     pub fn with_id(&self, id: &str) -> String {
-        match self.envelope.kind {
-            Kind::Request { id: span, .. } | Kind::Response { id: span, .. } => {
-                message::splice(&self.text, &mut [(span, id)])
-            }
-            Kind::Notification { .. } => self.one_line(),
+        match self.id_span() {
+            Some(span) => message::splice(&self.text, &mut [(span, id)]),
+            None => self.one_line(),
         }
     }
 

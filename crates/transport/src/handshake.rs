@@ -10,10 +10,10 @@ use mainstay_core::{
 use tokio::time::timeout;
 
 use super::{
-    Budget, Exchange, Frame, InterruptionKind, MAX_GREETING, Opening,
-    detect::{self, Approach, Found, PIPE_LIMIT, Unopened},
-    greet,
-    session::Link,
+    Approach, Budget, Exchange, Frame, InterruptionKind, Opening, Unopened,
+    detect::{self, Found, PIPE_LIMIT},
+    link::Link,
+    opening::MAX_GREETING,
 };
 
 /// A server that has greeted.
@@ -145,7 +145,7 @@ impl Handshake<'_> {
         });
         let gone = |_| Ungreeted::Gone { probed: false };
         let answer = answer(&mut asked.await.map_err(gone)?, false).await?;
-        let greeting = greet(&answer).map_err(|loss| {
+        let greeting = detect::read_greeting(&answer).map_err(|loss| {
             let refused = detect::refused_initialize(&answer, loss);
             let eras = refused.eras.or(eras);
             Unopened { eras, ..refused }

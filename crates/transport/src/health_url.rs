@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use mainstay_core::config::{HttpLaunch, HttpTransport, Secret};
 
-use super::http_client::{Target, Template, same_origin};
+use super::{
+    http_client::{Target, Template},
+    urls::same_origin,
+};
 
 /// How much of a health page is read, so that its connection can be used again.
 const READ_LIMIT: usize = 64 * 1024;

@@ -8,14 +8,21 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::Uri;
-use mainstay_core::{config::HttpLaunch, lifecycle::Loss};
+use mainstay_core::{config::HttpLaunch, ids::ServerName, lifecycle::Loss};
 use mainstay_platform::lineage::CHAIN_HEADER;
 
 use super::{
     Frame, Interruption, InterruptionKind, Unreadable,
     http1::{Client, Error, Responding, Response, Unusable},
     refusals,
+    urls::{resolve, same_origin},
 };
+
+/// The headers of every POST to an MCP endpoint.
+pub const POST_HEADERS: [(&str, &str); 2] = [
+    ("content-type", "application/json"),
+    ("accept", "application/json, text/event-stream"),
+];
 
 /// Redirects followed while a connection is opened.
 const MAX_REDIRECTS: usize = 3;
@@ -168,40 +175,6 @@ fn redirect(response: &Response, from: &Uri) -> Option<Uri> {
     resolve(from, target).filter(|target| same_origin(from, target))
 }
 
-/// A reference (RFC 3986) against a base URI: absolute, or a path with its query.
-pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
-    if reference.contains("://") {
-        return reference.parse().ok();
-    }
-    let path = if reference.starts_with('/') {
-        reference.to_owned()
-    } else if reference.starts_with('?') {
-        format!("{}{reference}", base.path())
-    } else {
-        let folder = base
-            .path()
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder);
-        format!("{folder}/{reference}")
-    };
-    let mut parts = base.clone().into_parts();
-    parts.path_and_query = Some(path.parse().ok()?);
-    Uri::from_parts(parts).ok()
-}
-
-pub fn same_origin(one: &Uri, other: &Uri) -> bool {
-    let port = |uri: &Uri| {
-        uri.port_u16()
-            .unwrap_or(if uri.scheme_str() == Some("https") {
-                443
-            } else {
-                80
-            })
-    };
-    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
-    one.scheme() == other.scheme() && host(one) == host(other) && port(one) == port(other)
-}
-
 /// The body of an unsuccessful answer, as far as a person reads.
 pub async fn error_text(mut response: Response) -> String {
     let mut read = BytesMut::new();
@@ -248,7 +221,7 @@ pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 
 /// Posts a notification or an answer. That it was not taken is the connection's trouble, which
 /// shows elsewhere.
-pub async fn deliver(target: &Target, template: &Template, text: &str) {
+pub async fn deliver(server: &ServerName, target: &Target, template: &Template, text: &str) {
     let delivering = async {
         let mut response = target.send_body(template, text).await?;
         let status = response.head.status;
@@ -261,9 +234,9 @@ pub async fn deliver(target: &Target, template: &Template, text: &str) {
     };
     match tokio::time::timeout(DELIVERY_LIMIT, delivering).await {
         Ok(Ok(200..300)) => {}
-        Ok(Ok(status)) => tracing::debug!(status, "a notification was refused"),
-        Ok(Err(error)) => tracing::debug!(%error, "a notification was lost"),
-        Err(_) => tracing::debug!("a notification was not taken in time"),
+        Ok(Ok(status)) => tracing::debug!(%server, status, "a notification was refused"),
+        Ok(Err(error)) => tracing::debug!(%server, %error, "a notification was lost"),
+        Err(_) => tracing::debug!(%server, "a notification was not taken in time"),
     }
 }
 
@@ -322,23 +295,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_resolve_against_the_stream_they_came_on() {
-        let base: Uri = "http://host:1/a/sse?x=1".parse().expect("a URI");
-        for (reference, expected) in [
-            ("/messages?id=1", "http://host:1/messages?id=1"),
-            ("messages", "http://host:1/a/messages"),
-            ("?session=2", "http://host:1/a/sse?session=2"),
-            ("http://host:1/m", "http://host:1/m"),
-        ] {
-            assert_eq!(
-                resolve(&base, reference).expect("resolved").to_string(),
-                expected,
-                "{reference}"
-            );
-        }
-    }
-
-    #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         for (value, seconds) in [
@@ -352,21 +308,6 @@ mod tests {
         ] {
             let expected = seconds.map(Duration::from_secs);
             assert_eq!(retry_after(value, now), expected, "{value:?}");
-        }
-    }
-
-    #[test]
-    fn an_origin_is_scheme_host_and_port() {
-        let uri = |text: &str| text.parse::<Uri>().expect("a URI");
-        assert!(same_origin(&uri("http://a/x"), &uri("http://A:80/y")));
-        for other in [
-            "http://a@b/x",
-            "http://a.b/x",
-            "https://a/x",
-            "http://b/x",
-            "http://a:81/x",
-        ] {
-            assert!(!same_origin(&uri("http://a/x"), &uri(other)), "{other}");
         }
     }
 }

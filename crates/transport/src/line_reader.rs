@@ -1,4 +1,4 @@
-//! Lines of a byte stream: messages, and what comes beside them, without ever holding more than a limit.
+//! Lines of a byte stream: messages, and stray text, without ever holding more than a limit.
 
 use std::{io, mem, time::Duration};
 
@@ -29,19 +29,19 @@ pub enum Line {
     },
 }
 
-/// What comes beside messages.
+/// Input that is no message.
 #[derive(Clone, Copy, Debug)]
-pub enum Beside<'a> {
-    /// It begins otherwise than a message.
-    Noise(&'a [u8]),
+pub enum Stray<'a> {
+    /// Text that does not begin as a message does.
+    Text(&'a [u8]),
     /// More bytes of a line that was too long.
     Rest(usize),
 }
 
-impl Beside<'_> {
+impl Stray<'_> {
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Noise(piece) => piece.len(),
+            Self::Text(piece) => piece.len(),
             Self::Rest(bytes) => *bytes,
         }
     }
@@ -68,7 +68,7 @@ enum LineKind {
     /// It begins as a message does.
     Message,
     /// It is no message, and has been handed over so far.
-    Noise,
+    Stray,
     /// It is longer than allowed, and is skipped.
     TooLong,
 }
@@ -102,23 +102,23 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line that begins as a message does. Other text goes to `beside` as it comes and is
-    /// never held: whole lines, or the part of one that has come. `beside` returns how long to wait
+    /// The next line that begins as a message does. Other text goes to `stray` as it comes and is
+    /// never held: whole lines, or the part of one that has come. `stray` returns how long to wait
     /// before more is read. A line that grows large is held up to the limit that `limit` gives for its
     /// beginning.
     pub async fn message(
         &mut self,
-        mut beside: impl FnMut(Beside<'_>) -> Duration,
+        mut stray: impl FnMut(Stray<'_>) -> Duration,
         limit: impl Fn(&[u8]) -> usize,
     ) -> io::Result<Option<Line>> {
         loop {
             let skipped = self.skip();
             if skipped > 0 {
-                rest(beside(Beside::Rest(skipped))).await;
+                rest(stray(Stray::Rest(skipped))).await;
             }
-            let length = self.noise();
+            let length = self.stray_length();
             if length > 0 {
-                let pause = beside(Beside::Noise(&self.buffer[..length]));
+                let pause = stray(Stray::Text(&self.buffer[..length]));
                 self.buffer.advance(length);
                 // A flood has always more to say; others have their turn.
                 rest(pause).await;
@@ -151,8 +151,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         skipped
     }
 
-    /// How much of the buffer, from its beginning, is noise.
-    fn noise(&mut self) -> usize {
+    /// How much of the buffer, from its beginning, is stray text.
+    fn stray_length(&mut self) -> usize {
         let mut from = 0;
         loop {
             let rest = &self.buffer[from..];
@@ -161,10 +161,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     Some(b'{' | b'[') => LineKind::Message,
                     // A message with more blanks than this before it is none.
                     None if rest.len() < READ_SIZE => LineKind::Unknown,
-                    _ => LineKind::Noise,
+                    _ => LineKind::Stray,
                 };
             }
-            if !matches!(self.line, LineKind::Noise) {
+            if !matches!(self.line, LineKind::Stray) {
                 return from;
             }
             match memchr::memchr(b'\n', rest) {
@@ -287,12 +287,12 @@ mod tests {
             .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
         let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces));
         let mut reader = LineReader::new(input, max_line);
-        let (mut messages, mut noise) = (Vec::new(), Vec::new());
+        let (mut messages, mut text_found) = (Vec::new(), Vec::new());
         while let Some(line) = reader
             .message(
-                |beside| {
-                    if let Beside::Noise(piece) = beside {
-                        noise.extend_from_slice(piece);
+                |stray| {
+                    if let Stray::Text(piece) = stray {
+                        text_found.extend_from_slice(piece);
                     }
                     Duration::ZERO
                 },
@@ -303,13 +303,13 @@ mod tests {
         {
             messages.push(line);
         }
-        (messages, noise)
+        (messages, text_found)
     }
 
-    /// However noise and messages are mixed and cut, the messages are found, and the rest is
+    /// However stray text and messages are mixed and cut, the messages are found, and the rest is
     /// handed over as it came.
     #[test]
-    fn messages_are_found_in_noise() {
+    fn messages_are_found_in_stray_text() {
         use proptest::prelude::*;
         let line = prop_oneof![
             "[ \t]{0,3}[{\\[][a-z]{0,9}",
@@ -343,11 +343,11 @@ mod tests {
                 .map(|piece| Ok::<_, io::Error>(Bytes::from(piece)));
             let input = tokio_util::io::StreamReader::new(futures_util::stream::iter(input));
             let mut reader = LineReader::new(input, 500_000);
-            let mut noise = 0;
+            let mut text_found = 0;
             let line = reader
                 .message(
-                    |beside| {
-                        noise += beside.bytes();
+                    |stray| {
+                        text_found += stray.bytes();
                         Duration::ZERO
                     },
                     |_| usize::MAX,
@@ -357,9 +357,9 @@ mod tests {
             assert!(reader.buffer.capacity() <= 500_000 + READ_SIZE);
             if begin.starts_with('{') {
                 assert!(matches!(line, Some(Line::TooLong { .. })), "{line:?}");
-                assert_eq!(noise, 0);
+                assert_eq!(text_found, 0);
             } else {
-                assert_eq!((line, noise), (None, total));
+                assert_eq!((line, text_found), (None, total));
             }
         }
     }

@@ -15,11 +15,8 @@ use tokio::{
 };
 
 use super::{
-    Exchange, Frame, Interruption, InterruptionKind, Said,
-    detect::own_request,
-    message_router::{Listener, Notice},
-    session::Link,
-    turns::Turns,
+    AttemptLimiter, Exchange, Frame, Interruption, InterruptionKind, Listener, Notice, Said,
+    detect::own_request, link::Link,
 };
 
 /// How long a server may take to acknowledge; what it has not acknowledged by then is tried again.
@@ -81,8 +78,8 @@ struct Settled {
     honoured: HashSet<Box<str>>,
 }
 
-/// How a subscription was left.
-enum Left {
+/// Why a subscription is not followed any more.
+enum Outcome {
     /// Something else is wanted now.
     Changed,
     /// Ended by the server, in order.
@@ -182,7 +179,7 @@ impl Listening {
         server: &ServerName,
         link: &Link,
         listener: &dyn Listener,
-        turns: &Turns,
+        attempt_limiter: &AttemptLimiter,
     ) {
         let listen = Listen {
             server,
@@ -198,12 +195,12 @@ impl Listening {
                 Some(filter) => Some(listen.open(filter, &mut current).await),
             };
             let since = Instant::now();
-            let left = match opened {
+            let outcome = match opened {
                 None => {
                     listen.end(current.take()).await;
                     self.settle(generation, HashSet::new());
                     self.changed.notified().await;
-                    Left::Changed
+                    Outcome::Changed
                 }
                 // The new one first, so that nothing is missed in between.
                 Some(Opened::Acknowledged(exchange, honoured)) => {
@@ -220,16 +217,16 @@ impl Listening {
                     self.settle(generation, honoured);
                     self.follow(&listen, &mut current).await
                 }
-                Some(Opened::Broken) => Left::Broken,
+                Some(Opened::Broken) => Outcome::Broken,
             };
-            match left {
-                Left::Changed => continue,
-                Left::Ended if since.elapsed() < SHORT_LIVED => {
+            match outcome {
+                Outcome::Changed => continue,
+                Outcome::Ended if since.elapsed() < SHORT_LIVED => {
                     tracing::debug!(%server, "the server ended a subscription at once");
                     self.changed.notified().await;
                     continue;
                 }
-                Left::Ended | Left::Broken => {}
+                Outcome::Ended | Outcome::Broken => {}
             }
             if since.elapsed() >= SHORT_LIVED {
                 wait = FIRST_RETRY;
@@ -237,7 +234,7 @@ impl Listening {
             sleep(wait).await;
             wait = (wait * 2).min(LAST_RETRY);
             // Those that were cut together are not opened again together.
-            turns.take().await;
+            attempt_limiter.take().await;
         }
     }
 
@@ -250,28 +247,28 @@ impl Listening {
 
     /// Hands on what the subscription brings, until it ends or something else is wanted; without one,
     /// only the latter.
-    async fn follow(&self, listen: &Listen<'_>, current: &mut Option<Exchange>) -> Left {
+    async fn follow(&self, listen: &Listen<'_>, current: &mut Option<Exchange>) -> Outcome {
         let Some(exchange) = current else {
             self.changed.notified().await;
-            return Left::Changed;
+            return Outcome::Changed;
         };
-        let left = loop {
+        let outcome = loop {
             tokio::select! {
-                heard = listen.hear(exchange) => match heard {
-                    Heard::Message | Heard::Acknowledged(_) => {}
-                    Heard::Ended => break Left::Ended,
-                    Heard::Broken => break Left::Broken,
+                received = listen.hear(exchange) => match received {
+                    Received::Message | Received::Acknowledged(_) => {}
+                    Received::Ended => break Outcome::Ended,
+                    Received::Broken => break Outcome::Broken,
                 },
-                () = self.changed.notified() => return Left::Changed,
+                () = self.changed.notified() => return Outcome::Changed,
             }
         };
         *current = None;
-        left
+        outcome
     }
 }
 
 /// One message of a subscription.
-enum Heard {
+enum Received {
     Acknowledged(HashSet<Box<str>>),
     Message,
     /// Ended by a response, or by a notification in its place.
@@ -296,25 +293,25 @@ impl Listen<'_> {
         let acknowledging = async {
             loop {
                 tokio::select! {
-                    heard = self.hear(&mut exchange) => match heard {
-                        Heard::Message => {}
+                    received = self.hear(&mut exchange) => match received {
+                        Received::Message => {}
                         other => return other,
                     },
-                    heard = async {
+                    received = async {
                         match before.as_mut() {
                             Some(before) => self.hear(before).await,
                             None => std::future::pending().await,
                         }
-                    } => if matches!(heard, Heard::Ended | Heard::Broken) {
+                    } => if matches!(received, Received::Ended | Received::Broken) {
                         *before = None;
                     },
                 }
             }
         };
         match timeout(ACK_LIMIT, acknowledging).await {
-            Ok(Heard::Acknowledged(honoured)) => Opened::Acknowledged(exchange, honoured),
-            Ok(Heard::Ended) => Opened::Refused,
-            Ok(Heard::Message | Heard::Broken) => Opened::Broken,
+            Ok(Received::Acknowledged(honoured)) => Opened::Acknowledged(exchange, honoured),
+            Ok(Received::Ended) => Opened::Refused,
+            Ok(Received::Message | Received::Broken) => Opened::Broken,
             Err(_) => {
                 self.end(Some(exchange)).await;
                 Opened::Broken
@@ -331,38 +328,38 @@ impl Listen<'_> {
     }
 
     /// The next message; what it tells is handed on. Cancel-safe.
-    async fn hear(&self, exchange: &mut Exchange) -> Heard {
+    async fn hear(&self, exchange: &mut Exchange) -> Received {
         let frame = match exchange.next().await {
             Ok(Said::Message(frame)) => frame,
             // Dropped, it is refused; a modern server has none.
-            Ok(Said::Question(_) | Said::Parted { .. }) => return Heard::Message,
+            Ok(Said::Question(_) | Said::Parted { .. }) => return Received::Message,
             Err(Interruption {
                 kind: InterruptionKind::Refused { status, .. },
                 ..
-            }) if status < 500 => return Heard::Ended,
+            }) if status < 500 => return Received::Ended,
             Err(error) => {
                 tracing::debug!(server = %self.server, %error, "a subscription broke off");
-                return Heard::Broken;
+                return Received::Broken;
             }
         };
         match frame.envelope().kind {
             Kind::Notification {
                 method: Method::Acknowledged,
-            } => Heard::Acknowledged(honoured(&frame)),
+            } => Received::Acknowledged(honoured(&frame)),
             Kind::Notification {
                 method: Method::Cancelled,
-            } => Heard::Ended,
+            } => Received::Ended,
             Kind::Notification { method } => {
                 let frame = untagged(&frame);
                 self.listener.hear(Notice { method, frame });
-                Heard::Message
+                Received::Message
             }
             Kind::Response { is_error: true, .. } => {
                 let error = frame.error();
                 tracing::warn!(server = %self.server, error, "the server refuses a subscription");
-                Heard::Ended
+                Received::Ended
             }
-            Kind::Response { .. } | Kind::Request { .. } => Heard::Ended,
+            Kind::Response { .. } | Kind::Request { .. } => Received::Ended,
         }
     }
 }

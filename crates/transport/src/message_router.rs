@@ -1,7 +1,7 @@
-//! Routes what servers say outside of calls: pings, other requests, and notifications about themselves.
+//! Routes the messages of a server on a connection that carries more than one call: answers, pings, other
+//! requests, and notifications.
 
 use std::{
-    fmt::Debug,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -12,126 +12,84 @@ use mainstay_core::{
     message::{self, Kind, Method, meta::SUBSCRIPTION_ID},
 };
 use parking_lot::{Mutex, MutexGuard};
-use tokio::{
-    task::coop::consume_budget,
-    time::{Instant, sleep_until},
-};
 
 use super::{
-    Frame, Question,
+    Frame, Listener, Notice, Question, Unreadable,
     pending::{Addressee, Pending},
-    session::Link,
+    reply_sink::ReplySink,
 };
-use crate::logs::{Allowance, MESSAGE, ServerLog};
-
-/// A notification of a server that belongs to no call.
-#[derive(Clone, Debug)]
-pub struct Notice {
-    pub method: Method,
-    pub frame: Frame,
-}
-
-/// Hears what one connection brings outside of calls. Must not wait: it is called by the connection's
-/// reader.
-pub trait Listener: Debug + Send + Sync {
-    fn hear(&self, notice: Notice);
-
-    /// A question that belongs to no call. Dropping it refuses it.
-    fn ask(&self, question: Question);
-}
-
-/// When more of a stream may be read.
-#[derive(Debug, Default)]
-pub struct NextRead(Option<Instant>);
-
-impl NextRead {
-    pub fn after(&mut self, pause: Duration) {
-        if !pause.is_zero() {
-            self.0 = Some(Instant::now() + pause);
-        }
-    }
-
-    /// Returns at that time. Cancel-safe.
-    pub async fn wait(&mut self) {
-        match self.0 {
-            Some(time) => sleep_until(time).await,
-            // Once in a while others have their turn.
-            None => consume_budget().await,
-        }
-        self.0 = None;
-    }
-}
+use crate::logs::{MESSAGE_COST, ServerLog, TokenBucket};
 
 /// Sorts a server's messages on a connection that carries more than one call.
 #[derive(Debug)]
 pub struct MessageRouter {
-    server: ServerName,
+    replies: ReplySink,
     listener: Arc<dyn Listener>,
-    /// Once it is known; until then the connection counts as legacy.
+    /// Set once it is known. Until then the connection counts as legacy.
     era: Arc<OnceLock<Era>>,
     log: Arc<ServerLog>,
-    left: Mutex<Left>,
+    limits: Mutex<Limits>,
 }
 
-/// What the server may still say unasked.
+/// How much the server may still send that answers no call.
 #[derive(Debug)]
-struct Left {
-    reading: Allowance,
-    log_messages: Allowance,
+struct Limits {
+    reading: TokenBucket,
+    log_messages: TokenBucket,
     /// Log messages are being dropped, and the clients know it.
     dropping: bool,
 }
 
 impl MessageRouter {
-    pub fn server(&self) -> &ServerName {
-        &self.server
-    }
-
-    pub fn new(server: ServerName, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
+    pub fn new(replies: ReplySink, listener: Arc<dyn Listener>, log: Arc<ServerLog>) -> Self {
         Self {
-            server,
+            replies,
             listener,
             era: Arc::default(),
             log,
-            left: Mutex::new(Left {
-                reading: Allowance::of_reading(),
-                log_messages: Allowance::of_log_messages(),
+            limits: Mutex::new(Limits {
+                reading: TokenBucket::for_reading(),
+                log_messages: TokenBucket::for_log_messages(),
                 dropping: false,
             }),
         }
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    pub fn server(&self) -> &ServerName {
+        self.replies.server()
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
         // Held for a few operations, never across an await.
-        self.left.lock()
+        self.limits.lock()
     }
 
-    /// Counts bytes that belong to no call; returns how long to wait before more is read.
+    /// Counts bytes that belong to no call. Returns how long to wait before more is read.
     pub fn count(&self, bytes: usize) -> Duration {
-        self.left().reading.spend(bytes)
+        self.limits().reading.spend(bytes)
     }
 
-    /// Takes a log message that is to be passed on. Beyond the rate it is dropped; the first time the
-    /// message becomes one that says so.
+    /// Returns a log message that is to be passed on. Beyond the rate it is dropped. The first dropped
+    /// message is replaced by one that tells the clients about it.
     pub fn within_rate(&self, frame: Frame) -> Option<Frame> {
-        let mut left = self.left();
-        if left.log_messages.is_full() {
-            left.dropping = false;
+        let mut limits = self.limits();
+        if limits.log_messages.is_full() {
+            limits.dropping = false;
         }
-        if left.log_messages.take() {
+        if limits.log_messages.take() {
             return Some(frame);
         }
-        let is_first = !std::mem::replace(&mut left.dropping, true);
-        drop(left);
+        let is_first = !std::mem::replace(&mut limits.dropping, true);
+        drop(limits);
         self.log.dropped_notifications(1);
         if !is_first {
             return None;
         }
         let reason = format!(
             "server {} sends too many log messages: some are dropped",
-            self.server
+            self.server()
         );
-        tracing::warn!(server = %self.server, "it sends too many log messages: some are dropped");
+        tracing::warn!(server = %self.server(), "it sends too many log messages: some are dropped");
         self.log.note(&reason);
         let params = format!(
             r#"{{"level":"warning","logger":"mainstay","data":{}}}"#,
@@ -141,12 +99,12 @@ impl MessageRouter {
         Frame::read(text.into()).ok()
     }
 
-    /// The server has made a mistake. Returns how many to tell of, if it is time to.
+    /// Counts a mistake of the server. Returns how many to report, if a report is due.
     pub fn fault(&self) -> Option<u64> {
         self.log.fault()
     }
 
-    /// Where the connection's era is to be set.
+    /// The cell to set the connection's era in.
     pub fn era(&self) -> Arc<OnceLock<Era>> {
         Arc::clone(&self.era)
     }
@@ -155,34 +113,30 @@ impl MessageRouter {
         self.era.get() == Some(&Era::Modern)
     }
 
-    /// Takes any message: answers and questions reach their calls, notices their readers. What must be
-    /// said back goes by `link`. Returns how long to wait before more is read: answers to calls cost nothing.
-    pub fn sort(&self, frame: Frame, pending: &Pending, link: &Link) -> Duration {
+    /// Takes any message: answers and questions reach their calls, notices their readers. Returns how long
+    /// to wait before more is read: answers to calls cost nothing.
+    pub fn sort(&self, frame: Frame, pending: &Pending) -> Duration {
         let length = frame.text().len();
-        if self.is_answer(frame, pending, link) {
+        if self.is_answer(frame, pending) {
             Duration::ZERO
         } else {
-            self.count(length + MESSAGE)
+            self.count(length + MESSAGE_COST)
         }
     }
 
-    /// Whether a message was the answer to a call; whatever it is, it reaches its readers.
-    fn is_answer(&self, frame: Frame, pending: &Pending, link: &Link) -> bool {
+    /// Hands a message to its readers. Returns whether it was the answer to a call.
+    fn is_answer(&self, frame: Frame, pending: &Pending) -> bool {
         match frame.envelope().kind {
-            Kind::Response { id, .. } => {
-                let id = frame.get(id).to_owned();
+            Kind::Response { .. } => {
+                let id = frame.id().unwrap_or_default().to_owned();
                 match pending.answer(&id, frame) {
                     Addressee::Call => return true,
                     // The call was given up.
                     Addressee::GaveUp => {
-                        tracing::debug!(server = %self.server, id, "an answer came too late");
+                        tracing::debug!(server = %self.server(), id, "an answer came too late");
                     }
                     // No request asked for this answer.
-                    Addressee::Nobody => {
-                        if let Some(times) = self.fault() {
-                            tracing::warn!(server = %self.server, id, times, "received a JSON-RPC response with an unknown id");
-                        }
-                    }
+                    Addressee::Nobody => self.unknown_id(Some(&id)),
                 }
             }
             Kind::Notification {
@@ -190,10 +144,10 @@ impl MessageRouter {
             } => {
                 let token = frame.param("progressToken").unwrap_or_default().to_owned();
                 if !pending.about(&token, frame) {
-                    tracing::debug!(server = %self.server, token, "progress of no call in flight");
+                    tracing::debug!(server = %self.server(), token, "progress of no call in flight");
                 }
             }
-            // Attributed where there is no doubt, so that it stays in order with the result.
+            // With one call in flight it is that call's, and stays in order with its result.
             Kind::Notification {
                 method: Method::LogMessage,
             } => {
@@ -207,7 +161,7 @@ impl MessageRouter {
                 match subscription(&frame).filter(|_| self.is_modern()) {
                     Some(id) => {
                         if !pending.about(&id, frame) {
-                            tracing::debug!(server = %self.server, id, "a notification of no subscription");
+                            tracing::debug!(server = %self.server(), id, "a notification of no subscription");
                         }
                     }
                     None => self.hear(method, frame),
@@ -217,11 +171,11 @@ impl MessageRouter {
                 let method = frame.method_name();
                 let failed = pending.violated();
                 if let Some(times) = self.fault() {
-                    tracing::warn!(server = %self.server, method, failed, times, "the server made a request, which 2026-07-28 forbids");
+                    tracing::warn!(server = %self.server(), method, failed, times, "the server made a request, which 2026-07-28 forbids");
                 }
             }
             Kind::Request { .. } => {
-                if let Some(question) = Question::read(frame, link)
+                if let Some(question) = self.question(frame)
                     && let Err(question) = pending.ask(question)
                 {
                     self.ask(question);
@@ -235,12 +189,38 @@ impl MessageRouter {
         self.listener.hear(Notice { method, frame });
     }
 
-    /// A notification that came on the stream of a call and is not about it.
+    /// The question that a request of the server is. `None` for a `ping`, which is answered at once.
+    pub fn question(&self, frame: Frame) -> Option<Question> {
+        Question::read(frame, &self.replies)
+    }
+
+    /// Reports a response that answers no request of ours.
+    pub fn unknown_id(&self, id: Option<&str>) {
+        if let Some(times) = self.fault() {
+            tracing::warn!(server = %self.server(), id, times, "received a JSON-RPC response with an unknown id");
+        }
+    }
+
+    /// Reports a message that cannot be read on the stream of a call.
+    pub fn unreadable(&self, error: &Unreadable) {
+        if let Some(times) = self.fault() {
+            tracing::warn!(server = %self.server(), %error, times, "an event that is no JSON-RPC message was skipped");
+        }
+    }
+
+    /// A message that cannot be read, of so many bytes, came outside of calls. Returns how long to wait
+    /// before more is read.
+    pub fn skip(&self, bytes: usize, error: &Unreadable) -> Duration {
+        tracing::debug!(server = %self.server(), %error, "an event that is no JSON-RPC message was skipped");
+        self.count(bytes + MESSAGE_COST)
+    }
+
+    /// Passes on a notification that came on the stream of a call and is not about that call.
     pub fn notice(&self, method: Method, frame: Frame) {
         self.hear(method, frame);
     }
 
-    /// A question that belongs to no call.
+    /// Passes on a question that belongs to no call.
     pub fn ask(&self, question: Question) {
         self.listener.ask(question);
     }

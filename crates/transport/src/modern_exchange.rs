@@ -1,95 +1,32 @@
-//! One POST of 2026-07-28 and its answer: a JSON body, or a stream of events that all belong to this
-//! request. Dropping it closes the stream, which cancels the request.
+//! One POST of 2026-07-28, and the messages of its answer, which all belong to this request. Dropping the
+//! exchange closes the stream, which cancels the request.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use mainstay_core::{
-    era::{
-        Revision, code,
-        headers::{self, InvalidHeader},
-    },
+    era::{Era, code},
     lifecycle::Loss,
     message::{self, Kind, Method},
 };
+use tokio::time::timeout;
 
 use super::{
-    Budget, Frame, Interruption, InterruptionKind, Reading, Said, Unreadable,
+    Budget, Frame, Interruption, InterruptionKind, MAX_LIST_BYTES, Said, Unreadable,
+    answer_reader::{AnswerReader, JsonBody, Piece},
     detect::{self, Evidence},
-    events::{Events, StreamBroken},
     http_client,
-    http1::{CollectError, Error, Responding, Response},
-    json_values::JsonValues,
-    message_router::NextRead,
-    modern_http::{ModernLink, invalid},
-    streamable_http::POST_HEADERS,
-    tool_headers::ToolHeaders,
+    http1::{Responding, Response},
+    modern_link::ModernLink,
+    modern_post::{ModernPost, Unpostable},
 };
-use crate::logs::MESSAGE;
+use crate::logs::MESSAGE_COST;
 
-/// Why a message cannot be posted.
-#[derive(Debug, thiserror::Error)]
-pub enum Unpostable {
-    #[error(transparent)]
-    Tool(#[from] InvalidHeader),
-    #[error("it is no message: {0}")]
-    Message(#[from] Unreadable),
-}
+/// Pages of `tools/list` that are read again for one refused call.
+const MAX_PAGES: usize = 100;
 
-/// A message and the headers that repeat it.
-pub struct Posted {
-    pub method: Method,
-    frame: Frame,
-    headers: Vec<(String, String)>,
-}
-
-impl Posted {
-    /// `text` is a request or notification of ours.
-    pub fn of(text: String, tools: &ToolHeaders) -> Result<Self, Unpostable> {
-        let frame = Frame::read(text.into())?;
-        let mut posted = Self {
-            method: frame.method().unwrap_or(Method::Other),
-            frame,
-            headers: Vec::new(),
-        };
-        posted.refresh(tools)?;
-        Ok(posted)
-    }
-
-    /// Makes the headers anew.
-    pub fn refresh(&mut self, tools: &ToolHeaders) -> Result<(), InvalidHeader> {
-        let frame = &self.frame;
-        let named = |member| message::named(frame.text(), frame.envelope(), member);
-        let standard = headers::standard(&frame.method_name(), named, Revision::LATEST.as_str());
-        let mut headers: Vec<_> = standard
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect();
-        if let Some(tool) = self.tool() {
-            let arguments = || frame.param("arguments").unwrap_or("{}");
-            headers.extend(tools.of(&tool, arguments)?);
-        }
-        self.headers = headers;
-        Ok(())
-    }
-
-    /// The tool that is called.
-    fn tool(&self) -> Option<String> {
-        (self.method == Method::ToolsCall).then(|| self.frame.text_param("name"))?
-    }
-
-    pub fn headers(&self) -> Vec<(&str, &str)> {
-        let own = self.headers.iter();
-        POST_HEADERS
-            .into_iter()
-            .chain(own.map(|(name, value)| (name.as_str(), value.as_str())))
-            .collect()
-    }
-
-    pub fn body(&self) -> &str {
-        self.frame.text()
-    }
-}
+/// The longest time that this may take.
+const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request that was posted.
 pub struct ModernExchange {
@@ -99,30 +36,15 @@ pub struct ModernExchange {
     is_own: bool,
     method: Method,
     /// A call that may be made once more, if its headers prove to be wrong.
-    call: Option<Posted>,
+    call: Option<ModernPost>,
     state: State,
-    /// A long message that has come, with the status if it is a whole body.
-    reading: Option<(Option<u16>, Reading)>,
-    /// What an answer of many tools says of headers has been learned.
-    has_learned: bool,
-    status: Option<u16>,
-    stream: bool,
-    next_read: NextRead,
-    budget: Option<Budget>,
+    reader: AnswerReader,
 }
 
 enum State {
-    Head(Responding),
-    Body {
-        response: Response,
-        read: BytesMut,
-    },
-    Events(Box<Events>),
-    /// A subscription whose messages come as JSON objects, one after the other.
-    Values(Box<JsonValues>),
+    Reading,
     /// The tools are read again before the call is repeated.
-    Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, Posted),
-    Done,
+    Refreshing(Pin<Box<dyn Future<Output = ()> + Send>>, ModernPost),
 }
 
 impl std::fmt::Debug for ModernExchange {
@@ -130,38 +52,51 @@ impl std::fmt::Debug for ModernExchange {
         f.debug_struct("ModernExchange")
             .field("id", &self.id)
             .field("method", &self.method)
-            .field("stream", &self.stream)
+            .field("stream", &self.is_stream())
             .finish_non_exhaustive()
     }
 }
 
 impl ModernExchange {
-    pub fn new(
-        link: Arc<ModernLink>,
-        id: u64,
+    /// Posts the request that `render` writes for the id given to it.
+    pub fn start(
+        link: &Arc<ModernLink>,
         is_own: bool,
-        posted: Posted,
-        response: Responding,
-    ) -> Self {
-        Self {
-            link,
-            id,
-            is_own,
-            method: posted.method,
-            call: (posted.method == Method::ToolsCall).then_some(posted),
-            state: State::Head(response),
-            reading: None,
-            has_learned: false,
-            status: None,
-            stream: false,
-            next_read: NextRead::default(),
-            budget: None,
-        }
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Unpostable> {
+        let (id, post) = link.request(render)?;
+        let response = link.post(&post);
+        Ok(Self::new(link, id, is_own, post, response))
     }
 
-    /// Reads no more of the answer than this.
-    pub fn count(&mut self, budget: Budget) {
-        self.budget = Some(budget);
+    /// Posts a request of our own over a connection of its own.
+    pub fn start_afresh(
+        link: &Arc<ModernLink>,
+        render: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Unpostable> {
+        let (id, post) = link.request(render)?;
+        let response = link.post_afresh(&post);
+        Ok(Self::new(link, id, true, post, response))
+    }
+
+    fn new(
+        link: &Arc<ModernLink>,
+        id: u64,
+        is_own: bool,
+        post: ModernPost,
+        response: Responding,
+    ) -> Self {
+        let method = post.method;
+        let reader = AnswerReader::new(response, json_body(method), link.max_message_bytes);
+        Self {
+            link: Arc::clone(link),
+            id,
+            is_own,
+            method,
+            call: (method == Method::ToolsCall).then_some(post),
+            state: State::Reading,
+            reader,
+        }
     }
 
     /// An exchange whose response head has been read already.
@@ -172,47 +107,58 @@ impl ModernExchange {
         response: Response,
         budget: Budget,
     ) -> Self {
-        let mut exchange = Self {
+        let limit = link.max_message_bytes;
+        Self {
             link,
             id,
             is_own: true,
             method,
             call: None,
-            state: State::Done,
-            reading: None,
-            has_learned: false,
-            status: None,
-            stream: false,
-            next_read: NextRead::default(),
-            budget: Some(budget),
-        };
-        exchange.head(response);
-        exchange
+            state: State::Reading,
+            reader: AnswerReader::answered(response, json_body(method), limit, budget),
+        }
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Reads no more of the answer than this.
+    pub fn count(&mut self, budget: Budget) {
+        self.reader.count(budget);
     }
 
     pub fn is_stream(&self) -> bool {
-        self.stream
+        self.reader.is_stream()
     }
 
     /// The status of the answer, once there is one.
     pub fn status(&self) -> Option<u16> {
-        self.status
+        self.reader.status()
     }
 
     /// The next message about this request. Cancel-safe: what was read stays in `self`.
     pub async fn next(&mut self) -> Result<Said, Interruption> {
         loop {
-            let said = match &mut self.reading {
-                Some((status, reading)) => {
-                    let (status, read) = (*status, reading.done().await);
-                    let bytes = self.reading.take().map(|(_, it)| it.bytes);
-                    let bytes = bytes.unwrap_or_default();
-                    match status {
-                        Some(status) => Some(self.body(status, &bytes, read)),
-                        None => self.message(bytes.len(), read),
-                    }
+            if let State::Refreshing(refreshing, _) = &mut self.state {
+                refreshing.await;
+                self.repeat()?;
+            }
+            let read = read_and_learn(Arc::clone(&self.link), self.method, self.id);
+            let said = match self.reader.next(read).await {
+                Piece::Body { status, body, read } => Some(self.body(status, &body, read)),
+                Piece::Message { bytes, read } => self.message(bytes, read),
+                Piece::Ended => Some(Err(Interruption::sent(InterruptionKind::Unanswered))),
+                Piece::Broken(error) => {
+                    tracing::debug!(server = %self.link.server, %error, "a stream of messages broke off");
+                    Some(Err(Interruption::sent(InterruptionKind::Lost)))
                 }
-                None => self.piece().await,
+                Piece::Failed(interruption) => {
+                    if let InterruptionKind::Unreachable(reason) = &interruption.kind {
+                        self.link.lose(Loss::Disconnected(reason.clone()));
+                    }
+                    Some(Err(interruption))
+                }
             };
             match said {
                 None => {}
@@ -222,115 +168,22 @@ impl ModernExchange {
                     Some(answer) => return Ok(Said::Message(answer)),
                 },
                 Some(Err(interruption)) => {
-                    self.state = State::Done;
+                    self.reader.close();
                     return Err(interruption);
                 }
             }
         }
     }
 
-    /// Goes on with what is under way; `None` if nothing has come of it yet. Cancel-safe.
-    async fn piece(&mut self) -> Option<Result<Frame, Interruption>> {
-        let said = match &mut self.state {
-            State::Head(response) => match response.await {
-                Ok(response) => {
-                    self.head(response);
-                    return None;
-                }
-                Err(error) => Err(self.not_answered(&http_client::interruption(&error))),
-            },
-            State::Body { response, read } => {
-                let limit = self.link.max_message_bytes;
-                let (status, whole) = (response.head.status, response.collect(read, limit).await);
-                let whole = whole.map_err(|error| match error {
-                    CollectError::TooLarge => Interruption::sent(InterruptionKind::TooLarge(limit)),
-                    CollectError::Broken(error) => http_client::interruption(&error),
-                });
-                match whole {
-                    Ok(whole) if self.reads_long(Some(status), &whole) => return None,
-                    Ok(whole) => self.body(status, &whole, Frame::of_server(whole.clone())),
-                    Err(interruption) => Err(interruption),
-                }
+    /// The response, where nothing but the response is of interest.
+    async fn answer(&mut self) -> Result<Frame, Interruption> {
+        loop {
+            if let Said::Message(frame) = self.next().await?
+                && frame.method().is_none()
+            {
+                return Ok(frame);
             }
-            State::Events(events) => {
-                self.next_read.wait().await;
-                match events.next().await {
-                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                    }
-                    Some(Err(StreamBroken::Broken(error @ Error::OverBudget(_)))) => {
-                        Err(http_client::interruption(&error))
-                    }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(server = %self.link.server, %error, "an event stream broke off");
-                        Err(Interruption::sent(InterruptionKind::Lost))
-                    }
-                    Some(Ok(event)) => return event.data.and_then(|data| self.event(data)),
-                }
-            }
-            State::Values(values) => {
-                self.next_read.wait().await;
-                match values.next().await {
-                    None => Err(Interruption::sent(InterruptionKind::Unanswered)),
-                    Some(Err(StreamBroken::TooLarge { limit, .. })) => {
-                        Err(Interruption::sent(InterruptionKind::TooLarge(limit)))
-                    }
-                    Some(Err(StreamBroken::Broken(error))) => {
-                        tracing::debug!(server = %self.link.server, %error, "a stream of JSON values broke off");
-                        Err(Interruption::sent(InterruptionKind::Lost))
-                    }
-                    Some(Ok(value)) => return self.event(value),
-                }
-            }
-            State::Refreshing(refreshing, _) => {
-                refreshing.await;
-                return self.repeat().err().map(Err);
-            }
-            State::Done => Err(Interruption::sent(InterruptionKind::Unanswered)),
-        };
-        Some(said)
-    }
-
-    /// Whether a message is long, and is being read elsewhere therefore. What a list of tools says of headers
-    /// is learned there, too.
-    fn reads_long(&mut self, status: Option<u16>, bytes: &Bytes) -> bool {
-        let (link, id) = (Arc::clone(&self.link), self.id);
-        let is_list = self.method == Method::ToolsList;
-        let read = move |bytes| {
-            let frame = Frame::of_server(bytes)?;
-            Ok(if is_list && frame.answers(id) {
-                link.tools.learn(&link.server, frame)
-            } else {
-                frame
-            })
-        };
-        self.reading = Reading::of_long(bytes, read).map(|reading| (status, reading));
-        self.has_learned = is_list && self.reading.is_some();
-        self.reading.is_some()
-    }
-
-    fn head(&mut self, mut response: Response) {
-        response.count(self.budget.clone());
-        self.status = Some(response.head.status);
-        let (is_events, limit) = (response.head.is_event_stream, self.link.max_message_bytes);
-        // A subscription lasts: its body has no end to wait for, whatever its type is.
-        self.stream = response.head.is_success() && (is_events || self.method == Method::Listen);
-        self.state = match (self.stream, is_events) {
-            (true, true) => State::Events(Box::new(Events::new(response, limit))),
-            (true, false) => State::Values(Box::new(JsonValues::new(response, limit))),
-            (false, _) => State::Body {
-                response,
-                read: BytesMut::new(),
-            },
-        };
-    }
-
-    fn not_answered(&self, interruption: &Interruption) -> Interruption {
-        if let InterruptionKind::Unreachable(reason) = &interruption.kind {
-            self.link.lose(Loss::Disconnected(reason.clone()));
         }
-        interruption.clone()
     }
 
     /// An answer in one piece: the response itself, or an HTTP error.
@@ -341,64 +194,51 @@ impl ModernExchange {
         read: Result<Frame, Unreadable>,
     ) -> Result<Frame, Interruption> {
         let answer = http_client::answer(status, body, read, self.id);
-        self.link.vitals.weigh(&answer);
+        self.link.liveness.weigh(&answer);
         if answer.is_err() && !http_client::is_success(status) {
             self.not_modern();
         }
         answer
     }
 
-    /// A server that does not answer this question of ours in modern words is modern no more, and is to
-    /// be asked anew. What clients ask is theirs, and any other status a sign of life.
+    /// The server does not answer our `server/discover` in modern words: it is not modern any more, and
+    /// its era must be detected again. A client's request shows nothing, and any other status is a sign of
+    /// life.
     fn not_modern(&self) {
-        let refused = matches!(self.status, Some(200 | 400 | 404 | 405 | 406 | 415));
+        let refused = matches!(
+            self.reader.status(),
+            Some(200 | 400 | 404 | 405 | 406 | 415)
+        );
         if self.is_own && self.method == Method::Discover && refused {
             let reason = "the server does not know server/discover any more";
             self.link.lose(Loss::Disconnected(reason.to_owned()));
         }
     }
 
-    /// One event of the stream; only what belongs to this request is given on.
-    fn event(&mut self, data: Bytes) -> Option<Result<Frame, Interruption>> {
-        if data.is_empty() {
-            return None;
-        }
-        if self.reads_long(None, &data) {
-            return None;
-        }
-        self.message(data.len(), Frame::of_server(data))
-    }
-
     /// A message of the stream, of so many bytes.
     fn message(
         &mut self,
-        length: usize,
+        bytes: usize,
         read: Result<Frame, Unreadable>,
     ) -> Option<Result<Frame, Interruption>> {
         let frame = match read {
             Ok(frame) => frame,
             Err(error) => {
-                if let Some(times) = self.link.router.fault() {
-                    tracing::warn!(server = %self.link.server, %error, times, "an event that is no JSON-RPC message was skipped");
-                }
-                self.spend(length);
+                self.link.router.unreadable(&error);
+                self.spend(bytes);
                 return None;
             }
         };
-        self.link.vitals.hear();
+        self.link.liveness.hear();
         let kind = frame.envelope().kind;
         if matches!(kind, Kind::Response { .. }) && frame.answers(self.id) {
-            if let State::Events(events) = std::mem::replace(&mut self.state, State::Done) {
-                events.finish();
-            }
+            self.reader.finish();
             return Some(Ok(frame));
         }
-        self.spend(length);
+        self.spend(bytes);
         match kind {
             Kind::Response { .. } => {
-                if let Some(times) = self.link.router.fault() {
-                    tracing::warn!(server = %self.link.server, times, "received a JSON-RPC response with an unknown id");
-                }
+                self.link.router.unknown_id(frame.id());
                 None
             }
             // A change has its own stream. On another one it belongs to no request.
@@ -428,17 +268,13 @@ impl ModernExchange {
 
     /// Counts what does not answer the request.
     fn spend(&mut self, bytes: usize) {
-        self.next_read
-            .after(self.link.router.count(bytes + MESSAGE));
+        self.reader
+            .pause(self.link.router.count(bytes + MESSAGE_COST));
     }
 
     /// What follows from the response: it is the answer, unless the call is to be repeated.
     fn settle(&mut self, answer: Frame) -> Option<Frame> {
-        self.state = State::Done;
         match self.method {
-            Method::ToolsList if !self.has_learned => {
-                return Some(self.link.tools.learn(&self.link.server, answer));
-            }
             Method::Discover if matches!(detect::evidence(&answer), Evidence::None) => {
                 self.not_modern();
             }
@@ -448,7 +284,7 @@ impl ModernExchange {
                 if let Some((call, tool)) =
                     call.and_then(|call| call.tool().map(|tool| (call, tool)))
                 {
-                    let refreshing = Arc::clone(&self.link).refresh(tool);
+                    let refreshing = refresh(Arc::clone(&self.link), tool);
                     self.state = State::Refreshing(Box::pin(refreshing), call);
                     return None;
                 }
@@ -458,14 +294,70 @@ impl ModernExchange {
         Some(answer)
     }
 
+    /// Posts the call once more, with the headers that the server's tools have by now.
     fn repeat(&mut self) -> Result<(), Interruption> {
-        if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Done) {
-            let response = self
-                .link
-                .repeat(&mut call)
-                .map_err(|error| invalid(&error))?;
-            self.state = State::Head(response);
+        if let State::Refreshing(_, mut call) = std::mem::replace(&mut self.state, State::Reading) {
+            call.refresh(&self.link.tools).map_err(Unpostable::from)?;
+            self.reader.restart(self.link.post(&call));
         }
         Ok(())
+    }
+}
+
+/// A subscription may be answered with a stream of JSON objects.
+fn json_body(method: Method) -> JsonBody {
+    if method == Method::Listen {
+        JsonBody::Stream
+    } else {
+        JsonBody::Whole
+    }
+}
+
+/// Reads a message, and learns the headers of a list of tools. The list may be long, so both run off the
+/// runtime's threads then.
+fn read_and_learn(
+    link: Arc<ModernLink>,
+    method: Method,
+    id: u64,
+) -> impl FnOnce(Bytes) -> Result<Frame, Unreadable> + Send + 'static {
+    move |bytes| {
+        let frame = Frame::of_server(bytes)?;
+        Ok(if method == Method::ToolsList && frame.answers(id) {
+            link.tools.learn(&link.server, frame)
+        } else {
+            frame
+        })
+    }
+}
+
+/// Reads the tools again, up to the one that is wanted.
+async fn refresh(link: Arc<ModernLink>, tool: String) {
+    let budget = Budget::new(MAX_LIST_BYTES);
+    let reading = async {
+        let mut params = None::<String>;
+        for _ in 0..MAX_PAGES {
+            let mut asked = ModernExchange::start(&link, true, |id| {
+                detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
+            })?;
+            asked.count(budget.clone());
+            let page = asked.answer().await?;
+            let result = page.result().unwrap_or("{}");
+            let tools = message::member(result, "tools").and_then(message::items);
+            let found = tools.into_iter().flatten().any(|listed| {
+                message::text_member(listed, "name").is_some_and(|name| name == tool)
+            });
+            let Some(cursor) = message::member(result, "nextCursor").filter(|_| !found) else {
+                break;
+            };
+            params = Some(format!(r#"{{"cursor":{cursor}}}"#));
+        }
+        Ok::<_, Interruption>(())
+    };
+    match timeout(REFRESH_LIMIT, reading).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::debug!(server = %link.server, %error, "tools were not read again")
+        }
+        Err(_) => tracing::debug!(server = %link.server, "tools were not read again in time"),
     }
 }

@@ -1,74 +1,38 @@
 //! Servers behind Streamable HTTP of 2026-07-28: one POST for each request, and no session. There is no
 //! connection that could be lost: only a request shows that the server is gone.
 
-use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use mainstay_core::{
     config::HttpLaunch,
-    era::{Era, Eras, headers::InvalidHeader},
-    ids::ServerName,
+    era::{Era, Eras},
     lifecycle::Loss,
-    message::{self, Method},
+    message::Method,
 };
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    Asker, Budget, Exchange, Frame, Interruption, InterruptionKind, MAX_GREETING, MAX_LIST_BYTES,
-    Opening, Running, Session,
-    detect::{self, Evidence, Found, Unopened},
-    exchange::Way,
-    http_client::{self, Target, Template},
-    http1::{self, Responding},
+    Budget, Exchange, Frame, Opening, Running, Session, Unopened,
+    detect::{self, Evidence, Found},
+    http_client::{self, Target},
+    http1,
+    link::Link,
     listening::Listening,
-    message_router::MessageRouter,
-    modern_exchange::{ModernExchange, Posted},
+    modern_exchange::ModernExchange,
+    modern_link::ModernLink,
+    modern_post::ModernPost,
+    opening::MAX_GREETING,
     refusals,
-    session::Link,
     tool_headers::ToolHeaders,
-    vitals::Vitals,
 };
-
-/// Pages of `tools/list` that are read again for one refused call.
-const MAX_PAGES: usize = 100;
-
-/// What that may take.
-const REFRESH_LIMIT: Duration = Duration::from_secs(30);
-
-/// The sending side.
-pub struct ModernLink {
-    pub(super) server: ServerName,
-    target: Target,
-    next_id: AtomicU64,
-    pub(super) tools: ToolHeaders,
-    pub(super) router: MessageRouter,
-    pub(super) max_message_bytes: usize,
-    pub(super) vitals: Arc<Vitals>,
-    over: OnceLock<Loss>,
-    /// Cancelled when the server is lost. Calls in flight go on: each has its own connection.
-    lost: CancellationToken,
-}
-
-impl std::fmt::Debug for ModernLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ModernLink")
-            .field("uri", &self.target.uri)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Why a server is not spoken to in this way.
 #[derive(Debug)]
 pub enum NotModern {
     /// It knows no better: `initialize` is next. `known` is what it named, or what silence shows.
     Legacy(Eras),
-    /// No evidence of anything: `initialize` may fare better, and if not, this is why.
+    /// The reply does not tell the era. The caller tries `initialize` next, and reports this loss if
+    /// that fails too.
     Unclear(Loss),
     Refused(Unopened),
 }
@@ -125,7 +89,7 @@ pub async fn open(
         greeting,
         initialize_answer: answer,
         pid: None,
-        vitals: Arc::clone(&link.vitals),
+        liveness: Arc::clone(&link.liveness),
         server: opening.server.clone(),
         link: Link::Modern(Arc::clone(&link)),
         listening: Some(Arc::clone(&listening)),
@@ -148,11 +112,11 @@ async fn discover(
     let target = Target::new(launch, Some(opening.lineage.chain()))
         .map_err(|error| Loss::Misconfigured(error.to_string()))?;
     let body = detect::own_request(Era::Modern, "0", Method::Discover, None);
-    let posted = Posted::of(body, &ToolHeaders::default())
+    let post = ModernPost::of(body, &ToolHeaders::default())
         .map_err(|error| Loss::Rejected(error.to_string()))?;
     let uri = target.uri.clone();
     let sent = target
-        .follow("POST", &posted.headers(), Some(posted.body()))
+        .follow("POST", &post.headers(), Some(post.body()))
         .await;
     let (response, target) = sent.map_err(|error| {
         let loss = refusals::unanswered(&uri, &error);
@@ -184,21 +148,7 @@ async fn discover(
         }
         _ => {}
     }
-    let link = Arc::new(ModernLink {
-        server: opening.server.clone(),
-        target,
-        next_id: AtomicU64::new(0),
-        tools: ToolHeaders::default(),
-        router: MessageRouter::new(
-            opening.server.clone(),
-            Arc::clone(&opening.listener),
-            Arc::clone(&opening.log),
-        ),
-        max_message_bytes: opening.max_message_bytes,
-        vitals: Arc::new(Vitals::new(opening.hang_after)),
-        over: OnceLock::new(),
-        lost: CancellationToken::new(),
-    });
+    let link = Arc::new(ModernLink::new(opening, target));
     let budget = Budget::new(MAX_GREETING);
     let first = ModernExchange::answered(
         Arc::clone(&link),
@@ -208,16 +158,16 @@ async fn discover(
         budget.clone(),
     );
     let knows_no_better = |_| NotModern::Legacy(silent());
-    let mut answer = Exchange::over(Way::Modern(Box::new(first)), 0)
+    let mut answer = Exchange::from(first)
         .response()
         .await
         .map_err(knows_no_better)?;
     let mut evidence = detect::evidence(&answer);
     if evidence.is_offer() {
-        let again = link.start(None, |id| {
+        let again = ModernExchange::start(&link, true, |id| {
             detect::own_request(Era::Modern, id, Method::Discover, None)
         });
-        let mut again = again.map_err(knows_no_better)?;
+        let mut again = Exchange::from(again.map_err(|_| NotModern::Legacy(silent()))?);
         let again = again.answer_within(&budget).await;
         answer = again.map_err(|why| Loss::Rejected(why.to_string()))?;
         evidence = detect::evidence(&answer);
@@ -225,116 +175,13 @@ async fn discover(
     Ok((link, answer, evidence))
 }
 
-impl ModernLink {
-    pub fn start(
-        self: &Arc<Self>,
-        asker: Option<Asker>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        self.post_by(Target::send_body, asker.is_none(), render)
-    }
-
-    /// Over a connection of its own.
-    pub fn start_afresh(
-        self: &Arc<Self>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        self.post_by(Target::send_body_afresh, true, render)
-    }
-
-    fn post_by(
-        self: &Arc<Self>,
-        send: impl FnOnce(&Target, &Template, &str) -> Responding,
-        is_own: bool,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let posted =
-            Posted::of(render(&id.to_string()), &self.tools).map_err(|error| invalid(&error))?;
-        let response = send(&self.target, &self.template(&posted), posted.body());
-        let exchange = ModernExchange::new(Arc::clone(self), id, is_own, posted, response);
-        Ok(Exchange::over(Way::Modern(Box::new(exchange)), id))
-    }
-
-    fn template(&self, posted: &Posted) -> Template {
-        self.target.template("POST", &posted.headers())
-    }
-
-    /// Posts the same once more, with the headers that the server's tools have by now.
-    pub(super) fn repeat(&self, posted: &mut Posted) -> Result<Responding, InvalidHeader> {
-        posted.refresh(&self.tools)?;
-        Ok(self.target.send_body(&self.template(posted), posted.body()))
-    }
-
-    /// Reads the tools again, up to the one that is wanted.
-    pub(super) async fn refresh(self: Arc<Self>, tool: String) {
-        let budget = Budget::new(MAX_LIST_BYTES);
-        let reading = async {
-            let mut params = None::<String>;
-            for _ in 0..MAX_PAGES {
-                let mut asked = self.start(None, |id| {
-                    detect::own_request(Era::Modern, id, Method::ToolsList, params.as_deref())
-                })?;
-                let page = asked.answer_within(&budget).await?;
-                let result = page.result().unwrap_or("{}");
-                let tools = message::member(result, "tools").and_then(message::items);
-                let found = tools.into_iter().flatten().any(|listed| {
-                    message::text_member(listed, "name").is_some_and(|name| name == tool)
-                });
-                let Some(cursor) = message::member(result, "nextCursor").filter(|_| !found) else {
-                    break;
-                };
-                params = Some(format!(r#"{{"cursor":{cursor}}}"#));
-            }
-            Ok::<_, Interruption>(())
-        };
-        match timeout(REFRESH_LIMIT, reading).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::debug!(server = %self.server, %error, "tools were not read again")
-            }
-            Err(_) => tracing::debug!(server = %self.server, "tools were not read again in time"),
-        }
-    }
-
-    /// Posts a notification.
-    pub async fn send(&self, text: String) {
-        if let Ok(posted) = Posted::of(text, &self.tools) {
-            http_client::deliver(&self.target, &self.template(&posted), posted.body()).await;
-        }
-    }
-
-    /// No connection that stands is used again.
-    pub fn forget_connections(&self) {
-        self.target.forget_connections();
-    }
-
-    /// The server is lost; the first reason counts.
-    pub fn lose(&self, loss: Loss) {
-        if self.over.set(loss).is_ok() {
-            self.lost.cancel();
-        }
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.over.get().is_some()
-    }
-}
-
-pub(super) fn invalid(error: &impl std::fmt::Display) -> Interruption {
-    Interruption::not_sent(InterruptionKind::InvalidTool(error.to_string()))
-}
-
 /// Lasts until the server is lost or not wanted any more.
 async fn run(link: Arc<ModernLink>, listening: Arc<Listening>, opening: Opening) -> Loss {
     let way = Link::Modern(Arc::clone(&link));
     tokio::select! {
         () = opening.stop.close.cancelled() => link.lose(Loss::Disconnected("stopped".to_owned())),
-        () = link.lost.cancelled() => {}
-        () = listening.run(&opening.server, &way, &*opening.listener, &opening.turns) => {}
+        () = link.lost() => {}
+        () = listening.run(&opening.server, &way, &*opening.listener, &opening.attempt_limiter) => {}
     }
-    link.over
-        .get()
-        .cloned()
-        .unwrap_or_else(|| Loss::Disconnected("its task ended".to_owned()))
+    link.reason()
 }

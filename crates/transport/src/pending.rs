@@ -15,10 +15,11 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use mainstay_core::{message::Method, suspects::MAX_SUSPECTS};
+use mainstay_core::{ids::ServerName, message::Method, suspects::MAX_SUSPECTS};
 
+pub use self::inbox::Broken;
 use self::inbox::Inbox;
-use super::{Frame, Question, Said, line_writer::Mark, work::Work};
+use super::{Asker, Frame, PossibleSuspect, Question, Said, line_writer::Mark};
 
 /// Calls of other clients that may be given up before their answers come; with more, a server that
 /// answers none is not told apart from one that is slow.
@@ -27,49 +28,20 @@ const MAX_ABANDONED: usize = 256;
 /// How long a call that was given up may cause questions: a server that obeys never answers it.
 const ABANDONED_FOR: Duration = Duration::from_mins(1);
 
-/// Tells the clients of a shared connection apart: a server's question goes to the only one that can
-/// have caused it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asker(u64);
-
-impl Asker {
-    /// Another than all before.
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl Default for Asker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Why no answer will come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// The connection ended first.
-    Ended,
-    /// It came, and was longer than this many bytes.
-    TooLarge(usize),
-    /// The server asks where it must not, and nothing it says of this call counts any more.
-    Asked,
-}
-
-/// Whose an answer is.
+/// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
     Call,
     /// A call that did not wait for it.
     GaveUp,
-    /// Doubled or invented.
+    /// No call: the answer came twice, or its id is unknown.
     Nobody,
 }
 
 /// All calls in flight on one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pending {
+    server: ServerName,
     next_id: AtomicU64,
     calls: Mutex<Calls>,
 }
@@ -77,13 +49,13 @@ pub struct Pending {
 #[derive(Debug, Default)]
 struct Calls {
     by_id: foldhash::HashMap<u64, Arc<Inbox>>,
-    /// Given up here and not answered there: they may still cause questions.
+    /// Calls that were given up and not answered yet: they may still cause questions.
     abandoned: HashMap<u64, Abandoned>,
-    /// Up to this id, some were given up that are no longer in `abandoned`.
+    /// Up to this id, some calls were given up that are no longer in `abandoned`.
     forgotten: u64,
     ended: bool,
-    /// Those that were in flight at the end.
-    lost: Vec<(Work, Mark)>,
+    /// The calls that were in flight at the end.
+    lost: Vec<(PossibleSuspect, Mark)>,
 }
 
 #[derive(Debug)]
@@ -116,8 +88,8 @@ impl Calls {
         }
     }
 
-    /// Whose an answer is that no call waits for. Where it may be one's that was given up, nothing is held
-    /// against the server.
+    /// The receiver of an answer that no call waits for. If it may answer a call that was given up, it is
+    /// no mistake of the server.
     fn addressee(&mut self, id: u64) -> Addressee {
         if self.abandoned.remove(&id).is_some() || id <= self.forgotten {
             Addressee::GaveUp
@@ -135,6 +107,14 @@ impl Calls {
 }
 
 impl Pending {
+    pub fn new(server: ServerName) -> Self {
+        Self {
+            server,
+            next_id: AtomicU64::new(0),
+            calls: Mutex::default(),
+        }
+    }
+
     /// Ids are ours, per connection, increasing.
     pub fn next_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -148,7 +128,7 @@ impl Pending {
     pub fn register(
         self: &Arc<Self>,
         asker: Option<Asker>,
-        work: Option<Work>,
+        work: Option<PossibleSuspect>,
     ) -> Result<Ticket, Broken> {
         let id = self.next_id();
         let inbox = Arc::new(Inbox::new(asker, work));
@@ -302,7 +282,7 @@ impl Pending {
 
     /// The calls that were in flight at the end, the latest first, as far as they may be suspects. Told
     /// once.
-    pub fn take_lost(&self) -> Vec<(Work, Mark)> {
+    pub fn take_lost(&self) -> Vec<(PossibleSuspect, Mark)> {
         std::mem::take(&mut self.calls().lost)
     }
 
@@ -341,6 +321,7 @@ impl Drop for Ticket {
         let dropped = self.inbox.dropped();
         if dropped > 0 {
             tracing::warn!(
+                server = %self.pending.server,
                 dropped,
                 "progress or log messages of a call were dropped: its client reads too slowly"
             );
@@ -349,7 +330,7 @@ impl Drop for Ticket {
 }
 
 /// The latest of the calls that were queued, for a server that crashed.
-fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(Work, Mark)> {
+fn lost(ended: &foldhash::HashMap<u64, Arc<Inbox>>) -> Vec<(PossibleSuspect, Mark)> {
     let mut calls: Vec<_> = ended
         .iter()
         .filter_map(|(id, inbox)| Some((*id, inbox.work()?)))
@@ -384,6 +365,10 @@ fn id_in_head(head: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn pending() -> Arc<Pending> {
+        Arc::new(Pending::new(ServerName::new("s").expect("a legal name")))
+    }
+
     #[test]
     fn an_oversized_answer_is_attributed_only_where_its_id_stands_first() {
         assert_eq!(
@@ -398,7 +383,7 @@ mod tests {
     /// or invented one is not.
     #[test]
     fn a_late_answer_is_told_apart_from_an_invented_one() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let answered = |id: u64| {
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
             let frame = Frame::read(text.into()).expect("a response");
@@ -420,7 +405,7 @@ mod tests {
     /// A server may answer what is open when its session ends, such as `subscriptions/listen`.
     #[test]
     fn an_answer_after_the_end_is_late() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let open = pending.register(None, None).expect("open");
         let id = open.id.to_string();
         pending.end();
@@ -435,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_large_message_is_awaited_where_it_may_be_about_a_call() {
-        let pending = Arc::new(Pending::default());
+        let pending = pending();
         let (unnamed, question) = (
             &br#"{"jsonrpc":"2.0","result":{"#[..],
             &br#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","#[..],

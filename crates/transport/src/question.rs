@@ -9,37 +9,40 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::message::{self, Kind, Method};
+use mainstay_core::{
+    era::code,
+    ids::ServerName,
+    message::{self, Method},
+};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Frame, session::Link};
+use super::{Frame, reply_sink::ReplySink};
 
-const METHOD_NOT_FOUND: i64 = -32601;
-
-/// A server's question. It is answered once: dropping it refuses it, so that no server waits for an
+/// A server's question. It is answered once. Dropping it refuses it, so that no server waits for an
 /// answer that cannot come.
 #[derive(Debug)]
-pub struct Question(Box<Asked>);
+pub struct Question(Box<AskedQuestion>);
 
 #[derive(Debug)]
-struct Asked {
+struct AskedQuestion {
+    server: ServerName,
     frame: Frame,
     /// Until it is answered.
     way_back: Option<WayBack>,
-    patience: Option<Arc<Patience>>,
+    open_questions: Option<Arc<OpenQuestions>>,
 }
 
 #[derive(Debug)]
 enum WayBack {
-    Link(Link),
+    Server(ReplySink),
     Call(oneshot::Sender<Frame>),
 }
 
 impl WayBack {
     fn send(self, text: String) {
         match self {
-            Self::Link(link) => link.reply(text),
+            Self::Server(replies) => replies.reply(text),
             // The call may have ended.
             Self::Call(call) => {
                 if let Ok(answer) = Frame::read(text.into()) {
@@ -51,31 +54,31 @@ impl WayBack {
 }
 
 impl Question {
-    /// What a server asks by its answer to a call (2026-07-28), as a request; the call awaits the
-    /// response.
-    pub fn of_round(request: Frame) -> (Self, oneshot::Receiver<Frame>) {
+    /// A question that a server asks by its answer to a call (2026-07-28), as a request. Returns the
+    /// receiver of its answer, too.
+    pub fn of_round(server: ServerName, request: Frame) -> (Self, oneshot::Receiver<Frame>) {
         let (call, answer) = oneshot::channel();
-        let question = Self(Box::new(Asked {
+        let question = Self(Box::new(AskedQuestion {
+            server,
             frame: request,
             way_back: Some(WayBack::Call(call)),
-            patience: None,
+            open_questions: None,
         }));
         (question, answer)
     }
 
-    /// A request of the server, which came by this link; a `ping` is answered at once.
-    pub(super) fn read(frame: Frame, link: &Link) -> Option<Self> {
-        let Kind::Request { id, method } = frame.envelope().kind else {
-            return None;
-        };
+    /// A request of the server. `None` for a `ping`, which is answered at once.
+    pub(super) fn read(frame: Frame, replies: &ReplySink) -> Option<Self> {
+        let (id, method) = (frame.id()?, frame.method()?);
         if method == Method::Ping {
-            link.reply(message::response(frame.get(id), "{}"));
+            replies.reply(message::response(id, "{}"));
             return None;
         }
-        Some(Self(Box::new(Asked {
+        Some(Self(Box::new(AskedQuestion {
+            server: replies.server().clone(),
             frame,
-            way_back: Some(WayBack::Link(link.clone())),
-            patience: None,
+            way_back: Some(WayBack::Server(replies.clone())),
+            open_questions: None,
         })))
     }
 
@@ -88,10 +91,10 @@ impl Question {
         self.0.frame.method().unwrap_or(Method::Other)
     }
 
-    /// The call that caused it waits as long as this is open.
-    pub fn keep_waiting(&mut self, patience: Arc<Patience>) {
-        patience.open.fetch_add(1, Ordering::Relaxed);
-        self.0.patience = Some(patience);
+    /// The call that caused the question waits for people as long as the question is open.
+    pub fn keep_waiting(&mut self, open_questions: Arc<OpenQuestions>) {
+        open_questions.open.fetch_add(1, Ordering::Relaxed);
+        self.0.open_questions = Some(open_questions);
     }
 
     /// Sends the client's response under the server's own id.
@@ -111,17 +114,14 @@ impl Question {
         self.send(text);
     }
 
-    /// The server does not want an answer any more.
+    /// Drops the question without an answer: the server does not want one any more.
     pub fn forget(mut self) {
         self.0.way_back = None;
     }
 
     /// The server's own id, as JSON text.
     pub fn id(&self) -> &str {
-        match self.0.frame.envelope().kind {
-            Kind::Request { id, .. } => self.0.frame.get(id),
-            Kind::Notification { .. } | Kind::Response { .. } => "null",
-        }
+        self.0.frame.id().unwrap_or("null")
     }
 
     fn send(&mut self, text: String) {
@@ -135,25 +135,26 @@ impl Drop for Question {
     fn drop(&mut self) {
         if self.0.way_back.is_some() {
             let name = self.0.frame.method_name();
-            tracing::debug!(method = name, "a request of a server was refused");
+            tracing::debug!(server = %self.0.server, method = name, "a request of a server was refused");
             let reason = format!("{name} is not supported by this client");
-            let text = message::error_response(Some(self.id()), METHOD_NOT_FOUND, &reason, None);
+            let text =
+                message::error_response(Some(self.id()), code::METHOD_NOT_FOUND, &reason, None);
             self.send(text);
         }
-        if let Some(patience) = &self.0.patience {
-            patience.answered();
+        if let Some(open_questions) = &self.0.open_questions {
+            open_questions.answered();
         }
     }
 }
 
-/// How long a call waits for people: as long as one of its questions is open.
+/// The open questions of one call. The call waits for people as long as one of them is open.
 #[derive(Debug, Default)]
-pub struct Patience {
+pub struct OpenQuestions {
     open: AtomicU32,
     answered: Mutex<Option<Instant>>,
 }
 
-impl Patience {
+impl OpenQuestions {
     /// `None` while a question is open; else when the last was answered, if there was any.
     pub fn last_answer(&self) -> Option<Option<Instant>> {
         if self.open.load(Ordering::Relaxed) > 0 {
@@ -172,11 +173,11 @@ impl Patience {
 /// What a server says about a call.
 #[derive(Debug)]
 pub enum Said {
-    /// Progress, a log message, or the response, which is the last.
+    /// Progress, a log message, or the response. The response comes last.
     Message(Frame),
     /// The call goes on when it is answered.
     Question(Question),
-    /// The server has closed the stream without an answer, and wants to be asked for the rest of it
-    /// after this time (SEP-1699): that goes without saying.
+    /// The server has closed the stream without an answer. The rest is asked for after this time
+    /// (SEP-1699). The caller need not do anything.
     Parted { retry: Duration },
 }

@@ -1,114 +1,18 @@
-//! Errors between Mainstay and a server over HTTP, in words: the host, the reason, and what to set.
-
-use std::{io, time::Duration};
+//! HTTP answers that open no session, in words: the URL, the reason, and what to set.
 
 use http::Uri;
 use mainstay_core::{config::HttpLaunch, lifecycle::Loss, message};
-use rustls::{CertificateError, Error as TlsError};
 
 use super::{
-    http_client::{resolve, same_origin},
     http1::{Error, Head, SPEAKS_TLS},
+    urls::{place, resolve, same_origin},
 };
 
 /// What is quoted of an answer's body, in bytes.
 const MAX_WORDS: usize = 200;
 
-/// A connection that failed. Keeps the kind of the error.
-pub fn unconnected(authority: &str, error: &io::Error) -> io::Error {
-    let words = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            format!("nothing listens at {authority} (connection refused)")
-        }
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            format!("there is no way to {authority} ({})", error.kind())
-        }
-        io::ErrorKind::TimedOut => format!("{authority} does not answer (timed out)"),
-        _ => format!("{authority}: {error}"),
-    };
-    io::Error::new(error.kind(), words)
-}
-
-/// A name that stands for no address.
-pub fn unresolved(host: &str, error: &io::Error) -> io::Error {
-    let words = format!("the host name {host} cannot be resolved ({error})");
-    io::Error::new(error.kind(), words)
-}
-
-pub fn too_late(authority: &str, limit: Duration) -> io::Error {
-    let words = format!("{authority} does not answer within {} s", limit.as_secs());
-    io::Error::new(io::ErrorKind::TimedOut, words)
-}
-
-/// A TLS handshake that failed.
-pub fn unencrypted(host: &str, authority: &str, error: &io::Error) -> io::Error {
-    let inner = error.get_ref().and_then(|it| it.downcast_ref::<TlsError>());
-    let words = match inner {
-        Some(TlsError::InvalidMessage(_)) => {
-            format!("the server at {authority} speaks plain HTTP; write http:// in `url`")
-        }
-        Some(TlsError::InvalidCertificate(reason)) => certificate(host, reason),
-        Some(TlsError::AlertReceived(alert)) => {
-            format!("{authority} refuses the TLS handshake ({alert:?})")
-        }
-        Some(other) => format!("no TLS with {authority}: {other}"),
-        None if error.kind() == io::ErrorKind::UnexpectedEof => {
-            format!("{authority} closed the connection during the TLS handshake")
-        }
-        None => format!("no TLS with {authority}: {error}"),
-    };
-    io::Error::new(error.kind(), words)
-}
-
-fn certificate(host: &str, reason: &CertificateError) -> String {
-    match reason {
-        CertificateError::UnknownIssuer => format!(
-            "the certificate of {host} is not trusted: its issuer is unknown; add the issuer's to the system's trust store, or name a file of trusted ones by SSL_CERT_FILE"
-        ),
-        // The verifier says so by a type that is not ours to name.
-        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            format!(
-                "the certificate of {host} is not trusted: it signs itself, and is an authority's (CA:TRUE), which no server may show; make one with CA:FALSE (openssl req -x509 … -addext basicConstraints=critical,CA:FALSE), and name its file by SSL_CERT_FILE"
-            )
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!("the certificate of {host} has expired")
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            format!("the certificate of {host} is not valid yet; check the clocks")
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("the certificate is not for {host}, but for another name")
-        }
-        CertificateError::Revoked => format!("the certificate of {host} has been revoked"),
-        CertificateError::BadEncoding => format!("the certificate of {host} cannot be read"),
-        CertificateError::BadSignature => {
-            format!("the certificate of {host} is not signed by whom it names as its issuer")
-        }
-        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            format!("the certificate of {host} is not one for servers")
-        }
-        other => {
-            tracing::debug!(host, ?other, "a certificate is not accepted");
-            format!(
-                "the certificate of {host} is not accepted: it breaks a rule for certificates; have a new one made for the server"
-            )
-        }
-    }
-}
-
 /// The next step where a server answers, and speaks no MCP.
 const CHECK_PATH: &str = "; check the path of `url`";
-
-/// The URL without the parts that may hold keys: user, password and query.
-pub fn place(uri: &Uri) -> String {
-    let scheme = uri.scheme_str().unwrap_or("http");
-    let authority = uri.authority().map_or("", |it| it.as_str());
-    let host = authority
-        .rsplit_once('@')
-        .map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{}", uri.path())
-}
 
 /// An HTTP answer to the first request that does not open a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,15 +162,6 @@ pub fn unauthorized(head: &Head, launch: &HttpLaunch) -> Loss {
     Loss::Unauthorized(format!("HTTP {status}: {words}{oauth}"))
 }
 
-/// What 401 and 403 ask for, where it is not known what was sent.
-pub fn advice(status: u16) -> &'static str {
-    match status {
-        401 => "; set or renew `bearerToken` or `headers`",
-        403 => "; the credentials lack a permission, or there are none",
-        _ => "",
-    }
-}
-
 /// The target of a redirect that is not followed, without the part that may hold keys.
 pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
     if !(300..400).contains(&head.status) {
@@ -291,10 +186,6 @@ pub fn redirected(uri: &Uri, head: &Head) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use rustls::OtherError;
-
     use super::*;
 
     #[test]
@@ -336,49 +227,6 @@ mod tests {
                     "neither Streamable HTTP ({said}) nor HTTP+SSE ({said}) is spoken at https://host:1/mcp; check the path of `url`"
                 )
             );
-        }
-    }
-
-    #[test]
-    fn connections_fail_in_words() {
-        let kind = |kind: io::ErrorKind| unconnected("h:1", &kind.into()).to_string();
-        assert_eq!(
-            kind(io::ErrorKind::ConnectionRefused),
-            "nothing listens at h:1 (connection refused)"
-        );
-        assert_eq!(
-            kind(io::ErrorKind::NetworkUnreachable),
-            "there is no way to h:1 (network unreachable)"
-        );
-        let refused = unconnected("h:1", &io::ErrorKind::ConnectionRefused.into());
-        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-    }
-
-    #[test]
-    fn certificates_are_refused_in_words() {
-        let words = |reason: CertificateError| {
-            let error = io::Error::other(TlsError::InvalidCertificate(reason));
-            unencrypted("example.com", "example.com:443", &error).to_string()
-        };
-        for (reason, expected) in [
-            (CertificateError::UnknownIssuer, "its issuer is unknown"),
-            (CertificateError::Expired, "of example.com has expired"),
-            (CertificateError::NotValidForName, "is not for example.com"),
-            (CertificateError::Revoked, "of example.com has been revoked"),
-            (
-                CertificateError::UnhandledCriticalExtension,
-                "breaks a rule for certificates; have",
-            ),
-            (
-                CertificateError::Other(OtherError(Arc::new(io::Error::other(
-                    "CaUsedAsEndEntity",
-                )))),
-                "CA:FALSE), and name its file by SSL_CERT_FILE",
-            ),
-        ] {
-            let words = words(reason);
-            assert!(words.contains(expected), "{expected}: {words}");
-            assert!(!words.contains("Other"), "{words}");
         }
     }
 }

@@ -1,29 +1,20 @@
 //! One upstream session: the result of its handshake, and a way to send.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use mainstay_core::{
     era::{Era, Eras, Greeting, LogLevel},
     ids::ServerName,
     message::{self, Method},
 };
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    Budget, Exchange, Frame, Interruption, InterruptionKind,
+    Asker, Budget, Exchange, Frame, Interruption, Liveness, PossibleSuspect,
     detect::own_request,
-    exchange::{Way, cancelled},
-    line_writer::LineWriter,
+    link::Link,
     listening::{Declined, Listening},
-    modern_http::ModernLink,
-    pending::{Asker, Pending},
-    sse::SseLink,
-    streamable_http::HttpLink,
-    vitals::Vitals,
-    work::Work,
 };
-use crate::logs::Throttle;
 
 /// A live connection after its handshake. All callers share it. It outlives its connection, and then
 /// says so ([`Session::is_over`]).
@@ -36,141 +27,16 @@ pub struct Session {
     pub eras: Eras,
     /// The process, for a stdio server.
     pub pid: Option<u32>,
-    pub vitals: Arc<Vitals>,
+    pub liveness: Arc<Liveness>,
     pub(super) server: ServerName,
     pub(super) link: Link,
     /// What a modern server is asked to tell of.
     pub(super) listening: Option<Arc<Listening>>,
 }
 
-/// Cloning shares it.
-#[derive(Clone, Debug)]
-pub(super) enum Link {
-    Piped {
-        pending: Arc<Pending>,
-        writer: Arc<LineWriter>,
-    },
-    Http(Arc<HttpLink>),
-    Modern(Arc<ModernLink>),
-    Sse(Arc<SseLink>),
-}
-
-impl Link {
-    /// The transport in use: `stdio`, `http` or `sse`.
-    fn transport(&self) -> &'static str {
-        match self {
-            Self::Piped { .. } => "stdio",
-            Self::Http(_) | Self::Modern(_) => "http",
-            Self::Sse(_) => "sse",
-        }
-    }
-
-    /// Sends the request that `render` writes for the id given to it.
-    pub(super) async fn start(
-        &self,
-        asker: Option<Asker>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        let lost = |_| Interruption::not_sent(InterruptionKind::Lost);
-        match self {
-            Self::Piped { pending, writer } => {
-                start_piped(pending, writer, asker, None, render).await
-            }
-            Self::Http(link) => Ok(link.start(asker, render)),
-            Self::Modern(link) => link.start(asker, render),
-            Self::Sse(link) => link.start(asker, render).map_err(lost),
-        }
-    }
-
-    /// Sends a call that does `work`.
-    async fn call(
-        &self,
-        asker: Asker,
-        work: impl FnOnce() -> Option<Work>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Interruption> {
-        match self {
-            Self::Piped { pending, writer } => {
-                start_piped(pending, writer, Some(asker), work(), render).await
-            }
-            Self::Http(_) | Self::Modern(_) | Self::Sse(_) => self.start(Some(asker), render).await,
-        }
-    }
-
-    /// Sends a notification or an answer; that it could not be sent is the connection's trouble,
-    /// which is reported elsewhere.
-    pub(super) async fn send(&self, text: String) {
-        match self {
-            Self::Piped { writer, .. } => {
-                if writer.send(&text).await.is_err() {
-                    tracing::debug!("a message for a closed connection was dropped");
-                }
-            }
-            Self::Http(link) => link.send(text).await,
-            Self::Modern(link) => link.send(text).await,
-            Self::Sse(link) => link.send(text).await,
-        }
-    }
-
-    /// Gives a request up: the server is told, and a late answer is dropped.
-    pub(super) async fn cancel(&self, server: &ServerName, exchange: Exchange, reason: &str) {
-        let id = exchange.id;
-        drop(exchange);
-        // A modern server is told by the end of the stream.
-        if !matches!(self, Self::Modern(_)) {
-            self.send(cancelled(server, id, reason)).await;
-        }
-    }
-
-    /// Sends an answer without waiting: the reader of a server's messages must not be delayed.
-    pub(super) fn reply(&self, text: String) {
-        let taken = match self {
-            Self::Piped { writer, .. } => matches!(writer.try_send(&text), Ok(Some(_))),
-            Self::Http(link) => link.send_later(text),
-            // Its requests are violations, and have no answers.
-            Self::Modern(_) => false,
-            Self::Sse(link) => link.send_later(text),
-        };
-        if !taken && let Some(times) = replies_dropped() {
-            tracing::warn!(times, "an answer to a server was dropped: it does not read");
-        }
-    }
-}
-
-/// An answer to a server was dropped. Returns how many to tell of, if it is time to.
-fn replies_dropped() -> Option<u64> {
-    static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
-    // Held for a few operations, never across an await.
-    let mut dropped = DROPPED.lock();
-    dropped.again()
-}
-
 /// The params that name a resource.
 fn of(uri: &str) -> String {
     format!(r#"{{"uri":{}}}"#, message::quote(uri))
-}
-
-async fn start_piped(
-    pending: &Arc<Pending>,
-    writer: &Arc<LineWriter>,
-    asker: Option<Asker>,
-    work: Option<Work>,
-    render: impl FnOnce(&str) -> String,
-) -> Result<Exchange, Interruption> {
-    let lost = || Interruption::not_sent(InterruptionKind::Lost);
-    let ticket = pending.register(asker, work).map_err(|_| lost())?;
-    let id = ticket.id;
-    let mark = writer
-        .send_with(|| render(&id.to_string()))
-        .await
-        .map_err(|_| lost())?;
-    ticket.queued(mark);
-    let way = Way::Piped {
-        ticket,
-        writer: Arc::clone(writer),
-        mark,
-    };
-    Ok(Exchange::over(way, id))
 }
 
 impl Session {
@@ -185,10 +51,10 @@ impl Session {
         &self,
         asker: Asker,
         deadline: Instant,
-        work: impl FnOnce() -> Option<Work>,
+        work: impl FnOnce() -> Option<PossibleSuspect>,
         render: impl FnOnce(&str) -> String,
     ) -> Result<Exchange, Interruption> {
-        let in_flight = self.vitals.call(deadline);
+        let in_flight = self.liveness.call(deadline);
         let mut exchange = self.link.call(asker, work, render).await?;
         exchange.in_flight = Some(in_flight);
         Ok(exchange)
@@ -243,19 +109,12 @@ impl Session {
     /// a connection that does not. After an answer, the others are not used again.
     pub async fn ask_afresh(&self, method: Method) -> Option<Result<Frame, Interruption>> {
         let render = |id: &str| own_request(self.era(), id, method, None);
-        let exchange = match &self.link {
-            Link::Http(link) => Ok(link.start_afresh(render)),
-            Link::Modern(link) => link.start_afresh(render),
-            Link::Piped { .. } | Link::Sse(_) => return None,
-        };
-        let answer = match exchange {
+        let answer = match self.link.start_afresh(render)? {
             Ok(exchange) => exchange.response().await,
             Err(interruption) => Err(interruption),
         };
-        match &self.link {
-            Link::Http(link) if answer.is_ok() => link.forget_connections(),
-            Link::Modern(link) if answer.is_ok() => link.forget_connections(),
-            _ => {}
+        if answer.is_ok() {
+            self.link.forget_connections();
         }
         Some(answer)
     }
@@ -317,7 +176,7 @@ impl Session {
             Some(Method::Initialized | Method::RootsChanged | Method::Cancelled)
         );
         if !(of_sessions && self.era() == Era::Modern) {
-            self.link.send(text).await;
+            self.link.send(&self.server, text).await;
         }
     }
 
@@ -328,14 +187,13 @@ impl Session {
 
     /// Says that the handshake is complete.
     pub(super) async fn initialized(&self) {
-        self.link
-            .send(message::request(None, Method::Initialized.name(), None))
-            .await;
+        let text = message::request(None, Method::Initialized.name(), None);
+        self.link.send(&self.server, text).await;
     }
 
     /// The calls in flight when the server's process ended, the latest first: those of which a byte was
     /// written. Given out once. Over HTTP a crash cannot be told from a lost connection.
-    pub fn take_lost(&self) -> Vec<Work> {
+    pub fn take_lost(&self) -> Vec<PossibleSuspect> {
         let Link::Piped { pending, writer } = &self.link else {
             return Vec::new();
         };
@@ -346,11 +204,6 @@ impl Session {
     }
 
     pub fn is_over(&self) -> bool {
-        match &self.link {
-            Link::Piped { pending, .. } => pending.is_ended(),
-            Link::Http(link) => link.is_over(),
-            Link::Modern(link) => link.is_over(),
-            Link::Sse(link) => link.is_over(),
-        }
+        self.link.is_over()
     }
 }

@@ -12,42 +12,24 @@ use mainstay_core::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::logs::{MESSAGE, pause};
-
 use super::{
-    Asker, Budget, Exchange, Frame, Interruption, InterruptionKind, MAX_GREETING, Opening, Running,
-    Said, Session,
+    Budget, Exchange, Frame, Interruption, InterruptionKind, Liveness, Opening, Running, Session,
+    detect::read_greeting,
     events::{Events, StreamBroken},
-    exchange::Way,
-    greet,
-    http_client::{self, Target, Template},
-    http1::{Error, Responding, Response},
+    http_client::{self, Target},
+    interruption::advice,
+    link::Link,
     message_router::MessageRouter,
-    pending::{Broken, Pending, Ticket},
+    opening::MAX_GREETING,
     refusals,
-    session::Link,
-    vitals::Vitals,
+    reply_sink::ReplySink,
+    sse_link::{SseExchange, SseLink},
+    urls::{resolve, same_origin},
 };
+use crate::logs::pause;
 
 /// Answers to a server's requests that may wait to be posted.
 const MAX_OUTGOING: usize = 64;
-
-/// The sending side of one connection.
-pub struct SseLink {
-    /// Where to post, as the server's `endpoint` event said.
-    endpoint: Target,
-    post: Template,
-    pending: Arc<Pending>,
-    outgoing: mpsc::Sender<String>,
-}
-
-impl std::fmt::Debug for SseLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SseLink")
-            .field("endpoint", &self.endpoint.uri)
-            .finish_non_exhaustive()
-    }
-}
 
 pub async fn open(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Loss> {
     let close = opening.stop.close.clone();
@@ -63,23 +45,16 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
     let (mut events, target) = subscribe(target, launch, opening.max_message_bytes).await?;
     let endpoint = target.at(endpoint(&mut events, &target.uri).await?);
 
-    let post = endpoint.template("POST", &[("content-type", "application/json")]);
-    let pending = Arc::new(Pending::default());
-    let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let liveness = Arc::new(Liveness::new(opening.hang_after));
     let (outgoing, answers) = mpsc::channel(MAX_OUTGOING);
-    let link = Arc::new(SseLink {
-        endpoint,
-        post,
-        pending: Arc::clone(&pending),
-        outgoing,
-    });
+    let link = Arc::new(SseLink::new(opening.server.clone(), endpoint));
     let stream = Stream {
         events,
         link: Arc::clone(&link),
-        vitals: Arc::clone(&vitals),
+        liveness: Arc::clone(&liveness),
         router: MessageRouter::new(
-            opening.server.clone(),
-            opening.listener.clone(),
+            ReplySink::posts(opening.server.clone(), outgoing),
+            Arc::clone(&opening.listener),
             Arc::clone(&opening.log),
         ),
     };
@@ -94,7 +69,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 
     let session_link = Link::Sse(Arc::clone(&link));
     let greeted = match handshake(&link, &opening.initialize).await {
-        Ok(answer) => greet(&answer).map(|greeting| (greeting, answer)),
+        Ok(answer) => read_greeting(&answer).map(|greeting| (greeting, answer)),
         Err(Interruption {
             kind:
                 InterruptionKind::Refused {
@@ -104,7 +79,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
             ..
         }) => Err(Loss::Unauthorized(format!(
             "HTTP {status}{}",
-            refusals::advice(status)
+            advice(status)
         ))),
         Err(interruption) => Err(Loss::ConnectFailed(interruption.kind.reason())),
     };
@@ -115,7 +90,7 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
                 initialize_answer,
                 eras: Eras::only(Era::Legacy),
                 pid: None,
-                vitals,
+                liveness,
                 server: opening.server.clone(),
                 link: session_link,
                 listening: None,
@@ -132,12 +107,13 @@ async fn greet_server(opening: &Opening, launch: &HttpLaunch) -> Result<(Session
 }
 
 async fn handshake(link: &Arc<SseLink>, params: &str) -> Result<Frame, Interruption> {
-    let mut exchange = link
-        .start(None, |id| {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
-        })
-        .map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
-    exchange.answer_within(&Budget::new(MAX_GREETING)).await
+    let exchange = SseExchange::start(link, None, |id| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"initialize","params":{params}}}"#)
+    });
+    let exchange = exchange.map_err(|_| Interruption::not_sent(InterruptionKind::Lost))?;
+    Exchange::from(exchange)
+        .answer_within(&Budget::new(MAX_GREETING))
+        .await
 }
 
 async fn subscribe(
@@ -171,8 +147,8 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
         if event.name.as_deref() == Some("endpoint") {
             let data = event.data.unwrap_or_default();
             let data = String::from_utf8_lossy(&data);
-            return match http_client::resolve(stream, data.trim()) {
-                Some(uri) if http_client::same_origin(stream, &uri) => Ok(uri),
+            return match resolve(stream, data.trim()) {
+                Some(uri) if same_origin(stream, &uri) => Ok(uri),
                 _ => Err(Loss::Rejected(format!(
                     "its endpoint {data:?} is no URL of the same origin"
                 ))),
@@ -184,106 +160,11 @@ async fn endpoint(events: &mut Events, stream: &Uri) -> Result<Uri, Loss> {
     ))
 }
 
-impl SseLink {
-    pub fn start(
-        self: &Arc<Self>,
-        asker: Option<Asker>,
-        render: impl FnOnce(&str) -> String,
-    ) -> Result<Exchange, Broken> {
-        let ticket = self.pending.register(asker, None)?;
-        let id = ticket.id;
-        let post = self
-            .endpoint
-            .send_body(&self.post, &render(&id.to_string()));
-        Ok(Exchange {
-            in_flight: None,
-            id,
-            way: Way::Posted(Box::new(Posted {
-                ticket,
-                post: Some(post),
-            })),
-        })
-    }
-
-    pub async fn send(&self, text: String) {
-        http_client::deliver(&self.endpoint, &self.post, &text).await;
-    }
-
-    /// Has a message posted by the stream's own task; `false` if too many wait already.
-    pub fn send_later(&self, text: String) -> bool {
-        self.outgoing.try_send(text).is_ok()
-    }
-
-    pub fn is_over(&self) -> bool {
-        self.pending.is_ended()
-    }
-}
-
-/// A request that was posted; its answer comes on the stream.
-pub struct Posted {
-    ticket: Ticket,
-    /// The POST itself, until it has been answered.
-    post: Option<Responding>,
-}
-
-impl std::fmt::Debug for Posted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Posted")
-            .field("id", &self.ticket.id)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Posted {
-    /// The next message about this request. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Said, Interruption> {
-        loop {
-            let Some(post) = &mut self.post else {
-                return self.heard().await;
-            };
-            let answered = tokio::select! {
-                biased;
-                frame = self.ticket.next() => return frame.map_err(|broken| Interruption::sent(broken.into())),
-                answered = post => answered,
-            };
-            self.post = None;
-            accepted(answered).await?;
-        }
-    }
-
-    async fn heard(&mut self) -> Result<Said, Interruption> {
-        self.ticket
-            .next()
-            .await
-            .map_err(|broken| Interruption::sent(broken.into()))
-    }
-}
-
-async fn accepted(answered: Result<Response, Error>) -> Result<(), Interruption> {
-    let response = answered.map_err(|error| http_client::interruption(&error))?;
-    let status = response.head.status;
-    let body = http_client::error_text(response).await;
-    if (200..300).contains(&status) {
-        return Ok(());
-    }
-    let is_message = Frame::read(body.clone().into()).is_ok();
-    let kind = InterruptionKind::Refused {
-        status,
-        body,
-        is_message,
-    };
-    Err(match status {
-        404 => Interruption::not_sent(InterruptionKind::SessionExpired),
-        401 | 429 => Interruption::not_sent(kind),
-        _ => Interruption::sent(kind),
-    })
-}
-
 /// The receiving side of one connection.
 struct Stream {
     events: Events,
     link: Arc<SseLink>,
-    vitals: Arc<Vitals>,
+    liveness: Arc<Liveness>,
     router: MessageRouter,
 }
 
@@ -305,7 +186,6 @@ impl Stream {
     }
 
     async fn read(&mut self) -> Loss {
-        let link = Link::Sse(Arc::clone(&self.link));
         loop {
             let event = match self.events.next().await {
                 None => return Loss::Disconnected("the server ended the event stream".to_owned()),
@@ -324,16 +204,13 @@ impl Stream {
             let Some(data) = event.data.filter(|data| !data.is_empty()) else {
                 continue;
             };
-            let length = data.len();
+            let bytes = data.len();
             let wait = match Frame::of_server_aside(data).await {
                 Ok(frame) => {
-                    self.vitals.hear();
-                    self.router.sort(frame, &self.link.pending, &link)
+                    self.liveness.hear();
+                    self.router.sort(frame, &self.link.pending)
                 }
-                Err(error) => {
-                    tracing::debug!(server = %self.router.server(), %error, "an event that is no JSON-RPC message was skipped");
-                    self.router.count(length + MESSAGE)
-                }
+                Err(error) => self.router.skip(bytes, &error),
             };
             pause(wait).await;
         }

@@ -8,48 +8,39 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use mainstay_core::{
     config::StdioLaunch,
     era::{Era, Eras},
-    ids::ServerName,
     lifecycle::Loss,
-    message,
 };
 use mainstay_platform::{
     descriptors::{self, Descriptors},
     lineage::{self, Marks},
 };
 use tokio::{
-    io::AsyncRead,
     process::{Child, Command},
     task::{JoinHandle, spawn_blocking},
     time::timeout,
 };
-
-use crate::logs::{MESSAGE, ServerLog, Source, pause};
+use tracing::Instrument as _;
 
 use super::{
-    Frame, Line, LineReader, LineWriter, Opening, Resolution, Running, Session, Stop, Unreadable,
-    command,
-    detect::{Approach, Unopened},
+    Approach, LineWriter, Liveness, Opening, Resolution, Running, Session, Stop, Unopened, command,
     environment,
     handshake::{Ungreeted, shake_hands},
-    line_reader::Beside,
+    link::Link,
     listening::Listening,
     message_router::MessageRouter,
-    noise::Noise,
     pending::Pending,
     process,
-    session::Link,
-    vitals::Vitals,
+    reply_sink::ReplySink,
+    stdout_reader::StdoutReader,
+    stray_output::StrayOutput,
 };
+use crate::logs::Source;
 
 /// What a server takes: its three pipes, a handle of its process, and its log.
 const DESCRIPTORS: usize = 5;
-
-/// The longest message that no call can be waiting for.
-const MAX_UNASKED: usize = 4 * 1024 * 1024;
 
 /// After stdin was closed, a server has this long to end by itself.
 const EOF_GRACE: Duration = Duration::from_secs(1);
@@ -116,28 +107,27 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         log.note(&format!("started pid {pid}: {}", launch.command));
     }
     let writer = Arc::new(LineWriter::default());
-    let pending = Arc::new(Pending::default());
-    let vitals = Arc::new(Vitals::new(opening.hang_after));
+    let pending = Arc::new(Pending::new(opening.server.clone()));
+    let liveness = Arc::new(Liveness::new(opening.hang_after));
     let link = Link::Piped {
         pending: Arc::clone(&pending),
         writer: Arc::clone(&writer),
     };
     let stop = opening.stop.clone();
     let router = MessageRouter::new(
-        opening.server.clone(),
+        ReplySink::pipe(opening.server.clone(), Arc::clone(&writer)),
         Arc::clone(&opening.listener),
         Arc::clone(&opening.log),
     );
     let era = router.era();
-    let reader = Reader {
+    let reader = StdoutReader {
         server: opening.server.clone(),
-        link: link.clone(),
         pending: Arc::clone(&pending),
         router,
         max_message_bytes: opening.max_message_bytes,
-        noise: Noise::new(&log),
+        stray_output: StrayOutput::new(&log),
         log: Arc::clone(&log),
-        vitals: Arc::clone(&vitals),
+        liveness: Arc::clone(&liveness),
     };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
@@ -153,11 +143,11 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         read: tokio::spawn(reader.run(stdout)),
         stderr: tokio::spawn(log.stream(Source::Stderr).drain(stderr, {
             let signs = Arc::clone(&opening.signs);
-            move |bytes| signs.hear(bytes)
+            move |bytes| signs.stderr(bytes)
         })),
         _descriptors: descriptors,
     };
-    let running = tokio::spawn(run(child, pipes, stop.clone(), marks));
+    let running = tokio::spawn(run(child, pipes, stop.clone(), marks).instrument(opening.span()));
     let ended = async move {
         running
             .await
@@ -179,7 +169,7 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
         initialize_answer: greeted.answer,
         eras: greeted.eras,
         pid,
-        vitals,
+        liveness,
         server: opening.server.clone(),
         link,
         listening: None,
@@ -196,8 +186,12 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
             session.listening = Some(Arc::clone(&listening));
             let (link, opening) = (session.link.clone(), opening.clone());
             let running = async move {
-                let listen =
-                    listening.run(&opening.server, &link, &*opening.listener, &opening.turns);
+                let listen = listening.run(
+                    &opening.server,
+                    &link,
+                    &*opening.listener,
+                    &opening.attempt_limiter,
+                );
                 tokio::select! {
                     loss = ended => loss,
                     () = listen => Loss::Disconnected("its task ended".to_owned()),
@@ -211,8 +205,9 @@ async fn start(opening: &Opening, launch: &StdioLaunch) -> Result<(Session, Runn
 /// Starts the process. Its program and its environment are looked for on a thread that may block.
 async fn spawn(opening: &Opening, launch: &StdioLaunch, marks: &Marks) -> Result<Child, Loss> {
     let prepared = spawn_blocking({
-        let launch = launch.clone();
+        let (launch, span) = (launch.clone(), opening.span());
         move || {
+            let _entered = span.entered();
             let environment = environment::of_child(&launch);
             let path = environment.get(OsStr::new("PATH")).cloned();
             let path = path.unwrap_or_default();
@@ -366,173 +361,4 @@ async fn end(child: &mut Child, stop: &Stop) -> io::Result<ExitStatus> {
     }
     process::kill(child);
     child.wait().await
-}
-
-struct Reader {
-    server: ServerName,
-    link: Link,
-    pending: Arc<Pending>,
-    router: MessageRouter,
-    max_message_bytes: usize,
-    log: Arc<ServerLog>,
-    noise: Noise,
-    vitals: Arc<Vitals>,
-}
-
-impl Reader {
-    async fn run(mut self, stdout: impl AsyncRead + Unpin) {
-        let mut lines = LineReader::new(stdout, self.max_message_bytes);
-        loop {
-            let beside = |beside: Beside<'_>| {
-                if let Beside::Noise(piece) = beside {
-                    self.noise.hear(piece);
-                }
-                self.router.count(beside.bytes())
-            };
-            let limit = |head: &[u8]| {
-                if self.pending.may_await(head) {
-                    usize::MAX
-                } else {
-                    MAX_UNASKED
-                }
-            };
-            match lines.message(beside, limit).await {
-                Ok(Some(Line::Whole(line))) => {
-                    // What follows is read after it, however long it is: messages keep their order.
-                    let read = Frame::of_server_aside(line.clone()).await;
-                    pause(self.line(&line, read)).await;
-                }
-                Ok(Some(Line::TooLong { head, limit })) => self.too_long(&head, limit),
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::debug!(server = %self.server, %error, "stdout cannot be read any more");
-                    break;
-                }
-            }
-        }
-        self.noise.end();
-    }
-
-    /// Takes a line that begins as a message; returns how long to wait before more is read.
-    fn line(&mut self, line: &Bytes, read: Result<Frame, Unreadable>) -> Duration {
-        match read {
-            Ok(frame) => self.frame(frame),
-            Err(_) if line.starts_with(b"[") => self.batch(line),
-            Err(error) => self.broken(line, &error.to_string()),
-        }
-    }
-
-    fn frame(&mut self, frame: Frame) -> Duration {
-        self.vitals.hear();
-        self.router.sort(frame, &self.pending, &self.link)
-    }
-
-    fn broken(&mut self, line: &[u8], why: &str) -> Duration {
-        self.noise.broken(line, why);
-        self.router.count(line.len() + MESSAGE)
-    }
-
-    /// A batch, as a server of revision 2025-03-26 may send it. One in another is noise: a server
-    /// shall not make us read its arrays as often as they are nested.
-    fn batch(&mut self, line: &Bytes) -> Duration {
-        let items = std::str::from_utf8(line)
-            .ok()
-            .and_then(|text| message::batch(text).ok());
-        match items {
-            Some(items) => {
-                let pauses = items.into_iter().map(|item| {
-                    let item = line.slice_ref(item.as_bytes());
-                    match Frame::of_server(item.clone()) {
-                        Ok(frame) => self.frame(frame),
-                        Err(error) => self.broken(&item, &error.to_string()),
-                    }
-                });
-                pauses.max().unwrap_or_default()
-            }
-            None => self.broken(line, "no batch of messages"),
-        }
-    }
-
-    fn too_long(&self, head: &[u8], limit: usize) {
-        let id = self.pending.too_large(head, limit);
-        let why = if limit < self.max_message_bytes {
-            "nobody waits for it"
-        } else {
-            "maxMessageBytes"
-        };
-        if let Some(times) = self.log.fault() {
-            tracing::warn!(server = %self.server, id, limit, why, times, "a line is too long");
-        }
-        self.log.oversized(&format!(
-            "a message on stdout exceeds {limit} bytes ({why})"
-        ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-    use crate::{Notice, Question, logs::Logs};
-    use mainstay_platform::blocking::LONG;
-
-    #[derive(Debug)]
-    struct Nobody;
-
-    impl crate::Listener for Nobody {
-        fn hear(&self, _: Notice) {}
-        fn ask(&self, _: Question) {}
-    }
-
-    fn reader(pending: &Arc<Pending>) -> Reader {
-        let server = ServerName::new("s").expect("a name");
-        let log = Logs::default().server(&server);
-        Reader {
-            link: Link::Piped {
-                pending: Arc::clone(pending),
-                writer: Arc::default(),
-            },
-            pending: Arc::clone(pending),
-            router: MessageRouter::new(server.clone(), Arc::new(Nobody), Arc::clone(&log)),
-            max_message_bytes: 16 * LONG,
-            noise: Noise::new(&log),
-            log,
-            vitals: Arc::new(Vitals::new(Duration::from_secs(120))),
-            server,
-        }
-    }
-
-    fn answer(id: u64, bytes: usize) -> String {
-        let text = "x".repeat(bytes);
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"x\":\"{text}\"}}}}\n")
-    }
-
-    /// The runtime's thread does not read a long message, and what follows it waits.
-    #[test]
-    fn a_long_message_is_read_elsewhere_and_in_its_turn() {
-        let pending = Arc::new(Pending::default());
-        let mut calls: Vec<_> = (0..3)
-            .map(|_| pending.register(None, None).expect("open"))
-            .collect();
-        let text: Vec<String> = calls
-            .iter()
-            .zip([0, 8 * LONG, 0])
-            .map(|(call, bytes)| answer(call.id, bytes))
-            .collect();
-        let text = text.concat();
-        let (runtime, release) = mainstay_testkit::runtime_that_waits();
-        runtime.block_on(async {
-            let mut running = Box::pin(reader(&pending).run(text.as_bytes()));
-            assert!((&mut running).now_or_never().is_none(), "it is read here");
-            let mut has_come = |call: usize| calls[call].next().now_or_never().is_some();
-            assert!(has_come(0));
-            assert!(!has_come(2), "the short one came first");
-            drop(release);
-            tokio::time::timeout(Duration::from_secs(20), running)
-                .await
-                .expect("it ends");
-            assert!(has_come(1) && has_come(2));
-        });
-    }
 }

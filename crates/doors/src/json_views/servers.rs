@@ -115,7 +115,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         calls_in_flight: view
             .session
             .as_ref()
-            .map_or(0, |session| session.vitals.in_flight()),
+            .map_or(0, |session| session.liveness.in_flight()),
         tools_ready: view.catalog.is_some(),
         lists_stale: view.catalog.is_some() && view.listed.is_none(),
         tool_count: count(ListKind::Tools),
@@ -127,7 +127,7 @@ pub fn details(registry: &Registry, server: &Server, disclosure: Disclosure) -> 
         resource_count: count(ListKind::Resources) + count(ListKind::Templates),
         prompt_count: count(ListKind::Prompts),
         stderr: server.log.tail.texts(),
-        stdout: server.log.noise(),
+        stdout: server.log.last_stray_line(),
     }
 }
 

@@ -77,7 +77,7 @@ async fn check(server: &Arc<Server>) -> ServerHealth {
         }
         Ok(Err(interruption)) => found.message = Some(interruption.to_string()),
         Err(_) => {
-            let busy = match session.vitals.in_flight() {
+            let busy = match session.liveness.in_flight() {
                 0 => String::new(),
                 calls => format!("; {calls} in flight"),
             };

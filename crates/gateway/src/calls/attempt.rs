@@ -15,7 +15,7 @@ use mainstay_core::{
     trace,
 };
 use mainstay_transport::{
-    CallState, Frame, Interruption, InterruptionKind, Patience, Question, Said, Session,
+    CallState, Frame, Interruption, InterruptionKind, OpenQuestions, Question, Said, Session,
 };
 use tokio::time::Instant;
 
@@ -78,11 +78,11 @@ impl Call<'_> {
         };
         // The server may have crashed while the call waited for it.
         self.check_refusal()?;
-        if session.vitals.is_stalled() {
-            let waited = Box::pin(self.meanwhile(session.vitals.grace(), cancel.as_mut()));
+        if session.liveness.is_stalled() {
+            let waited = Box::pin(self.meanwhile(session.liveness.grace(), cancel.as_mut()));
             waited.await.map_err(Attempt::Final)?;
         }
-        if session.vitals.is_stalled() {
+        if session.liveness.is_stalled() {
             return Err(Attempt::Final(self.not_answering(&session)));
         }
         if self.is_heard_by(&session) {
@@ -256,7 +256,7 @@ impl Call<'_> {
     }
 
     /// Passes a server's question on to the client, unless the server is not to ask.
-    fn ask(&self, mut question: Question, patience: &Arc<Patience>) {
+    fn ask(&self, mut question: Question, patience: &Arc<OpenQuestions>) {
         let config = self.upstream.server().config();
         if config.server_requests == Some(ServerRequests::Reject) {
             return;
@@ -275,7 +275,7 @@ impl Call<'_> {
 
     /// While a person thinks, the call's time stands still: until when it goes on,
     /// if that is later than now.
-    fn waits_for_people(&self, patience: &Patience) -> Option<Instant> {
+    fn waits_for_people(&self, patience: &OpenQuestions) -> Option<Instant> {
         let now = Instant::now();
         match patience.last_answer() {
             None => Some(now + self.limit),
@@ -352,7 +352,7 @@ impl Call<'_> {
     fn doubt_of(&self, session: &Session) {
         match self.upstream {
             Upstream::Shared(server) => server.request_probe(),
-            Upstream::IsolatedSession(isolated_session) if session.vitals.is_stalled() => {
+            Upstream::IsolatedSession(isolated_session) if session.liveness.is_stalled() => {
                 isolated_session.request_probe()
             }
             Upstream::IsolatedSession(_) => {}
@@ -362,7 +362,7 @@ impl Call<'_> {
     /// The server has left calls without an answer, and is not called until it is heard.
     fn not_answering(&self, session: &Session) -> Failure {
         let server = self.upstream.server();
-        let calls = session.vitals.stalled().unwrap_or_default();
+        let calls = session.liveness.stalled().unwrap_or_default();
         let message = format!(
             "Server '{}' does not answer: {calls} calls in a row got no answer. This call was not sent; calls are sent again once the server is heard",
             server.name

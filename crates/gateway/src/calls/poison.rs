@@ -5,7 +5,7 @@ use mainstay_core::{
     message::Method,
     suspects::{Arguments, Refused},
 };
-use mainstay_transport::Work;
+use mainstay_transport::PossibleSuspect;
 use tokio::time::Instant;
 
 use super::{
@@ -16,9 +16,11 @@ use super::{
 impl Call<'_> {
     /// What is kept of a call in case the server crashes. A client with an isolated session harms only
     /// itself.
-    pub(super) fn work(&self) -> Option<Work> {
+    pub(super) fn work(&self) -> Option<PossibleSuspect> {
         match self.upstream {
-            Upstream::Shared(_) => Work::of(&self.request.frame, self.request.original.as_ref()),
+            Upstream::Shared(_) => {
+                PossibleSuspect::of(&self.request.frame, self.request.original.as_ref())
+            }
             Upstream::IsolatedSession(_) => None,
         }
     }

@@ -102,15 +102,14 @@ impl Call<'_> {
         let request = question.to_request("0", client, elicitation);
         let request =
             Frame::read(request.into()).map_err(|error| self.unusable(&error.to_string()))?;
-        let (asked, answer) = Question::of_round(request);
-        self.sink
-            .ask(&self.upstream.server().name, asked)
-            .map_err(|_| {
-                let method = question.method.name();
-                self.unusable(&format!(
-                    "it needs {method}, which this client does not take"
-                ))
-            })?;
+        let server = &self.upstream.server().name;
+        let (asked, answer) = Question::of_round(server.clone(), request);
+        self.sink.ask(server, asked).map_err(|_| {
+            let method = question.method.name();
+            self.unusable(&format!(
+                "it needs {method}, which this client does not take"
+            ))
+        })?;
         Ok(answer)
     }
 

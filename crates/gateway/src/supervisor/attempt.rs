@@ -8,7 +8,7 @@ use mainstay_core::{
     lifecycle::Loss,
     start::{Sight, Watch},
 };
-use mainstay_transport::{self as transport, Opening, Running, Session, Signs, Unopened};
+use mainstay_transport::{self as transport, Opening, Running, Session, SignsOfWork, Unopened};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
@@ -122,7 +122,7 @@ async fn start(
     }
 }
 
-async fn look(signs: &Signs, due: Instant) -> Sight {
+async fn look(signs: &SignsOfWork, due: Instant) -> Sight {
     tokio::time::sleep_until(due).await;
     signs.look().await
 }

@@ -10,7 +10,7 @@ use mainstay_core::{
     message::Method,
     suspects::{Asked, REFUSED_FOR, Refused, Suspects, Verdict},
 };
-use mainstay_transport::{Session, Work};
+use mainstay_transport::{PossibleSuspect, Session};
 use tokio::time::Instant;
 
 use super::task::Task;
@@ -22,12 +22,12 @@ pub struct Blame(ArcSwapOption<Suspects>);
 
 impl Blame {
     /// Whether a call that does `work` is refused.
-    pub fn refusal(&self, work: impl FnOnce() -> Option<Work>) -> Option<Refused> {
+    pub fn refusal(&self, work: impl FnOnce() -> Option<PossibleSuspect>) -> Option<Refused> {
         self.look(work, |suspects, asked| suspects.refusal(asked, now()))
     }
 
     /// A call was answered.
-    pub fn answered(&self, work: impl FnOnce() -> Option<Work>) {
+    pub fn answered(&self, work: impl FnOnce() -> Option<PossibleSuspect>) {
         self.look(work, |suspects, asked| {
             suspects.answered(asked)?;
             self.change(|it| it.answered(asked).unwrap_or_else(|| it.clone()));
@@ -37,7 +37,7 @@ impl Blame {
 
     fn look<T>(
         &self,
-        work: impl FnOnce() -> Option<Work>,
+        work: impl FnOnce() -> Option<PossibleSuspect>,
         look: impl FnOnce(&Suspects, Asked<'_>) -> Option<T>,
     ) -> Option<T> {
         let suspects = self.0.load();
@@ -47,7 +47,7 @@ impl Blame {
         look(suspects, work.asked(&name)?)
     }
 
-    fn crashed(&self, lost: &[Work]) -> Verdict {
+    fn crashed(&self, lost: &[PossibleSuspect]) -> Verdict {
         let named: Vec<_> = lost
             .iter()
             .filter_map(|work| Some((work, work.name()?)))

@@ -412,7 +412,11 @@ impl Server {
                 let line = message::shortened(line.trim().to_owned(), MAX_SHOWN_LINE);
                 format!("{words}: {line}")
             }
-            None => match self.log.noise().filter(|_| status.begun.is_some()) {
+            None => match self
+                .log
+                .last_stray_line()
+                .filter(|_| status.begun.is_some())
+            {
                 Some(line) => format!("{words}: {}", trouble::misplaced(&line)),
                 None => words,
             },
@@ -469,7 +473,7 @@ impl Server {
         }
         let mut plight = words.to_owned();
         if let Some(reason) = &view.status.reason {
-            let (stderr, stdout) = (self.log.tail.texts(), self.log.noise());
+            let (stderr, stdout) = (self.log.tail.texts(), self.log.last_stray_line());
             let why = trouble::explained(reason, &stderr, stdout.as_deref());
             plight = format!("{plight}: {why}{step}");
         }
@@ -498,7 +502,7 @@ impl Server {
         if !view.wanted {
             return Some(format!("start it by \"mainstay start {name}\""));
         }
-        let has_log = !self.log.tail.texts().is_empty() || self.log.noise().is_some();
+        let has_log = !self.log.tail.texts().is_empty() || self.log.last_stray_line().is_some();
         trouble::next_step(name.as_str(), view.state(), has_log)
     }
 

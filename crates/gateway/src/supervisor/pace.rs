@@ -6,14 +6,14 @@ use mainstay_core::{
     config::Launch,
     start::{Limit, Load, Rank, Slots},
 };
-use mainstay_transport::Turns;
+use mainstay_transport::AttemptLimiter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 
 /// When an attempt may begin.
 #[derive(Debug)]
 pub struct Pace {
-    pub turns: Arc<Turns>,
+    pub turns: Arc<AttemptLimiter>,
     starts: Arc<Starts>,
 }
 
@@ -47,7 +47,7 @@ impl Pace {
             None => Limit::Cores(cores()),
         };
         Self {
-            turns: Arc::new(Turns::new(attempts_per_second)),
+            turns: Arc::new(AttemptLimiter::new(attempts_per_second)),
             starts: Arc::new(Starts::new(limit)),
         }
     }

@@ -66,11 +66,11 @@ impl Probes {
 /// One probe, from the question to its outcome; takes at most twice the policy's timeout.
 pub async fn probe(session: Arc<Session>, policy: Policy, url: Option<HealthUrl>) -> Outcome {
     // A ping has killed a single-flight server's running call; the call's own deadline watches it.
-    if session.vitals.may_be_at_work() {
+    if session.liveness.may_be_at_work() {
         return Outcome::Busy;
     }
     // A page that is served does not show that calls are answered.
-    let url = url.filter(|_| !session.vitals.is_stalled());
+    let url = url.filter(|_| !session.liveness.is_stalled());
     let asked_at = Instant::now();
     let mut answer = pin!(ask(&session, &policy, url.as_ref()));
     let answered =
@@ -138,7 +138,7 @@ async fn cpu(session: &Session) -> Duration {
 }
 
 fn excuse(session: &Session, spent: Duration, during: Duration) -> Option<Excuse> {
-    if session.vitals.may_be_at_work() {
+    if session.liveness.may_be_at_work() {
         Some(Excuse::Call)
     } else if spent > during.mul_f64(BUSY_SHARE) {
         Some(Excuse::Cpu)

@@ -51,7 +51,7 @@ impl Task {
             listener,
             log: Arc::clone(&self.log),
             signs: Arc::default(),
-            turns: Arc::clone(&self.fleet.pace.turns),
+            attempt_limiter: Arc::clone(&self.fleet.pace.turns),
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());

@@ -356,11 +356,11 @@ impl Task {
             return;
         };
         let epoch = managed.epoch();
-        let heard = session.vitals.heard().into_std();
-        let (failed, fault) = session.vitals.failed();
+        let heard = session.liveness.heard().into_std();
+        let (failed, fault) = session.liveness.failed();
         let fault = fault.map(|fault| self.shown(&fault));
-        let in_row = session.vitals.failed_in_row();
-        let stalled = session.vitals.stalled();
+        let in_row = session.liveness.failed_in_row();
+        let stalled = session.liveness.stalled();
         for report in [
             LifeReport::Heard(heard),
             LifeReport::Failed(failed, fault.clone()),

@@ -273,7 +273,7 @@ impl Teller {
                 self.say(state.as_str(), &format!("{trouble}{step}"));
                 let mut said = self.server.log.tail.texts();
                 if said.is_empty() {
-                    said.extend(self.server.log.noise());
+                    said.extend(self.server.log.last_stray_line());
                 }
                 for line in &said[said.len().saturating_sub(SHOWN_STDERR)..] {
                     complain(&format!("{:width$}  | {line}", "", width = self.width));

@@ -10,7 +10,8 @@ use mainstay_core::{
 };
 use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{
-    self as transport, Approach, Listener, Notice, Opening, Question, Stop, Turns, logs::Logs,
+    self as transport, Approach, AttemptLimiter, Listener, Notice, Opening, Question, Stop,
+    logs::Logs,
 };
 use rustix::process::{Signal, test_kill_process};
 use serde_json::json;
@@ -91,7 +92,7 @@ async fn twenty_rapid_restarts_never_overlap() {
             listener: Arc::new(Nobody),
             log: Logs::default().server(&server),
             signs: Arc::default(),
-            turns: Arc::new(Turns::new(50)),
+            attempt_limiter: Arc::new(AttemptLimiter::new(50)),
             server: server.clone(),
             stop: stop.clone(),
         };

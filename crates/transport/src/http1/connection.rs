@@ -21,7 +21,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{super::refusals, Unusable};
+use super::{connect_error, error::Unusable};
 
 /// A TCP and TLS connection that takes longer counts as a failed attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -89,11 +89,11 @@ impl Endpoint {
         let connecting = async {
             let found = lookup_host((host, self.port)).await;
             let found: Vec<_> = found
-                .map_err(|error| refusals::unresolved(host, &error))?
+                .map_err(|error| connect_error::unresolved(host, &error))?
                 .collect();
             let tcp = TcpStream::connect(&*found)
                 .await
-                .map_err(|error| refusals::unconnected(authority, &error))?;
+                .map_err(|error| connect_error::unconnected(authority, &error))?;
             tcp.set_nodelay(true)?;
             watch(&tcp);
             let Some(name) = &self.tls else {
@@ -101,12 +101,12 @@ impl Endpoint {
             };
             let tls = TlsConnector::from(tls_config());
             let tls = tls.connect(name.clone(), tcp).await;
-            let tls = tls.map_err(|error| refusals::unencrypted(host, authority, &error))?;
+            let tls = tls.map_err(|error| connect_error::unencrypted(host, authority, &error))?;
             Ok(Stream::Tls(Box::new(tls)))
         };
         let stream = tokio::time::timeout(CONNECT_LIMIT, connecting)
             .await
-            .unwrap_or_else(|_| Err(refusals::too_late(authority, CONNECT_LIMIT)))?;
+            .unwrap_or_else(|_| Err(connect_error::too_late(authority, CONNECT_LIMIT)))?;
         Ok(Connection {
             stream,
             buffer: BytesMut::new(),

@@ -5,7 +5,9 @@
 //! Heads are parsed by `httparse`; bodies by [`body`].
 
 mod body;
+mod connect_error;
 mod connection;
+mod error;
 mod head;
 
 use std::{
@@ -19,13 +21,17 @@ use bytes::{Bytes, BytesMut};
 use http::Uri;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
 
-pub use self::head::{Head, SPEAKS_TLS};
 use self::{
     body::{BodyDecoder, Decoded},
     connection::{Connection, Endpoint},
 };
-use super::Budget;
+pub use self::{
+    error::{CollectError, Error, Unusable},
+    head::{Head, SPEAKS_TLS},
+};
+use crate::Budget;
 
 /// Idle connections are dropped before servers drop them (Node and uvicorn after 5 s), so that few
 /// requests are written into a closing connection.
@@ -37,29 +43,6 @@ const MAX_IDLE: usize = 256;
 /// Responses whose end may be awaited.
 const MAX_LINGERING: usize = 64;
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("{0}")]
-    Connect(#[source] io::Error),
-    /// Nothing of the request was written.
-    #[error("the connection was closed before the request was written")]
-    NotWritten(#[source] io::Error),
-    /// The connection broke after the request, or a part of it, had been written.
-    #[error("the connection broke off")]
-    Broken(#[source] io::Error),
-    #[error("not an HTTP/1.1 response: {0}")]
-    Malformed(&'static str),
-    /// The body is given up in the middle.
-    #[error("the answer exceeds {0} bytes")]
-    OverBudget(usize),
-}
-
-/// A URL that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unusable(pub &'static str);
-
 /// A pool of connections to one origin.
 #[derive(Debug)]
 pub struct Client {
@@ -67,14 +50,18 @@ pub struct Client {
     idle: Mutex<Vec<(Connection, Instant)>>,
     /// Responses of which all that matters has been read, but not yet their end.
     lingering: Mutex<Vec<Response>>,
+    /// Names the server in events about new connections, whoever needs them.
+    span: Span,
 }
 
 impl Client {
+    /// Events about new connections are in the current span.
     pub fn new(uri: &Uri) -> Result<Arc<Self>, Unusable> {
         Ok(Arc::new(Self {
             endpoint: Endpoint::new(uri)?,
             idle: Mutex::default(),
             lingering: Mutex::default(),
+            span: Span::current(),
         }))
     }
 
@@ -100,11 +87,13 @@ impl Client {
 
     /// Sends a request over a new connection.
     pub fn send_afresh(self: &Arc<Self>, request: Vec<u8>) -> Responding {
-        let client = Arc::clone(self);
+        let (client, span) = (Arc::clone(self), self.span.clone());
         Responding {
             client: Arc::clone(self),
             request,
-            phase: Phase::Connecting(Box::pin(async move { client.endpoint.connect().await })),
+            phase: Phase::Connecting(Box::pin(
+                async move { client.endpoint.connect().await }.instrument(span),
+            )),
         }
     }
 
@@ -384,14 +373,6 @@ impl Response {
             .as_ref()
             .is_none_or(|connection| self.body.is_complete(&connection.buffer))
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum CollectError {
-    #[error("too large")]
-    TooLarge,
-    #[error(transparent)]
-    Broken(#[from] Error),
 }
 
 #[cfg(test)]

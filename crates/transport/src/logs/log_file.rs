@@ -12,7 +12,10 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use mainstay_core::redact::{Secrets, shown};
+use mainstay_core::{
+    ids::ServerName,
+    redact::{Secrets, shown},
+};
 use mainstay_platform::utc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::broadcast;
@@ -22,7 +25,7 @@ use super::{
     queue::Queue,
     read,
     rotating::{MAX_FILE, Rotating},
-    writer::Wake,
+    wake::Wake,
 };
 
 /// A queue with so many lines is written at once.
@@ -48,6 +51,8 @@ pub struct LogFile {
     disk: Mutex<Disk>,
     wake: Arc<Wake>,
     pub counts: Counts,
+    /// The server whose log it is; none for a file of several servers.
+    server: Option<ServerName>,
     /// Secrets of the server's configuration; none in a file of several servers.
     pub secrets: ArcSwapOption<Secrets>,
     redaction: Redaction,
@@ -118,7 +123,12 @@ pub struct Followed {
 }
 
 impl LogFile {
-    pub fn new(path: PathBuf, wake: Arc<Wake>, redaction: Redaction) -> Self {
+    pub fn new(
+        path: PathBuf,
+        server: Option<ServerName>,
+        wake: Arc<Wake>,
+        redaction: Redaction,
+    ) -> Self {
         Self {
             queue: Mutex::default(),
             disk: Mutex::new(Disk {
@@ -132,6 +142,7 @@ impl LogFile {
             }),
             wake,
             counts: Counts::default(),
+            server,
             secrets: ArcSwapOption::empty(),
             redaction,
         }
@@ -224,7 +235,8 @@ impl LogFile {
     fn failed(&self, disk: &mut Disk, lines: u64, error: &io::Error) {
         let path = disk.file.path().display();
         if !disk.failing {
-            tracing::warn!(%error, "{path} cannot be written; its lines are lost until it can");
+            let server = self.server.as_ref().map(tracing::field::display);
+            tracing::warn!(server, %error, "{path} cannot be written; its lines are lost until it can");
         }
         self.counts.write_errors.fetch_add(1, Ordering::Relaxed);
         self.counts.dropped.fetch_add(lines, Ordering::Relaxed);
@@ -282,6 +294,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = LogFile::new(
             folder.path().join("x.log"),
+            None,
             Arc::default(),
             Redaction::AtWriting,
         );

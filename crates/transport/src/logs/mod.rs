@@ -1,12 +1,13 @@
-//! Logs of servers: what they write to stderr, the noise on their stdout, and Mainstay's own words
+//! Logs of servers: what they write to stderr, their stray output on stdout, and Mainstay's own words
 //! about them. Messages of the protocol, and so arguments and results, are never written.
 //!
 //! Readers of pipes append to a bounded queue and never wait. One thread for all servers writes the
 //! queues and rotates the files. A line that finds its queue full is dropped and counted, and the log
 //! says how many were: a flood costs neither memory nor other servers' time.
 
-mod allowance;
+mod line;
 mod log_file;
+mod paths;
 mod queue;
 mod read;
 mod rotating;
@@ -15,6 +16,8 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod token_bucket;
+mod wake;
 mod writer;
 
 use std::{
@@ -25,64 +28,18 @@ use std::{
 use mainstay_core::ids::ServerName;
 
 pub use self::{
-    allowance::{Allowance, MESSAGE, pause, rest},
+    line::{Line, Source},
     log_file::{Batch, Followed},
     read::{MAX_TAIL, left_behind},
     server_log::{Diagnostics, LogStream, ServerLog},
     throttle::{Throttle, Verdict},
+    token_bucket::{MESSAGE_COST, TokenBucket, pause, rest},
 };
 use self::{
     log_file::{LogFile, Redaction},
+    paths::{file_name, folder},
     writer::Writer,
 };
-
-/// Where a line comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    Stderr,
-    /// What is no message.
-    Stdout,
-    /// Our own words about the server.
-    Mainstay,
-}
-
-impl Source {
-    const ALL: [Self; 3] = [Self::Stderr, Self::Stdout, Self::Mainstay];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stderr => "stderr",
-            Self::Stdout => "stdout",
-            Self::Mainstay => "mainstay",
-        }
-    }
-}
-
-/// One line of a server's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// RFC 3339
-    pub time: String,
-    pub source: Source,
-    pub text: String,
-}
-
-impl Line {
-    /// `TIME SOURCE TEXT`, as it stands in a file; `None` for what else may stand there, such as
-    /// the rest of a line that a full disk cut off.
-    pub fn parse(line: &str) -> Option<Self> {
-        let (time, rest) = line.split_once(' ')?;
-        let (source, text) = rest.split_once(' ')?;
-        let source = Source::ALL
-            .into_iter()
-            .find(|known| known.as_str() == source)?;
-        Some(Self {
-            time: time.to_owned(),
-            source,
-            text: text.to_owned(),
-        })
-    }
-}
 
 /// The logs of all servers, and the thread that writes them.
 #[derive(Debug, Default)]
@@ -101,7 +58,7 @@ impl Logs {
         let dir = folder(state);
         match Writer::start() {
             Ok(writer) => {
-                let errors = writer.open(dir.join("mcp-errors.log"), Redaction::Done);
+                let errors = writer.open(dir.join("mcp-errors.log"), None, Redaction::Done);
                 Self(Some(Files {
                     dir,
                     writer,
@@ -121,7 +78,9 @@ impl Logs {
         let files = self.0.as_ref().map(|files| {
             let own = {
                 let path = files.dir.join(file_name(name));
-                files.writer.open(path, Redaction::AtWriting)
+                files
+                    .writer
+                    .open(path, Some(name.clone()), Redaction::AtWriting)
             };
             (own, Arc::clone(&files.errors))
         });
@@ -134,20 +93,4 @@ impl Logs {
             files.writer.close().await;
         }
     }
-}
-
-fn folder(state: &Path) -> PathBuf {
-    state.join("logs")
-}
-
-/// `mcp-<server>.log`. No server's name ends with `_`, so a server called `errors` has a file of
-/// its own, also where file names know no case.
-fn file_name(server: &ServerName) -> String {
-    let name = server.as_str();
-    let mark = if name.eq_ignore_ascii_case("errors") {
-        "_"
-    } else {
-        ""
-    };
-    format!("mcp-{name}{mark}.log")
 }

@@ -9,7 +9,11 @@ use std::{
 use mainstay_core::ids::ServerName;
 use mainstay_platform::state;
 
-use super::{Line, file_name, folder, rotating::KEPT_FILES};
+use super::{
+    Line,
+    paths::{file_name, folder},
+    rotating::KEPT_FILES,
+};
 
 /// Lines that can be asked for at once.
 pub const MAX_TAIL: usize = 10_000;

@@ -22,18 +22,18 @@ use tokio::{io::AsyncRead, sync::broadcast};
 
 use super::{
     Followed, Line, Source,
-    allowance::{Allowance, rest},
     log_file::{LogFile, Tail as From},
     queue::Queue,
     tail::{Tail, text},
     throttle::Throttle,
+    token_bucket::{TokenBucket, rest},
 };
 
 /// Longest line in a file, in bytes; a longer one is cut.
 const MAX_LINE: usize = 64 * 1024;
 
 /// A line longer than this is an overflow.
-const MAX_NOISE: usize = 1024 * 1024;
+const MAX_READ_LINE: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub struct ServerLog {
@@ -42,7 +42,7 @@ pub struct ServerLog {
     /// The last lines of stderr.
     pub tail: Tail,
     /// The last lines of stdout that are no messages.
-    noise: Tail,
+    stray_output: Tail,
     lines: AtomicU64,
     bytes: AtomicU64,
     unparsable: AtomicU64,
@@ -62,7 +62,7 @@ struct Files {
 /// What a server wrote beside the protocol, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
-    /// Lines of stderr, and of noise on stdout.
+    /// Lines of stderr, and of stray output on stdout.
     pub lines: u64,
     pub bytes: u64,
     /// Lines that are not in the log: they came too fast, or could not be written.
@@ -93,7 +93,7 @@ impl ServerLog {
             server,
             files: files.map(|(own, errors)| Files { own, errors }),
             tail: Tail::default(),
-            noise: Tail::default(),
+            stray_output: Tail::default(),
             lines: AtomicU64::default(),
             bytes: AtomicU64::default(),
             unparsable: AtomicU64::default(),
@@ -113,15 +113,15 @@ impl ServerLog {
     pub fn protect(&self, config: &ServerConfig) {
         let secrets = Secrets::of(config).map(Arc::new);
         self.tail.secrets.store(secrets.clone());
-        self.noise.secrets.store(secrets.clone());
+        self.stray_output.secrets.store(secrets.clone());
         if let Some(files) = &self.files {
             files.own.secrets.store(secrets);
         }
     }
 
     /// The last line of stdout that is no message.
-    pub fn noise(&self) -> Option<String> {
-        let mut lines = self.noise.texts();
+    pub fn last_stray_line(&self) -> Option<String> {
+        let mut lines = self.stray_output.texts();
         lines.retain(|line| !line.trim().is_empty());
         lines.pop()
     }
@@ -129,7 +129,7 @@ impl ServerLog {
     /// Forgets what an earlier process said.
     pub fn forget(&self) {
         self.tail.clear();
-        self.noise.clear();
+        self.stray_output.clear();
     }
 
     pub fn secrets(&self) -> Option<Arc<Secrets>> {
@@ -151,11 +151,11 @@ impl ServerLog {
     /// Writes a line here and in the log of all servers' errors.
     pub fn error(&self, text: &str) {
         self.note(text);
-        self.everyones_error(text);
+        self.error_of_all_servers(text);
     }
 
     /// A line in the log of all servers' errors, about what the server's own log shows itself.
-    pub fn everyones_error(&self, text: &str) {
+    pub fn error_of_all_servers(&self, text: &str) {
         if let Some(files) = &self.files {
             // The file of all servers does not know single servers' secrets.
             files.errors.push(self.server.as_str(), &self.shown(text));
@@ -252,7 +252,7 @@ impl ServerLog {
     fn append(&self, source: Source, first: &[u8], others: &[u8]) -> u64 {
         let tail = match source {
             Source::Stderr => Some(&self.tail),
-            Source::Stdout => Some(&self.noise),
+            Source::Stdout => Some(&self.stray_output),
             Source::Mainstay => None,
         };
         if let Some(tail) = tail {
@@ -300,7 +300,7 @@ fn push(queue: &mut Queue, time: &str, source: Source, line: &[u8]) -> u64 {
     1
 }
 
-/// A blank line on stdout is no message, and no noise either.
+/// A blank line on stdout is no message, and no stray output either.
 fn is_silent(source: Source, line: &[u8]) -> bool {
     source == Source::Stdout && line.trim_ascii().is_empty()
 }
@@ -347,10 +347,10 @@ impl LogStream {
         self.line.extend_from_slice(&piece[..piece.len().min(room)]);
         let before = self.length;
         self.length += piece.len();
-        if before <= MAX_NOISE && self.length > MAX_NOISE {
+        if before <= MAX_READ_LINE && self.length > MAX_READ_LINE {
             let source = self.source.as_str();
             self.log
-                .oversized(&format!("a line on {source} exceeds {MAX_NOISE} bytes"));
+                .oversized(&format!("a line on {source} exceeds {MAX_READ_LINE} bytes"));
         }
     }
 
@@ -365,7 +365,7 @@ impl LogStream {
     /// Reads a pipe to its end, so that the server never waits for us. `heard` is told how many bytes
     /// come.
     pub async fn drain(mut self, mut pipe: impl AsyncRead + Unpin, heard: impl Fn(usize)) {
-        let mut allowance = Allowance::of_reading();
+        let mut allowance = TokenBucket::for_reading();
         loop {
             let take = |piece: &[u8]| {
                 heard(piece.len());

@@ -191,6 +191,7 @@ async fn a_log_that_cannot_be_written_is_not_fatal() {
     fs::write(state.path().join("logs"), "").expect("written");
     let log_file = LogFile::new(
         state.path().join("logs/x.log"),
+        None,
         Arc::default(),
         Redaction::AtWriting,
     );

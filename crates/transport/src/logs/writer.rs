@@ -1,10 +1,14 @@
-//! The thread that writes the logs of all servers, and how it is woken.
+//! The thread that writes the logs of all servers.
 
-use std::{collections::HashMap, io, path::PathBuf, sync::Arc, thread, time::Instant};
+use std::{collections::HashMap, io, path::PathBuf, sync::Arc, thread};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use mainstay_core::ids::ServerName;
+use parking_lot::Mutex;
 
-use super::log_file::{LogFile, Redaction};
+use super::{
+    log_file::{LogFile, Redaction},
+    wake::Wake,
+};
 
 type Files = HashMap<PathBuf, Arc<LogFile>>;
 
@@ -32,12 +36,17 @@ impl Writer {
     }
 
     /// The file of this path: a server that is removed and comes back goes on with its own.
-    pub fn open(&self, path: PathBuf, redaction: Redaction) -> Arc<LogFile> {
+    pub fn open(
+        &self,
+        path: PathBuf,
+        server: Option<ServerName>,
+        redaction: Redaction,
+    ) -> Arc<LogFile> {
         // Held for the lookup only.
         let mut files = self.files.lock();
         let file = files.entry(path).or_insert_with_key(|path| {
             let wake = Arc::clone(&self.wake);
-            Arc::new(LogFile::new(path.clone(), wake, redaction))
+            Arc::new(LogFile::new(path.clone(), server, wake, redaction))
         });
         Arc::clone(file)
     }
@@ -82,67 +91,6 @@ fn run(files: &Mutex<Files>, wake: &Wake) {
         let next = files.iter().filter_map(|file| file.flush_if_due()).min();
         if let Some(next) = next {
             wake.by(next);
-        }
-    }
-}
-
-/// When the writer is to look at its files.
-#[derive(Debug, Default)]
-pub struct Wake {
-    due: Mutex<Due>,
-    changed: Condvar,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Due {
-    #[default]
-    Never,
-    At(Instant),
-    Stop,
-}
-
-impl Wake {
-    fn due(&self) -> MutexGuard<'_, Due> {
-        self.due.lock()
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Due)) {
-        // Held for the comparison only.
-        let mut due = self.due();
-        let before = *due;
-        change(&mut due);
-        if *due != before {
-            self.changed.notify_one();
-        }
-    }
-
-    /// Asks for a look at this time, or sooner.
-    pub fn by(&self, at: Instant) {
-        self.update(|due| match *due {
-            Due::Never => *due = Due::At(at),
-            Due::At(sooner) => *due = Due::At(sooner.min(at)),
-            Due::Stop => {}
-        });
-    }
-
-    fn stop(&self) {
-        self.update(|due| *due = Due::Stop);
-    }
-
-    /// Sleeps until there is something to do; `true` if that is the last time.
-    fn wait(&self) -> bool {
-        let mut due = self.due();
-        loop {
-            let now = Instant::now();
-            match *due {
-                Due::Stop => return true,
-                Due::At(at) if at <= now => {
-                    *due = Due::Never;
-                    return false;
-                }
-                Due::At(at) => drop(self.changed.wait_until(&mut due, at)),
-                Due::Never => self.changed.wait(&mut due),
-            }
         }
     }
 }

@@ -9,14 +9,32 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{
-    super::{Frame, Question, Said, line_writer::Mark, work::Work},
-    Asker, Broken,
-};
+use crate::{Asker, Frame, InterruptionKind, PossibleSuspect, Question, Said, line_writer::Mark};
 
 /// Progress and log messages that one call may have unread; beyond that they are dropped and
 /// counted, for a slow reader must delay neither the server nor other calls.
 const MAX_UNREAD: usize = 1024;
+
+/// Why no answer will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The connection ended first.
+    Ended,
+    /// It came, and was longer than this many bytes.
+    TooLarge(usize),
+    /// The server asks where it must not, and nothing it says of this call counts any more.
+    Asked,
+}
+
+impl From<Broken> for InterruptionKind {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Ended => Self::Lost,
+            Broken::TooLarge(limit) => Self::TooLarge(limit),
+            Broken::Asked => Self::Asked,
+        }
+    }
+}
 
 /// What has arrived for one call, in the order in which the server wrote it.
 #[derive(Debug)]
@@ -24,7 +42,7 @@ pub struct Inbox {
     /// `None` for requests of our own, which cause no questions.
     pub asker: Option<Asker>,
     /// What may crash the server.
-    work: Option<Work>,
+    work: Option<PossibleSuspect>,
     /// Where it stands among what is written.
     mark: OnceLock<Mark>,
     state: Mutex<InboxState>,
@@ -42,7 +60,7 @@ struct InboxState {
 }
 
 impl Inbox {
-    pub fn new(asker: Option<Asker>, work: Option<Work>) -> Self {
+    pub fn new(asker: Option<Asker>, work: Option<PossibleSuspect>) -> Self {
         Self {
             asker,
             work,
@@ -57,7 +75,7 @@ impl Inbox {
     }
 
     /// What the call asks, if it was queued.
-    pub fn work(&self) -> Option<(&Work, Mark)> {
+    pub fn work(&self) -> Option<(&PossibleSuspect, Mark)> {
         Some((self.work.as_ref()?, *self.mark.get()?))
     }
 

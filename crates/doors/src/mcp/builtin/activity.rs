@@ -171,7 +171,7 @@ async fn await_activity(context: &Context<'_>) -> Outcome {
     };
     let calls = |server: &Arc<Server>| {
         let session = server.view().session;
-        session.map_or(0, |session| session.vitals.in_flight())
+        session.map_or(0, |session| session.liveness.in_flight())
     };
     Ok(Said::json(&Activity {
         triggered_by,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use mainstay_core::{message, principal::Principal};
+use mainstay_core::{ids::ServerName, message, principal::Principal};
 use mainstay_gateway::calls::Client;
 use mainstay_transport::Question;
 
@@ -44,7 +44,8 @@ impl Lot {
         let (said, messages) = CallSink::new(Client::nobody(), None);
         let asked =
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"message":"?"}}"#;
-        let (question, answered) = Question::of_round(frame(asked));
+        let server = ServerName::new("s").expect("a legal name");
+        let (question, answered) = Question::of_round(server, frame(asked));
         let call = async move {
             asks.try_send(question).expect("room");
             let reply = tokio::select! {

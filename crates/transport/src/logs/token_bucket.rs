@@ -1,5 +1,5 @@
-//! How much a server may say unasked. Beyond that it is read more slowly: the server waits for room in
-//! its pipe or connection, and other servers keep the processor.
+//! Limits how much a server may send that answers no call. Beyond that it is read more slowly: the
+//! server waits for room in its pipe or connection, and other servers keep the processor.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const RATE: u64 = 16 * 1024 * 1024;
 const BURST: u64 = 4 * 1024 * 1024;
 
 /// What a message counts beside its bytes: it is parsed, and passed on.
-pub const MESSAGE: usize = 2 * 1024;
+pub const MESSAGE_COST: usize = 2 * 1024;
 
 /// Shorter pauses are saved up: timers are not finer than this.
 const LEAST_PAUSE: Duration = Duration::from_millis(5);
@@ -22,16 +22,16 @@ const MOST_PAUSE: Duration = Duration::from_secs(1);
 const LOG_RATE: u64 = 200;
 const LOG_BURST: u64 = 1000;
 
-/// A bucket of what is left; it fills at a rate, and may be overdrawn.
+/// A token bucket that may be overdrawn.
 #[derive(Debug)]
-pub struct Allowance {
+pub struct TokenBucket {
     rate: u64,
     burst: u64,
     /// When it is full again.
     full_at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     fn new(rate: u64, burst: u64) -> Self {
         Self {
             rate,
@@ -40,13 +40,13 @@ impl Allowance {
         }
     }
 
-    /// An allowance of reading, in bytes.
-    pub fn of_reading() -> Self {
+    /// For reading. A token is a byte.
+    pub fn for_reading() -> Self {
         Self::new(RATE, BURST)
     }
 
-    /// An allowance of log messages that are passed on.
-    pub fn of_log_messages() -> Self {
+    /// For log messages that are passed on. A token is a message.
+    pub fn for_log_messages() -> Self {
         Self::new(LOG_RATE, LOG_BURST)
     }
 
@@ -54,7 +54,7 @@ impl Allowance {
         Duration::from_nanos(cost.saturating_mul(1_000_000_000) / self.rate)
     }
 
-    /// Takes as much in any case; returns how long to wait before more is taken.
+    /// Takes this many tokens in any case. Returns how long to wait before more is taken.
     pub fn spend(&mut self, cost: usize) -> Duration {
         let now = Instant::now();
         self.full_at = self.full_at.max(now) + self.time(cost as u64);
@@ -66,7 +66,7 @@ impl Allowance {
         }
     }
 
-    /// Takes one, if one is left.
+    /// Takes one token, if one is left.
     pub fn take(&mut self) -> bool {
         let now = Instant::now();
         let full_at = self.full_at.max(now) + self.time(1);
@@ -77,23 +77,23 @@ impl Allowance {
         has_one
     }
 
-    /// Whether nothing of it is used.
+    /// Whether no token is missing.
     pub fn is_full(&self) -> bool {
         self.full_at <= Instant::now()
     }
 }
 
-/// Waits as long as an allowance says.
+/// Waits as long as [`TokenBucket::spend`] returned.
 pub async fn pause(pause: Duration) {
     if pause.is_zero() {
-        // Once in a while others have their turn.
+        // Once in a while other tasks run.
         tokio::task::consume_budget().await;
     } else {
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Waits as long as an allowance says, and gives others their turn in any case.
+/// Waits as long as [`TokenBucket::spend`] returned, and lets other tasks run in any case.
 pub async fn rest(pause: Duration) {
     if pause.is_zero() {
         tokio::task::yield_now().await;
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_free_and_then_the_rate_holds() {
-        let mut reading = Allowance::of_reading();
+        let mut reading = TokenBucket::for_reading();
         assert_eq!(reading.spend(BURST as usize), Duration::ZERO);
         let mut waited = Duration::ZERO;
         for _ in 0..160 {
@@ -127,7 +127,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn so_many_log_messages_are_passed_on() {
-        let mut messages = Allowance::of_log_messages();
+        let mut messages = TokenBucket::for_log_messages();
         let mut passed = || (0..10_000).filter(|_| messages.take()).count() as u64;
         assert_eq!(passed(), LOG_BURST);
         tokio::time::advance(Duration::from_secs(1)).await;

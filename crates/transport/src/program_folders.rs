@@ -49,7 +49,7 @@ impl User<'_> {
 
     /// Folders of installers and version managers. Those that are not there are left out, so that PATH
     /// stays short; it is made anew for each start.
-    pub fn places(&self) -> Vec<PathBuf> {
+    pub fn folders(&self) -> Vec<PathBuf> {
         let below = |folder: Option<PathBuf>, below: &str| Some(folder?.join(below));
         let mise = self.named("MISE_DATA_DIR").or_else(|| self.data("mise"));
         let pnpm = self.named("PNPM_HOME").or_else(|| self.data("pnpm"));
@@ -235,7 +235,7 @@ mod tests {
                 var: &var,
                 home: Some(self.home.path().to_owned()),
             };
-            [user.places(), user.node_versions()].map(|places| {
+            [user.folders(), user.node_versions()].map(|places| {
                 let places = places.iter();
                 let below = places.filter_map(|place| place.strip_prefix(self.home.path()).ok());
                 below

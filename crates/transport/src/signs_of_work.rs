@@ -8,20 +8,21 @@ use super::cpu;
 
 /// Signs of work of one start. The transport fills them in, and the pacing of starts reads them.
 #[derive(Debug, Default)]
-pub struct Signs {
+pub struct SignsOfWork {
     /// The process that was started; 0 while there is none.
     pid: AtomicU32,
-    /// Bytes read from its stderr.
-    said: AtomicU64,
+    stderr_bytes: AtomicU64,
 }
 
-impl Signs {
+impl SignsOfWork {
+    /// The process was started.
     pub(super) fn started(&self, pid: Option<u32>) {
         self.pid.store(pid.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    pub(super) fn hear(&self, bytes: usize) {
-        self.said.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// So many bytes came from its stderr.
+    pub(super) fn stderr(&self, bytes: usize) {
+        self.stderr_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// The start as it is now. Reads /proc, on a thread that may block.
@@ -32,7 +33,7 @@ impl Signs {
         };
         Sight {
             tree,
-            said: self.said.load(Ordering::Relaxed),
+            said: self.stderr_bytes.load(Ordering::Relaxed),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Turns on the network, shared by all servers: a fleet that is lost at once comes back in order.
+//! Limits how many attempts to open connections begin in a second, over all servers together: many
+//! servers that are lost at once come back in order.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use tokio::{
 /// begins, by a varying time. The servers, too, must not see more than the limit in one second.
 const SPAN: Duration = Duration::from_millis(1100);
 
-/// Hands out one attempt after the other (`maxAttemptsPerSecond`).
+/// Lets one attempt after the other begin (`maxAttemptsPerSecond`).
 #[derive(Debug)]
-pub struct Turns {
+pub struct AttemptLimiter {
     gap: Duration,
-    /// Held by the next attempt until its turn comes: a turn that comes late delays those after it, and
-    /// does not let them follow in a heap.
+    /// When the next attempt may begin. That attempt holds the lock until then. If it begins late, the
+    /// attempts after it are delayed as well, so that they do not all begin at once.
     next: Mutex<Instant>,
 }
 
-impl Turns {
+impl AttemptLimiter {
     pub fn new(per_second: u32) -> Self {
         Self {
             gap: SPAN / per_second.max(1),
@@ -28,7 +29,7 @@ impl Turns {
         }
     }
 
-    /// Resolves when the caller may knock at its server.
+    /// Resolves when the caller may begin its attempt.
     pub async fn take(&self) {
         let mut next = self.next.lock().await;
         sleep_until(*next).await;
@@ -44,22 +45,22 @@ mod tests {
 
     /// `maxAttemptsPerSecond` holds over any second.
     #[tokio::test(start_paused = true)]
-    async fn attempts_take_turns() {
-        let turns = Turns::new(50);
+    async fn attempts_are_spread() {
+        let limiter = AttemptLimiter::new(50);
         let start = Instant::now();
         for turn in 0..100u32 {
-            turns.take().await;
+            limiter.take().await;
             assert!(start.elapsed() >= Duration::from_millis(22) * turn);
         }
         assert!(start.elapsed() < Duration::from_millis(2300));
     }
 
-    /// A machine that stood still for a while does not make up for it.
+    /// A machine that was suspended for a while does not catch up.
     #[tokio::test(start_paused = true)]
-    async fn turns_that_come_late_do_not_come_in_a_heap() {
-        let turns = Turns::new(50);
+    async fn attempts_that_come_late_do_not_come_in_a_heap() {
+        let limiter = AttemptLimiter::new(50);
         let turn = || async {
-            turns.take().await;
+            limiter.take().await;
             Instant::now()
         };
         let mut taken = Vec::new();
@@ -68,7 +69,7 @@ mod tests {
         assert!(all.next().now_or_never().is_none());
         tokio::time::advance(Duration::from_secs(10)).await;
         while let Some(at) = all.next().await {
-            assert!(taken.last().is_none_or(|last| at >= *last + turns.gap));
+            assert!(taken.last().is_none_or(|last| at >= *last + limiter.gap));
             taken.push(at);
         }
         assert_eq!(taken.len(), 3);

@@ -1,5 +1,4 @@
-//! What a call asks of its server, kept while it is in flight. If the server crashes, the calls in
-//! flight are suspects.
+//! What is kept of a call while it is in flight. If its server crashes, the call is a suspect.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -7,16 +6,16 @@ use mainstay_core::{message::Method, suspects::Asked};
 
 use super::Frame;
 
-/// A call of a tool, a prompt or a resource. Cloning shares the message.
+/// A call of a tool, a prompt or a resource, which may crash its server. Cloning shares the message.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct PossibleSuspect {
     frame: Frame,
     /// The server's own name of what is called, where it is not the one in the message.
     original: Option<Arc<str>>,
 }
 
-impl Work {
-    /// `None` of a request for anything else.
+impl PossibleSuspect {
+    /// `None` if the request is for anything else.
     pub fn of(frame: &Frame, original: Option<&Arc<str>>) -> Option<Self> {
         member_of_name(frame.method()?)?;
         Some(Self {

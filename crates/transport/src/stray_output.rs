@@ -1,4 +1,4 @@
-//! Text on stdout that is no message. It is kept in the server's log, and reported in Mainstay's log
+//! Output on stdout that is no message. It is kept in the server's log, and reported in Mainstay's log
 //! without flooding it.
 
 use std::{sync::Arc, time::Instant};
@@ -8,14 +8,15 @@ use crate::logs::{LogStream, ServerLog, Source, Throttle, Verdict};
 /// How much of a line is looked at to tell whether it was meant as a message.
 const HEAD: usize = 256;
 
+/// The stray output of one process.
 #[derive(Debug)]
-pub struct Noise {
+pub struct StrayOutput {
     log: Arc<ServerLog>,
     stream: LogStream,
     throttle: Throttle,
 }
 
-impl Noise {
+impl StrayOutput {
     pub fn new(log: &Arc<ServerLog>) -> Self {
         Self {
             log: Arc::clone(log),
@@ -24,14 +25,14 @@ impl Noise {
         }
     }
 
-    /// A piece of what begins otherwise than a message.
+    /// A piece of text that does not begin as a message does.
     pub fn hear(&mut self, piece: &[u8]) {
         let lines = self.stream.write(piece);
         self.count(lines);
     }
 
-    /// A line that begins as a message, and is none. What was meant as one may hold arguments and
-    /// results, which are not for the log.
+    /// A line that begins as a message, and is none. If it was meant as a message, only its length is
+    /// logged: it may hold arguments and results.
     pub fn broken(&mut self, line: &[u8], why: &str) {
         let head = &line[..line.len().min(HEAD)];
         if memchr::memmem::find(head, b"\"jsonrpc\"").is_some() {
@@ -46,6 +47,7 @@ impl Noise {
         self.count(1);
     }
 
+    /// The end of stdout.
     pub fn end(&mut self) {
         self.stream.end();
         let rest = self.throttle.rest();
@@ -60,12 +62,12 @@ impl Noise {
         }
     }
 
-    /// Noise never stops the messages.
+    /// Reports stray output. It never stops the messages.
     fn say(&self, verdict: Verdict) {
         if let Verdict::Say(lines) = verdict {
             let server = self.log.server();
             tracing::warn!(%server, lines, "failed to parse JSON-RPC message from stdout");
-            self.log.everyones_error(&format!(
+            self.log.error_of_all_servers(&format!(
                 "failed to parse JSON-RPC message from stdout ({lines} lines)"
             ));
         }

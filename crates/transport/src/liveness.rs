@@ -1,6 +1,6 @@
 //! Signs of life of one connection. Readers and callers write them, the supervisor reads them.
 //!
-//! They are touched on every message, so they are a few atomics.
+//! They are written at every message, so they are a few atomics.
 
 use std::{
     sync::{
@@ -23,25 +23,27 @@ const CPU_WINDOW: Duration = Duration::from_millis(500);
 /// How long calls wait for an answer to the first probe when they begin to be refused.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often they look for it.
-const GLANCE: Duration = Duration::from_millis(10);
+/// How often they check for it.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// What messages and calls show about the life of a server.
 #[derive(Debug)]
-pub struct Vitals {
+pub struct Liveness {
     opened: Instant,
     /// When a message of the protocol came last; times are milliseconds since `opened`.
     heard: AtomicU64,
-    /// Calls in a row, since then, that got something else than an answer.
+    /// Calls in a row, since that message, that got something else than an answer.
     failed: AtomicU32,
-    /// Calls in a row that got something else, with none answered between, whatever else came.
+    /// Calls in a row that got something else than an answer. Only an answered call resets it.
     failed_in_row: AtomicU32,
-    /// What the last of them got. Held for a copy only, and by calls that fail only.
+    /// What the last failed call got. Held for a copy only, and by calls that fail only.
     fault: Mutex<Option<Fault>>,
-    /// Calls in a row, since then, that had no answer within their time.
+    /// Calls in a row, since the last message, that had no answer within their time.
     unanswered: AtomicU32,
-    /// There are so many of them that further calls are refused.
+    /// There are so many unanswered calls that further calls are refused.
     is_stalled: AtomicBool,
-    /// When the server was observed because of them, and its CPU time by then. Held for a copy only.
+    /// Since when the processes are watched because of unanswered calls, and their CPU time by then. Held
+    /// for a copy only.
     watched: Mutex<Option<(Instant, Duration)>>,
     /// Since when calls are refused, in milliseconds since `opened`.
     stalled_at: AtomicU64,
@@ -51,8 +53,8 @@ pub struct Vitals {
     hang_after: Duration,
 }
 
-impl Vitals {
-    /// Silence of `hang_after` makes the calls that follow it no excuse any more.
+impl Liveness {
+    /// After a silence of `hang_after`, a new call does not excuse further silence.
     pub fn new(hang_after: Duration) -> Self {
         Self {
             opened: Instant::now(),
@@ -98,7 +100,7 @@ impl Vitals {
     pub async fn grace(&self) {
         let end = self.time(self.stalled_at.load(Ordering::Relaxed)) + GRACE;
         while self.is_stalled() && Instant::now() < end {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
 
@@ -157,7 +159,7 @@ impl Vitals {
                 .fetch_max(self.millis(deadline), Ordering::Relaxed);
         }
         InFlight {
-            vitals: Arc::clone(self),
+            liveness: Arc::clone(self),
             heard,
         }
     }
@@ -193,7 +195,7 @@ impl Vitals {
 /// A call in flight, until it is dropped.
 #[derive(Debug)]
 pub struct InFlight {
-    vitals: Arc<Vitals>,
+    liveness: Arc<Liveness>,
     /// When the server had been heard last when the call was sent.
     heard: u64,
 }
@@ -201,7 +203,7 @@ pub struct InFlight {
 impl InFlight {
     /// The call is answered.
     pub fn answered(&self) {
-        let failed = &self.vitals.failed_in_row;
+        let failed = &self.liveness.failed_in_row;
         if failed.load(Ordering::Relaxed) != 0 {
             failed.store(0, Ordering::Relaxed);
         }
@@ -210,10 +212,10 @@ impl InFlight {
     /// The call ends without an answer.
     pub fn interrupted(&self, why: &Interruption) {
         let Some(fault) = why.fault() else { return };
-        let vitals = &self.vitals;
-        vitals.failed_in_row.fetch_add(1, Ordering::Relaxed);
-        *vitals.fault.lock() = Some(fault);
-        vitals.failed.fetch_add(1, Ordering::Relaxed);
+        let liveness = &self.liveness;
+        liveness.failed_in_row.fetch_add(1, Ordering::Relaxed);
+        *liveness.fault.lock() = Some(fault);
+        liveness.failed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The call has run out of time. It counts if nothing was heard since it was sent. Before calls are
@@ -223,14 +225,14 @@ impl InFlight {
     where
         F: Future<Output = Duration>,
     {
-        let vitals = &self.vitals;
-        let is_silent = || vitals.heard.load(Ordering::Relaxed) == self.heard;
+        let liveness = &self.liveness;
+        let is_silent = || liveness.heard.load(Ordering::Relaxed) == self.heard;
         let Some(limit) = policy.unanswered_calls.filter(|_| is_silent()) else {
             return;
         };
-        let calls = vitals.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
-        let (since, before) = vitals.watched(calls == 1, spent(cpu.as_ref()).await);
-        if calls < limit || vitals.is_stalled() {
+        let calls = liveness.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
+        let (since, before) = liveness.watched(calls == 1, spent(cpu.as_ref()).await);
+        if calls < limit || liveness.is_stalled() {
             return;
         }
         if cpu.is_some() {
@@ -238,15 +240,15 @@ impl InFlight {
         }
         let spent = spent(cpu.as_ref()).await.saturating_sub(before);
         if !policy.stalls(calls, spent, since.elapsed()) {
-            vitals.forget_watched();
+            liveness.forget_watched();
             return;
         }
-        let now = vitals.millis(Instant::now());
-        vitals.stalled_at.store(now, Ordering::Relaxed);
+        let now = liveness.millis(Instant::now());
+        liveness.stalled_at.store(now, Ordering::Relaxed);
         // Whatever is heard from here on ends it.
-        vitals.is_stalled.store(is_silent(), Ordering::Relaxed);
+        liveness.is_stalled.store(is_silent(), Ordering::Relaxed);
         if !is_silent() {
-            vitals.is_stalled.store(false, Ordering::Relaxed);
+            liveness.is_stalled.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -261,7 +263,7 @@ async fn spent<F: Future<Output = Duration>>(cpu: Option<&impl Fn() -> F>) -> Du
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.vitals.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.liveness.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -276,13 +278,13 @@ mod tests {
     /// A call protects its server until its deadline, and no longer.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_is_excused_until_the_calls_deadline() {
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
-        let call = vitals.call(Instant::now() + SECOND * 30);
-        assert!(vitals.may_be_at_work());
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
+        let call = liveness.call(Instant::now() + SECOND * 30);
+        assert!(liveness.may_be_at_work());
         tokio::time::advance(SECOND * 31).await;
-        assert!(!vitals.may_be_at_work());
+        assert!(!liveness.may_be_at_work());
         drop(call);
-        assert_eq!(vitals.in_flight(), 0);
+        assert_eq!(liveness.in_flight(), 0);
     }
 
     fn policy(unanswered_calls: Option<u32>) -> Policy {
@@ -293,10 +295,10 @@ mod tests {
     }
 
     /// Lets calls run out of time, one after the other, while a process spends this CPU time.
-    async fn run_out(vitals: &Arc<Vitals>, policy: &Policy, calls: u32, share: Option<f64>) {
+    async fn run_out(liveness: &Arc<Liveness>, policy: &Policy, calls: u32, share: Option<f64>) {
         let start = Instant::now();
         for _ in 0..calls {
-            let call = vitals.call(Instant::now() + SECOND * 30);
+            let call = liveness.call(Instant::now() + SECOND * 30);
             tokio::time::advance(SECOND * 30).await;
             let cpu = share.map(|share| move || ready(start.elapsed().mul_f64(share)));
             call.timed_out(policy, cpu).await;
@@ -308,67 +310,67 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_second_call_without_an_answer_stalls_a_server() {
         for share in [None, Some(0.04)] {
-            let vitals = Arc::new(Vitals::new(SECOND * 120));
-            run_out(&vitals, &policy(Some(2)), 1, share).await;
-            assert_eq!(vitals.stalled(), None);
-            run_out(&vitals, &policy(Some(2)), 1, share).await;
-            assert_eq!(vitals.stalled(), Some(2));
+            let liveness = Arc::new(Liveness::new(SECOND * 120));
+            run_out(&liveness, &policy(Some(2)), 1, share).await;
+            assert_eq!(liveness.stalled(), None);
+            run_out(&liveness, &policy(Some(2)), 1, share).await;
+            assert_eq!(liveness.stalled(), Some(2));
             // What is in flight is no excuse: it is to be asked.
-            let _call = vitals.call(Instant::now() + SECOND * 30);
-            assert!(!vitals.may_be_at_work());
-            vitals.hear();
-            assert_eq!(vitals.stalled(), None);
-            assert!(vitals.may_be_at_work());
-            run_out(&vitals, &policy(Some(2)), 1, share).await;
-            assert_eq!(vitals.stalled(), None);
+            let _call = liveness.call(Instant::now() + SECOND * 30);
+            assert!(!liveness.may_be_at_work());
+            liveness.hear();
+            assert_eq!(liveness.stalled(), None);
+            assert!(liveness.may_be_at_work());
+            run_out(&liveness, &policy(Some(2)), 1, share).await;
+            assert_eq!(liveness.stalled(), None);
         }
     }
 
     /// Not where something else is heard, where its processes compute, or where the policy has it so.
     #[tokio::test(start_paused = true)]
     async fn a_server_at_work_does_not_stall() {
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
-        run_out(&vitals, &policy(None), 9, None).await;
-        run_out(&vitals, &policy(Some(2)), 9, Some(0.06)).await;
-        assert_eq!(vitals.stalled(), None);
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
+        run_out(&liveness, &policy(None), 9, None).await;
+        run_out(&liveness, &policy(Some(2)), 9, Some(0.06)).await;
+        assert_eq!(liveness.stalled(), None);
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
         for _ in 0..9 {
-            let call = vitals.call(Instant::now() + SECOND * 30);
+            let call = liveness.call(Instant::now() + SECOND * 30);
             tokio::time::advance(SECOND * 10).await;
-            vitals.hear();
+            liveness.hear();
             tokio::time::advance(SECOND * 20).await;
             call.timed_out(&policy(Some(2)), None::<fn() -> Ready<Duration>>)
                 .await;
-            assert_eq!(vitals.stalled(), None);
+            assert_eq!(liveness.stalled(), None);
         }
     }
 
     /// A server that answers the probe at once costs the next call a moment, and no failure.
     #[tokio::test(start_paused = true)]
     async fn the_next_call_waits_for_the_first_probe() {
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
-        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
+        run_out(&liveness, &policy(Some(2)), 2, None).await;
         let since = Instant::now();
         let probed = async {
             tokio::time::sleep(SECOND / 2).await;
-            vitals.hear();
+            liveness.hear();
         };
-        tokio::join!(vitals.grace(), probed);
-        assert!(!vitals.is_stalled() && since.elapsed() < SECOND);
-        run_out(&vitals, &policy(Some(2)), 2, None).await;
+        tokio::join!(liveness.grace(), probed);
+        assert!(!liveness.is_stalled() && since.elapsed() < SECOND);
+        run_out(&liveness, &policy(Some(2)), 2, None).await;
         let since = Instant::now();
-        vitals.grace().await;
-        assert!(vitals.is_stalled() && since.elapsed() <= SECOND + GLANCE);
+        liveness.grace().await;
+        assert!(liveness.is_stalled() && since.elapsed() <= SECOND + CHECK_INTERVAL);
         let since = Instant::now();
-        vitals.grace().await;
+        liveness.grace().await;
         assert_eq!(since.elapsed(), Duration::ZERO);
     }
 
     /// Only a message forgives calls that failed.
     #[tokio::test(start_paused = true)]
     async fn calls_that_fail_in_a_row_are_counted() {
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
-        let call = vitals.call(Instant::now() + SECOND * 30);
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
+        let call = liveness.call(Instant::now() + SECOND * 30);
         let refused = |is_message| {
             Interruption::sent(InterruptionKind::Refused {
                 status: 503,
@@ -379,27 +381,27 @@ mod tests {
         for failed in 1..=2 {
             call.interrupted(&refused(false));
             call.interrupted(&refused(true));
-            vitals.weigh(&Err(refused(false)));
-            let (found, fault) = vitals.failed();
+            liveness.weigh(&Err(refused(false)));
+            let (found, fault) = liveness.failed();
             assert_eq!(found, failed);
             assert_eq!(
                 fault.expect("a fault").reason,
                 "the server answered HTTP 503"
             );
         }
-        vitals.weigh(&Err(refused(true)));
-        assert_eq!(vitals.failed().0, 0);
+        liveness.weigh(&Err(refused(true)));
+        assert_eq!(liveness.failed().0, 0);
     }
 
     /// Calls that keep coming must not hide a hang.
     #[tokio::test(start_paused = true)]
     async fn calls_sent_into_a_long_silence_are_no_excuse() {
-        let vitals = Arc::new(Vitals::new(SECOND * 120));
+        let liveness = Arc::new(Liveness::new(SECOND * 120));
         tokio::time::advance(SECOND * 120).await;
-        let _call = vitals.call(Instant::now() + SECOND * 30);
-        assert!(!vitals.may_be_at_work());
-        vitals.hear();
-        let _call = vitals.call(Instant::now() + SECOND * 30);
-        assert!(vitals.may_be_at_work());
+        let _call = liveness.call(Instant::now() + SECOND * 30);
+        assert!(!liveness.may_be_at_work());
+        liveness.hear();
+        let _call = liveness.call(Instant::now() + SECOND * 30);
+        assert!(liveness.may_be_at_work());
     }
 }

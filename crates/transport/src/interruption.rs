@@ -1,0 +1,117 @@
+//! Why a request has no answer, and how far it got.
+
+use mainstay_core::health::{Fault, FaultKind};
+
+/// How far a call got before it was lost (invariant 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallState {
+    /// The server cannot have seen it.
+    NotSent,
+    /// It may have run.
+    Sent,
+}
+
+/// Why there will be no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct Interruption {
+    pub state: CallState,
+    pub kind: InterruptionKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterruptionKind {
+    #[error("the connection was lost")]
+    Lost,
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// HTTP 404 with a session id: the session is over, and nothing ran.
+    #[error("the server ended the session")]
+    SessionExpired,
+    #[error("the server answered HTTP {status}{}{}", detail(body), advice(*status))]
+    Refused {
+        status: u16,
+        body: String,
+        /// Whether the body is still a message of JSON-RPC, such as an error without an id.
+        is_message: bool,
+    },
+    #[error("the server's answer is not a JSON-RPC message: {0}")]
+    Unreadable(String),
+    #[error("the server's answer exceeds {0} bytes")]
+    TooLarge(usize),
+    #[error("the server ended its answer without a result")]
+    Unanswered,
+    /// 2026-07-28 forbids it: what a server wants to know it says in its result.
+    #[error("the server made a request of its own, which its protocol revision forbids")]
+    Asked,
+    /// 2026-07-28 over HTTP: a tool whose `x-mcp-header` is none is not to be called.
+    #[error("the tool's definition is invalid: {0}")]
+    InvalidTool(String),
+}
+
+/// What 401 and 403 ask for, where it is not known what was sent.
+pub fn advice(status: u16) -> &'static str {
+    match status {
+        401 => "; set or renew `bearerToken` or `headers`",
+        403 => "; the credentials lack a permission, or there are none",
+        _ => "",
+    }
+}
+
+fn detail(body: &str) -> String {
+    if body.is_empty() {
+        String::new()
+    } else {
+        format!(": {body}")
+    }
+}
+
+impl Interruption {
+    pub fn not_sent(kind: InterruptionKind) -> Self {
+        Self {
+            state: CallState::NotSent,
+            kind,
+        }
+    }
+
+    pub fn sent(kind: InterruptionKind) -> Self {
+        Self {
+            state: CallState::Sent,
+            kind,
+        }
+    }
+
+    /// What it says against the server's health. `None` where the server has spoken as the protocol has
+    /// it, or where it says nothing.
+    pub fn fault(&self) -> Option<Fault> {
+        let kind = match &self.kind {
+            InterruptionKind::Lost => FaultKind::Cut,
+            InterruptionKind::Unreachable(_) => FaultKind::Unreachable,
+            InterruptionKind::Refused {
+                is_message: true, ..
+            }
+            | InterruptionKind::SessionExpired
+            | InterruptionKind::TooLarge(_)
+            | InterruptionKind::Asked
+            | InterruptionKind::InvalidTool(_) => return None,
+            InterruptionKind::Refused { status, .. } => match status {
+                401 | 403 => FaultKind::Unauthorized,
+                429 => FaultKind::Throttled,
+                _ => FaultKind::Foreign,
+            },
+            InterruptionKind::Unreadable(_) | InterruptionKind::Unanswered => FaultKind::Foreign,
+        };
+        let reason = self.kind.reason();
+        Some(Fault { kind, reason })
+    }
+}
+
+impl InterruptionKind {
+    /// In words. "cannot connect" is left out, because callers that quote it say so themselves.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Unreachable(reason) => reason.clone(),
+            kind => kind.to_string(),
+        }
+    }
+}

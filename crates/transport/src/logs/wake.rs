@@ -1,0 +1,67 @@
+//! Wakes the thread that writes logs.
+
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// When the writer is to look at its files.
+#[derive(Debug, Default)]
+pub struct Wake {
+    due: Mutex<Due>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Due {
+    #[default]
+    Never,
+    At(Instant),
+    Stop,
+}
+
+impl Wake {
+    fn due(&self) -> MutexGuard<'_, Due> {
+        self.due.lock()
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Due)) {
+        // Held for the comparison only.
+        let mut due = self.due();
+        let before = *due;
+        change(&mut due);
+        if *due != before {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks for a look at this time, or sooner.
+    pub fn by(&self, at: Instant) {
+        self.update(|due| match *due {
+            Due::Never => *due = Due::At(at),
+            Due::At(sooner) => *due = Due::At(sooner.min(at)),
+            Due::Stop => {}
+        });
+    }
+
+    /// Asks the writer to write what is left, and to end.
+    pub fn stop(&self) {
+        self.update(|due| *due = Due::Stop);
+    }
+
+    /// Sleeps until there is something to do; `true` if that is the last time.
+    pub fn wait(&self) -> bool {
+        let mut due = self.due();
+        loop {
+            let now = Instant::now();
+            match *due {
+                Due::Stop => return true,
+                Due::At(at) if at <= now => {
+                    *due = Due::Never;
+                    return false;
+                }
+                Due::At(at) => drop(self.changed.wait_until(&mut due, at)),
+                Due::Never => self.changed.wait(&mut due),
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Opens a session with a server, over the transport and in the era that the server speaks.
+
+use mainstay_core::{
+    config::{HttpLaunch, HttpTransport, Launch},
+    era::Era,
+    lifecycle::Loss,
+    message,
+};
+use mainstay_platform::lineage::Lineage;
+use tracing::Instrument as _;
+
+use super::{
+    Approach, Opening, Running, Session, Unopened,
+    detect::POST_LIMIT,
+    modern_http::{self, NotModern},
+    process, sse, stdio, streamable_http,
+};
+
+/// The most bytes that are kept of a server's reason for refusing a session. The reason is in its
+/// status, in events and in its log.
+const MAX_REFUSAL: usize = 1024;
+
+/// Opens a connection and performs the handshake, in the era that the server speaks. Returns an error
+/// only when nothing of the attempt is left.
+pub async fn open(opening: Opening) -> Result<(Session, Running), Unopened> {
+    let span = opening.span();
+    let opened = open_by(&opening).instrument(span).await;
+    opened.map_err(|unopened| match unopened.loss {
+        Loss::Rejected(reason) => Unopened {
+            loss: Loss::Rejected(message::shortened(reason, MAX_REFUSAL)),
+            ..unopened
+        },
+        _ => unopened,
+    })
+}
+
+async fn open_by(opening: &Opening) -> Result<(Session, Running), Unopened> {
+    match &opening.launch {
+        Launch::Stdio(launch) => stdio::open(opening, launch).await,
+        Launch::Http(launch) => open_http(opening, launch).await,
+        Launch::Broken(broken) => Err(Loss::Misconfigured(broken.problem.to_string()).into()),
+        // A supervisor starts nothing that is disabled, and this always is.
+        Launch::Unapproved => {
+            Err(Loss::Misconfigured("nobody has approved it yet".to_owned()).into())
+        }
+    }
+}
+
+async fn open_http(opening: &Opening, launch: &HttpLaunch) -> Result<(Session, Running), Unopened> {
+    // That transport has no other era.
+    if launch.transport == HttpTransport::Sse {
+        return open_legacy(opening, launch).await;
+    }
+    match opening.approach {
+        Approach::Legacy => open_legacy(opening, launch).await,
+        Approach::Modern => Ok(modern_http::open(opening, launch, None).await?),
+        Approach::Detect(Some(Era::Legacy)) => match open_legacy(opening, launch).await {
+            // It may have become another.
+            Err(
+                refused @ Unopened {
+                    loss: Loss::Rejected(_),
+                    ..
+                },
+            ) => modern_http::open(opening, launch, Some(POST_LIMIT))
+                .await
+                .map_err(|_| refused),
+            other => other,
+        },
+        Approach::Detect(known) => {
+            let limit = known.is_none().then_some(POST_LIMIT);
+            match modern_http::open(opening, launch, limit).await {
+                Ok(opened) => Ok(opened),
+                Err(NotModern::Refused(unopened)) => Err(unopened),
+                Err(NotModern::Legacy(eras)) => {
+                    let (mut session, running) = open_legacy(opening, launch).await?;
+                    session.eras = session.eras.or(eras);
+                    Ok((session, running))
+                }
+                // What could not serve one question may just be able to serve the next.
+                Err(NotModern::Unclear(loss)) => {
+                    let opened = open_legacy(opening, launch).await;
+                    opened.map_err(|unopened| match unopened.loss {
+                        Loss::Rejected(_) => loss.into(),
+                        _ => unopened,
+                    })
+                }
+            }
+        }
+    }
+}
+
+/// Opens a session with `initialize`.
+async fn open_legacy(
+    opening: &Opening,
+    launch: &HttpLaunch,
+) -> Result<(Session, Running), Unopened> {
+    match launch.transport {
+        HttpTransport::StreamableHttp => Ok(streamable_http::open(opening, launch).await?),
+        HttpTransport::Sse => Ok(sse::open(opening, launch).await?),
+        // Streamable HTTP first; what refuses its first request may be the older transport.
+        HttpTransport::Detect => match streamable_http::open(opening, launch).await {
+            Err(streamable_http::Refused::NotSpoken(refusal)) => {
+                let opened = sse::open(opening, launch).await;
+                opened.map_err(|loss| match loss {
+                    // What gives a reason knows the request, and its path is right.
+                    Loss::ConnectFailed(_) if refusal.has_reason && refusal.is_about_request() => {
+                        streamable_http::Refused::NotSpoken(refusal).into()
+                    }
+                    Loss::ConnectFailed(sse) => Unopened {
+                        loss: Loss::ConnectFailed(refusal.neither(&sse)),
+                        ..streamable_http::Refused::NotSpoken(refusal).into()
+                    },
+                    other => other.into(),
+                })
+            }
+            other => Ok(other?),
+        },
+    }
+}
+
+/// Ends every process of every server at once, where there is no time for an orderly end.
+pub async fn kill_all(lineage: &Lineage) {
+    process::end_marked(&lineage.marks_of_all()).await;
+}

@@ -1,0 +1,69 @@
+//! Takes Mainstay's answers to a server's requests.
+
+use std::sync::{Arc, LazyLock};
+
+use mainstay_core::ids::ServerName;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::LineWriter;
+use crate::logs::Throttle;
+
+/// Sends answers to a server's requests without waiting: the reader of the server's messages must not be
+/// delayed. Cloning shares the queue.
+#[derive(Clone, Debug)]
+pub struct ReplySink {
+    server: ServerName,
+    queue: Queue,
+}
+
+#[derive(Clone, Debug)]
+enum Queue {
+    /// Standard input of a process.
+    Pipe(Arc<LineWriter>),
+    /// A task of the session posts what is sent here.
+    Posts(mpsc::Sender<String>),
+    /// Servers of 2026-07-28 make no requests. Those that they make have no answers.
+    None,
+}
+
+impl ReplySink {
+    pub fn pipe(server: ServerName, writer: Arc<LineWriter>) -> Self {
+        let queue = Queue::Pipe(writer);
+        Self { server, queue }
+    }
+
+    pub fn posts(server: ServerName, posts: mpsc::Sender<String>) -> Self {
+        let queue = Queue::Posts(posts);
+        Self { server, queue }
+    }
+
+    pub fn none(server: ServerName) -> Self {
+        let queue = Queue::None;
+        Self { server, queue }
+    }
+
+    pub fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    /// Queues an answer (JSON text). Drops it if too many wait already.
+    pub fn reply(&self, text: String) {
+        let taken = match &self.queue {
+            Queue::Pipe(writer) => matches!(writer.try_send(&text), Ok(Some(_))),
+            Queue::Posts(posts) => posts.try_send(text).is_ok(),
+            Queue::None => false,
+        };
+        if !taken && let Some(times) = replies_dropped() {
+            tracing::warn!(server = %self.server, times, "an answer to a server was dropped: it does not read");
+        }
+    }
+}
+
+/// Counts an answer that was dropped. Returns how many to report, if a report is due.
+fn replies_dropped() -> Option<u64> {
+    static DROPPED: LazyLock<Mutex<Throttle>> = LazyLock::new(Mutex::default);
+    // Held for a few operations, never across an await.
+    let mut dropped = DROPPED.lock();
+    dropped.again()
+}
