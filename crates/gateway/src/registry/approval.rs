@@ -9,7 +9,11 @@ use mainstay_core::{
 };
 use mainstay_platform::blocking::off_the_runtime;
 
-use super::{Known, Registry, desired::DesiredServers, targets};
+use super::{
+    Registry,
+    desired::{DesiredServers, Known},
+    targets,
+};
 use crate::supervisor::Server;
 
 impl Registry {

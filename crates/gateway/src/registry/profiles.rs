@@ -2,7 +2,7 @@
 //!
 //! Only the registry's merging task changes what they show. All others read a snapshot.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use mainstay_core::{
@@ -13,7 +13,7 @@ use mainstay_core::{
     names::Unresolved,
 };
 
-use super::{Retired, search::Index};
+use super::search::Index;
 
 /// What catalogs are made by, beside the servers.
 #[derive(Debug)]
@@ -142,6 +142,9 @@ impl Shown {
         whole && self.shows(kind) && self.config.has_server(server)
     }
 }
+
+/// A replaced catalog, or what was shown of one.
+pub(super) type Retired = Arc<dyn Any + Send + Sync>;
 
 /// What became of an endpoint.
 pub(super) enum Change {

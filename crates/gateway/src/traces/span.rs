@@ -132,10 +132,7 @@ mod tests {
     };
     use tokio::sync::mpsc;
 
-    use super::{
-        super::otlp::Resource,
-        *,
-    };
+    use super::{super::otlp::Resource, *};
 
     #[test]
     fn what_others_choose_the_length_of_is_cut() {
