@@ -1,10 +1,11 @@
-//! The capabilities that the shared session declares, and those that its server declares.
+//! What the shared session declares, what its server declares, and what the configuration states of its
+//! revision.
 
 use std::sync::Arc;
 
 use mainstay_core::{
     config::{Protocol, ServerConfig, ServerRequests},
-    era::{ClientCapabilities, Era, Revision},
+    era::{ClientCapabilities, Era, Eras, Revision},
     message,
 };
 use mainstay_transport::{self as transport, Session};
@@ -51,4 +52,12 @@ pub fn is_forwarded(config: &ServerConfig) -> bool {
         config.server_requests,
         Some(ServerRequests::Forward | ServerRequests::Queue)
     )
+}
+
+/// The eras of a server whose revision the configuration states.
+pub fn pinned(config: &ServerConfig) -> Option<Eras> {
+    match config.protocol {
+        Protocol::Auto => None,
+        Protocol::At(revision) => Some(Eras::only(revision.era())),
+    }
 }

@@ -16,8 +16,9 @@ use tokio::{
 };
 
 use super::{
-    Command, OpenPrivate, PrivateId, Server,
-    attempt::SessionKey,
+    command::{Command, OpenIsolated},
+    server::Server,
+    session_key::{IsolatedSessionId, SessionKey},
     usage::{Usage, Use},
     wanted::Wanted,
 };
@@ -29,7 +30,7 @@ pub struct IsolatedSession {
     pub server: Arc<Server>,
     /// What its client wants of it, whichever session that is.
     pub wanted: Arc<Wanted>,
-    id: PrivateId,
+    id: IsolatedSessionId,
     usage: Arc<Usage>,
     /// Whether `maxSessions` is for it.
     counts: bool,
@@ -46,7 +47,7 @@ pub struct IsolatedSession {
 impl IsolatedSession {
     pub(super) fn new(
         server: Arc<Server>,
-        id: PrivateId,
+        id: IsolatedSessionId,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
         wanted: Arc<Wanted>,
@@ -94,7 +95,7 @@ impl IsolatedSession {
 
     async fn open(&self) -> Result<Arc<Session>, Failure> {
         let (reply, answer) = oneshot::channel();
-        let open = Command::OpenPrivate(OpenPrivate {
+        let open = Command::OpenIsolated(OpenIsolated {
             id: self.id,
             usage: Arc::clone(&self.usage),
             counts: self.counts,
@@ -128,7 +129,7 @@ impl IsolatedSession {
     pub fn close(&self) {
         if self.asked.load(Ordering::Relaxed) {
             self.usage.release(true);
-            self.server.tell(Command::ReleasePrivates);
+            self.server.tell(Command::ReleaseIsolated);
         }
     }
 
@@ -136,7 +137,7 @@ impl IsolatedSession {
     pub fn close_idle(&self, idle: Duration) {
         if self.is_idle(idle) && self.usage.close_if_unused() && self.asked.load(Ordering::Relaxed)
         {
-            self.server.tell(Command::ReleasePrivates);
+            self.server.tell(Command::ReleaseIsolated);
         }
     }
 

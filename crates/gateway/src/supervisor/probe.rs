@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::attempt::SessionKey;
+use super::session_key::SessionKey;
 
 /// A server that answers within this time is not looked at otherwise. Most do, and reading what its
 /// processes have spent costs more than the probe.

@@ -1,5 +1,12 @@
 //! The supervisor's task: takes events, asks the lifecycle, carries out effects.
 
+mod commands;
+mod eras;
+mod isolated_sessions;
+mod lists;
+mod session_events;
+mod suspects;
+
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
@@ -18,20 +25,22 @@ use tokio::{
     time::Instant,
 };
 
+use self::isolated_sessions::IsolatedSessions;
 use super::{
-    Asks, Command, Fleet, Report, Sole, View,
-    attempt::{Ending, Progress, SessionKey},
+    attempt::{Ending, Progress},
     blame::Blame,
-    declared::{capabilities, initialize, is_forwarded},
-    eras::pinned,
+    command::Command,
+    declared::{capabilities, initialize, is_forwarded, pinned},
+    fleet::{Fleet, Report},
     inbox::{Inbox, Unread, Unsolicited},
-    isolated_sessions::IsolatedSessions,
     kept::{Declarations, Kept},
     listing::{Done, Listings},
     managed_session::ManagedSession,
     probe::Probes,
+    session_key::SessionKey,
     shares::Shares,
-    sole::{Declared, SILENCE},
+    sole::{Asks, Declared, SILENCE, Sole},
+    view::{Crashes, View},
 };
 
 /// Internal error: the protocol has no code for it.
@@ -58,33 +67,33 @@ enum Input {
 type Channel<T> = (mpsc::Sender<T>, mpsc::Receiver<T>);
 
 pub struct Task {
-    pub(super) config: Arc<ServerConfig>,
-    pub(super) log: Arc<ServerLog>,
-    pub(super) fleet: Arc<Fleet>,
-    pub(super) view: watch::Sender<View>,
+    config: Arc<ServerConfig>,
+    log: Arc<ServerLog>,
+    fleet: Arc<Fleet>,
+    view: watch::Sender<View>,
 
-    pub(super) shared: ManagedSession,
-    pub(super) isolated_sessions: IsolatedSessions,
+    shared: ManagedSession,
+    isolated_sessions: IsolatedSessions,
     /// Every connection, opening, open or closing, and which session's it is.
-    pub(super) connections: JoinSet<Ending>,
-    pub(super) carries: HashMap<task::Id, (SessionKey, Epoch)>,
-    pub(super) progress: Channel<(SessionKey, Epoch, Progress)>,
-    pub(super) probes: Probes,
+    connections: JoinSet<Ending>,
+    carries: HashMap<task::Id, (SessionKey, Epoch)>,
+    progress: Channel<(SessionKey, Epoch, Progress)>,
+    probes: Probes,
     /// What was told of names in its deny and allow lists that fit no tool.
-    pub(super) unmatched: Vec<String>,
+    unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
     unasked: Unread,
-    pub(super) listings: Listings,
+    listings: Listings,
     /// What the lists of the published catalog take.
-    pub(super) shares: Shares,
-    pub(super) kept: Option<Kept>,
+    shares: Shares,
+    kept: Option<Kept>,
     /// What is kept of the eras.
-    pub(super) kept_eras: Eras,
+    kept_eras: Eras,
     /// For which declarations the server offered the published catalog.
-    pub(super) offered_to: Declarations,
+    offered_to: Declarations,
     /// The era in which the server is spoken to first; `None` is to be found out.
-    pub(super) first: Option<Era>,
+    first: Option<Era>,
     observer: Observer,
     /// Calls of the shared session that may have crashed it.
     pub(super) blame: Arc<Blame>,
@@ -95,8 +104,8 @@ pub struct Task {
     /// Until when the first start waits for that.
     held_until: Option<Instant>,
     /// Its operator has stopped it, and has not started it since.
-    pub(super) stopped: bool,
-    pub(super) ending: bool,
+    stopped: bool,
+    ending: bool,
 }
 
 impl Task {
@@ -134,7 +143,7 @@ impl Task {
             spoken: None,
             sessions: 0,
             eras,
-            crashes: super::Crashes::default(),
+            crashes: Crashes::default(),
         });
         let task = Self {
             config,
@@ -300,7 +309,7 @@ impl Task {
 
     /// Opens the shared session again if it was opened with another declaration than the present one. A
     /// server of 2026-07-28 is told with each request.
-    pub(super) fn renew(&mut self) {
+    fn renew(&mut self) {
         let shared = &self.shared;
         let is_legacy = |session: &Arc<Session>| session.era() == Era::Legacy;
         if shared.initialize != shared.begun_with && shared.session.as_ref().is_some_and(is_legacy)
@@ -334,7 +343,7 @@ impl Task {
         }
     }
 
-    pub(super) fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
+    fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
         match which {
             SessionKey::Shared => Some(&mut self.shared),
             SessionKey::IsolatedSession(id) => self.isolated_sessions.managed(id),
@@ -348,7 +357,7 @@ impl Task {
     }
 
     /// Tells a session's lifecycle what its traffic shows. It is not published before the step that follows.
-    pub(super) fn read_vitals(&mut self, which: SessionKey) {
+    fn read_vitals(&mut self, which: SessionKey) {
         let Some(managed) = self.managed(which) else {
             return;
         };
@@ -380,7 +389,7 @@ impl Task {
     }
 
     /// One step of a session's lifecycle, and its effect.
-    pub(super) fn step(&mut self, which: SessionKey, event: Event) {
+    fn step(&mut self, which: SessionKey, event: Event) {
         if self.managed(which).is_none() {
             return;
         }
@@ -406,7 +415,7 @@ impl Task {
     }
 
     /// Shows the shared session as it is now.
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         let status = self.shared.status();
         let session = self.shared.session.clone();
         self.view.send_modify(|view| {
@@ -427,7 +436,7 @@ impl Task {
     }
 
     /// Publishes the events of this server.
-    pub(super) fn tell(&self, kind: EventKind) {
+    fn tell(&self, kind: EventKind) {
         let of_health = matches!(
             kind,
             EventKind::ServerHealthDegraded { .. } | EventKind::ServerHealthRestored {}
@@ -442,7 +451,7 @@ impl Task {
         self.fleet.events.publish(Some(&self.config.name), kind);
     }
 
-    pub(super) async fn report(&self, report: Report) {
+    async fn report(&self, report: Report) {
         // The registry lives longer than its supervisors; at the very end there is no listener.
         self.fleet
             .reports
@@ -453,12 +462,12 @@ impl Task {
 }
 
 /// Asks the one client, where there is only one.
-pub(super) fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
+fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
     fleet.sole.as_ref()?.declared()?.asks
 }
 
 /// What the shared session declares, as far as is known.
-pub(super) fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
+fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
     let declared = fleet.sole.as_ref().and_then(Sole::declared);
     let sole = declared.as_ref().map(|declared| &*declared.capabilities);
     initialize(config, sole)
@@ -475,7 +484,7 @@ async fn told(sole: &mut Option<watch::Receiver<Option<Declared>>>) {
     }
 }
 
-pub(super) fn policy(config: &ServerConfig) -> Policy {
+fn policy(config: &ServerConfig) -> Policy {
     Policy {
         seed: seed(&config.name),
         ..config.policy.clone()
@@ -491,7 +500,7 @@ fn seed(name: &ServerName) -> u64 {
         })
 }
 
-pub(super) fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
     let folder = fleet.catalogs.as_deref()?;
     Some(Kept::new(folder, config))
 }

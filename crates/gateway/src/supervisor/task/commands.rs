@@ -8,10 +8,10 @@ use mainstay_core::{
     lifecycle::{Event, Report as LifeReport, State},
 };
 
-use super::{
-    Command, Operation,
-    attempt::SessionKey,
-    task::{Task, kept, policy, shared_initialize},
+use super::{Task, kept, policy, shared_initialize};
+use crate::supervisor::{
+    command::{Command, Operation},
+    session_key::SessionKey,
 };
 
 impl Task {
@@ -36,9 +36,9 @@ impl Task {
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,
-            Command::OpenPrivate(open) => self.open_private(open),
+            Command::OpenIsolated(open) => self.open_private(open),
             // Looked for after every command.
-            Command::ReleasePrivates => {}
+            Command::ReleaseIsolated => {}
             Command::End => {
                 self.ending = true;
                 self.stop_all();

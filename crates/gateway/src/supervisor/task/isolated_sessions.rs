@@ -15,8 +15,11 @@ use mainstay_core::{
 use mainstay_transport::Session;
 use tokio::sync::oneshot;
 
-use super::{
-    OpenPrivate, PrivateId, attempt::SessionKey, managed_session::ManagedSession, task::Task,
+use super::Task;
+use crate::supervisor::{
+    command::OpenIsolated,
+    managed_session::ManagedSession,
+    session_key::{IsolatedSessionId, SessionKey},
     usage::Usage,
 };
 
@@ -27,7 +30,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct IsolatedSessions {
-    sessions: HashMap<PrivateId, PrivateSession>,
+    sessions: HashMap<IsolatedSessionId, PrivateSession>,
     /// Wait for the end of sessions that make room for them, one each.
     newcomers: VecDeque<Newcomer>,
     /// The latest epoch of the sessions that have gone. New ones begin after it, so that a late report
@@ -46,7 +49,7 @@ struct PrivateSession {
 }
 
 struct Newcomer {
-    open: OpenPrivate,
+    open: OpenIsolated,
     /// Further calls that wait for the same session.
     more: Vec<Reply>,
 }
@@ -66,18 +69,18 @@ impl IsolatedSessions {
             .map(|isolated_session| &isolated_session.managed)
     }
 
-    pub fn managed(&mut self, id: PrivateId) -> Option<&mut ManagedSession> {
+    pub fn managed(&mut self, id: IsolatedSessionId) -> Option<&mut ManagedSession> {
         self.sessions
             .get_mut(&id)
             .map(|isolated_session| &mut isolated_session.managed)
     }
 
-    pub fn ids(&self) -> Vec<PrivateId> {
+    pub fn ids(&self) -> Vec<IsolatedSessionId> {
         self.sessions.keys().copied().collect()
     }
 
     /// Those that `maxSessions` is for.
-    fn counted(&self) -> impl Iterator<Item = (PrivateId, &PrivateSession)> {
+    fn counted(&self) -> impl Iterator<Item = (IsolatedSessionId, &PrivateSession)> {
         let sessions = self.sessions.iter();
         sessions
             .filter(|(_, isolated_session)| isolated_session.counts)
@@ -85,7 +88,7 @@ impl IsolatedSessions {
     }
 
     /// Ends the use of the session that has been idle for longest. `None` if all are in use.
-    fn make_room(&mut self) -> Option<PrivateId> {
+    fn make_room(&mut self) -> Option<IsolatedSessionId> {
         let mut idle: Vec<_> = self
             .counted()
             .filter(|(_, isolated_session)| {
@@ -101,7 +104,7 @@ impl IsolatedSessions {
 }
 
 impl Task {
-    pub(super) fn open_private(&mut self, open: OpenPrivate) {
+    pub(super) fn open_private(&mut self, open: OpenIsolated) {
         if let Some(state) = self.is_down() {
             let reason = format!("is {state}");
             return self.refuse([open.reply], FailureKind::ServerNotConnected, &reason);
@@ -137,7 +140,7 @@ impl Task {
     }
 
     /// Opens a session, or has it wait until there is room.
-    fn admit(&mut self, open: OpenPrivate) {
+    fn admit(&mut self, open: OpenIsolated) {
         let max = self.config.max_sessions;
         let (all, leaving) = self.isolated_sessions.counted().fold(
             (0, 0),
@@ -199,7 +202,7 @@ impl Task {
         }
     }
 
-    fn enter(&mut self, open: OpenPrivate) {
+    fn enter(&mut self, open: OpenIsolated) {
         let mut managed =
             ManagedSession::new(policy(&self.config.policy), open.initialize, open.listener);
         if let Some(past) = self.isolated_sessions.past {
@@ -232,7 +235,7 @@ impl Task {
     }
 
     /// Answers callers that wait for the session, if it is up; forgets one that is down.
-    pub(super) fn settle_private(&mut self, id: PrivateId) {
+    pub(super) fn settle_private(&mut self, id: IsolatedSessionId) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) else {
             return;
         };
@@ -258,7 +261,7 @@ impl Task {
     }
 
     /// A session's connection has ended; `was_up` if it had come up.
-    pub(super) fn private_ended(&mut self, id: PrivateId, was_up: bool) {
+    pub(super) fn private_ended(&mut self, id: IsolatedSessionId, was_up: bool) {
         let Some(isolated_session) = self.isolated_sessions.sessions.get(&id) else {
             return;
         };
@@ -291,7 +294,7 @@ impl Task {
         self.admit_newcomers();
     }
 
-    fn close_private(&mut self, id: PrivateId) {
+    fn close_private(&mut self, id: IsolatedSessionId) {
         if let Some(isolated_session) = self.isolated_sessions.sessions.get_mut(&id) {
             isolated_session.is_leaving = true;
             self.step(SessionKey::IsolatedSession(id), Event::Stop);
@@ -301,7 +304,7 @@ impl Task {
     /// Closes the sessions that their clients are done with, and those closed for being idle.
     pub(super) fn close_released(&mut self) {
         let sessions = self.isolated_sessions.sessions.iter();
-        let released: Vec<PrivateId> = sessions
+        let released: Vec<IsolatedSessionId> = sessions
             .filter(|(_, isolated_session)| {
                 !isolated_session.is_leaving && isolated_session.usage.is_over()
             })

@@ -2,21 +2,14 @@
 //! (docs/dev/design.md, "Eras").
 
 use mainstay_core::{
-    config::{Protocol, ServerConfig},
+    config::Protocol,
     era::{Era, Eras},
     lifecycle::Loss,
 };
 use mainstay_transport::Approach;
 
-use super::{attempt::SessionKey, task::Task};
-
-/// What the pin says of a server.
-pub fn pinned(config: &ServerConfig) -> Option<Eras> {
-    match config.protocol {
-        Protocol::Auto => None,
-        Protocol::At(revision) => Some(Eras::only(revision.era())),
-    }
-}
+use super::Task;
+use crate::supervisor::{declared::pinned, session_key::SessionKey};
 
 impl Task {
     /// How a session is opened: a client's own with the client's `initialize`, the shared one as the

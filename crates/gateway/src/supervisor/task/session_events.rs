@@ -11,12 +11,14 @@ use mainstay_core::{
 };
 use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
 
-use super::{
-    Crash, Report,
-    attempt::{Ending, SessionKey, connect},
+use super::Task;
+use crate::supervisor::{
+    attempt::{Ending, connect},
+    fleet::Report,
     pace::Wish,
     probe,
-    task::Task,
+    session_key::SessionKey,
+    view::Crash,
 };
 
 impl Task {

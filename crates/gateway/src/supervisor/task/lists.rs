@@ -11,11 +11,11 @@ use mainstay_core::{
 use mainstay_transport::{Notice, Session};
 use tokio::sync::oneshot;
 
-use super::{
-    Report,
+use super::{Task, sole_asks};
+use crate::supervisor::{
+    fleet::Report,
     kept::Declarations,
     listing::{self, Done, Outcome},
-    task::{Task, sole_asks},
 };
 
 impl Task {
