@@ -26,8 +26,8 @@ pub enum Operation {
 pub enum Command {
     /// A call waits for the shared session.
     CallWaiting,
-    /// A call fared in a way that makes its session suspect.
-    Doubted(SessionKey),
+    /// A call went in a way that makes its session suspect: probe it now.
+    RequestProbe(SessionKey),
     /// The machine slept.
     Resumed,
     /// The answer is the attempt to look at.

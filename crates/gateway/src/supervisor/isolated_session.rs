@@ -122,7 +122,7 @@ impl IsolatedSession {
     /// Has the server asked at once whether this session is well.
     pub fn request_probe(&self) {
         self.server
-            .tell(Command::Doubted(SessionKey::IsolatedSession(self.id)));
+            .tell(Command::RequestProbe(SessionKey::Isolated(self.id)));
     }
 
     /// Closes the session, if one is open; the next use opens another.

@@ -379,7 +379,7 @@ impl Server {
 
     /// Has the server asked at once whether it is well.
     pub fn request_probe(&self) {
-        self.tell(Command::Doubted(SessionKey::Shared));
+        self.tell(Command::RequestProbe(SessionKey::Shared));
     }
 
     /// The machine slept.

@@ -8,5 +8,5 @@ pub struct IsolatedSessionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SessionKey {
     Shared,
-    IsolatedSession(IsolatedSessionId),
+    Isolated(IsolatedSessionId),
 }

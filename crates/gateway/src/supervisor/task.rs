@@ -83,7 +83,7 @@ pub struct Task {
     unmatched: Vec<String>,
     /// When a degraded shared session is looked at next.
     next_look: Instant,
-    unasked: Unread,
+    unsolicited: Unread,
     listings: Listings,
     /// What the lists of the published catalog take.
     shares: Shares,
@@ -114,7 +114,7 @@ impl Task {
         log: Arc<ServerLog>,
         fleet: Arc<Fleet>,
     ) -> (Self, watch::Receiver<View>, Arc<dyn Listener>) {
-        let (inbox, unasked) = Inbox::new(config.name.clone(), Arc::clone(&log));
+        let (inbox, unsolicited) = Inbox::new(config.name.clone(), Arc::clone(&log));
         let inbox: Arc<dyn Listener> = Arc::new(inbox);
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
         let first_words = shared_initialize(&config, &fleet);
@@ -157,7 +157,7 @@ impl Task {
             progress: mpsc::channel(16),
             probes: Probes::default(),
             next_look: Instant::now(),
-            unasked,
+            unsolicited,
             unmatched: Vec::new(),
             listings: Listings::default(),
             shares: taken,
@@ -188,9 +188,9 @@ impl Task {
             self.begin();
         }
         while !(self.ending && self.connections.is_empty()) {
-            let happening = self.wait(&mut commands).await;
+            let input = self.wait(&mut commands).await;
             // On the heap for as long as it takes: there is a task for each server, and it waits mostly.
-            Box::pin(self.handle(happening)).await;
+            Box::pin(self.handle(input)).await;
         }
         self.listings.shutdown().await;
         self.probes.shutdown().await;
@@ -201,7 +201,7 @@ impl Task {
         let degraded = self.shared.status().is_degraded();
         let look = degraded.then_some(self.next_look);
         self.isolated_sessions
-            .upkeeps()
+            .managed_sessions()
             .filter_map(ManagedSession::deadline)
             .chain(self.shared.deadline())
             .chain(self.listings.due())
@@ -232,14 +232,14 @@ impl Task {
             }
             (which, epoch, outcome) = self.probes.next() => Input::Probed(which, epoch, outcome),
             done = self.listings.done() => Input::Listed(done),
-            Some(unasked) = self.unasked.recv() => Input::Unsolicited(unasked),
+            Some(unsolicited) = self.unsolicited.recv() => Input::Unsolicited(unsolicited),
             () = told(&mut self.sole) => Input::Declared,
             () = &mut sleep => Input::Deadline,
         }
     }
 
-    async fn handle(&mut self, happening: Input) {
-        match happening {
+    async fn handle(&mut self, input: Input) {
+        match input {
             // All handles of the server are gone: the same as a command to end.
             Input::Command(command) => self.obey(command.unwrap_or(Command::End)).await,
             Input::Progress(which, epoch, Progress::Begun) => {
@@ -276,7 +276,7 @@ impl Task {
                 self.allow_passed();
                 self.look(SessionKey::Shared);
                 for id in self.isolated_sessions.ids() {
-                    self.look(SessionKey::IsolatedSession(id));
+                    self.look(SessionKey::Isolated(id));
                 }
                 if let Some((kinds, announced)) = self.listings.take_due() {
                     self.list(kinds, announced);
@@ -346,7 +346,7 @@ impl Task {
     fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
         match which {
             SessionKey::Shared => Some(&mut self.shared),
-            SessionKey::IsolatedSession(id) => self.isolated_sessions.managed(id),
+            SessionKey::Isolated(id) => self.isolated_sessions.managed(id),
         }
     }
 
@@ -396,7 +396,7 @@ impl Task {
         self.advance(which, event);
         match which {
             SessionKey::Shared => self.publish(),
-            SessionKey::IsolatedSession(id) => self.settle_private(id),
+            SessionKey::Isolated(id) => self.settle_isolated(id),
         }
     }
 

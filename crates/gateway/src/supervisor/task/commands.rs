@@ -18,7 +18,7 @@ impl Task {
     pub(super) async fn obey(&mut self, command: Command) {
         match command {
             Command::CallWaiting => self.step(SessionKey::Shared, Event::CallWaiting),
-            Command::Doubted(which) => {
+            Command::RequestProbe(which) => {
                 self.read_vitals(which);
                 if let Some(epoch) = self.managed(which).map(|managed| managed.epoch()) {
                     self.step(which, Event::Io(epoch, LifeReport::Doubted));
@@ -27,7 +27,7 @@ impl Task {
             Command::Resumed => {
                 self.step(SessionKey::Shared, Event::Resumed);
                 for id in self.isolated_sessions.ids() {
-                    self.step(SessionKey::IsolatedSession(id), Event::Resumed);
+                    self.step(SessionKey::Isolated(id), Event::Resumed);
                 }
             }
             Command::Operate(operation, reply) => {
@@ -36,7 +36,7 @@ impl Task {
                 reply.send(epoch).ok();
             }
             Command::Configure(config) => self.configure(config).await,
-            Command::OpenIsolated(open) => self.open_private(open),
+            Command::OpenIsolated(open) => self.open_isolated(open),
             // Looked for after every command.
             Command::ReleaseIsolated => {}
             Command::End => {
@@ -57,11 +57,11 @@ impl Task {
         let event = match operation {
             Operation::Start => Event::Start,
             Operation::Reconnect => {
-                self.close_privates();
+                self.close_all_isolated();
                 Event::Reconnect
             }
             Operation::Stop => {
-                self.close_privates();
+                self.close_all_isolated();
                 Event::Stop
             }
         };
@@ -90,11 +90,11 @@ impl Task {
             self.view.send_modify(|view| view.spoken = None);
             self.allow_all();
             self.forget_eras(before.launch == self.config.launch);
-            self.close_privates();
+            self.close_all_isolated();
         }
         if !self.config.enabled {
             self.want(false);
-            self.close_privates();
+            self.close_all_isolated();
             self.step(SessionKey::Shared, Event::Stop);
         } else if !before.connects_at_start() && self.config.connects_at_start() {
             self.stopped = false;
@@ -114,6 +114,6 @@ impl Task {
 
     fn stop_all(&mut self) {
         self.step(SessionKey::Shared, Event::Stop);
-        self.close_privates();
+        self.close_all_isolated();
     }
 }

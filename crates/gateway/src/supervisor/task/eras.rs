@@ -16,7 +16,7 @@ impl Task {
     /// server wants it.
     pub(super) fn approach(&self, which: SessionKey) -> Approach {
         match (which, self.config.protocol) {
-            (SessionKey::IsolatedSession(_), _) => Approach::Legacy,
+            (SessionKey::Isolated(_), _) => Approach::Legacy,
             (SessionKey::Shared, Protocol::Auto) => Approach::Detect(self.first),
             (SessionKey::Shared, Protocol::At(revision)) => match revision.era() {
                 Era::Legacy => Approach::Legacy,
@@ -38,10 +38,7 @@ impl Task {
     /// An attempt has failed: what was thought of the server may be wrong.
     pub(super) fn refused(&mut self, which: SessionKey, loss: &Loss, mut eras: Eras) {
         let known = eras.or(self.view.borrow().eras);
-        if matches!(
-            (which, loss),
-            (SessionKey::IsolatedSession(_), Loss::Rejected(_))
-        ) {
+        if matches!((which, loss), (SessionKey::Isolated(_), Loss::Rejected(_))) {
             eras.legacy = Some(false);
         }
         // Else it may be the wrong URL, or the wrong day.

@@ -41,7 +41,7 @@ impl Task {
             lineage: self.fleet.lineage.clone(),
             tag: match which {
                 SessionKey::Shared => format!("{}:{epoch}", self.config.name),
-                SessionKey::IsolatedSession(id) => {
+                SessionKey::Isolated(id) => {
                     format!("{}:p{}.{epoch}", self.config.name, id.0)
                 }
             },
@@ -74,7 +74,7 @@ impl Task {
                 asked: Some(self.asked.subscribe()),
             },
             // Its client waits for it.
-            SessionKey::IsolatedSession(_) => Wish {
+            SessionKey::Isolated(_) => Wish {
                 rank: Rank::Asked,
                 asked: None,
             },
@@ -169,9 +169,9 @@ impl Task {
                     self.view.send_modify(|view| view.attempted = true);
                 }
             }
-            SessionKey::IsolatedSession(id) => {
+            SessionKey::Isolated(id) => {
                 self.step(which, event);
-                self.private_ended(id, was_up);
+                self.isolated_ended(id, was_up);
             }
         }
     }
