@@ -20,7 +20,7 @@ use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::Bound;
+use super::names::Bound;
 
 /// Questions that may wait for one client. A person answers one after the other; a server that asks
 /// for more is refused.

@@ -22,7 +22,7 @@ use mainstay_transport::Frame;
 use parking_lot::Mutex;
 use sha2::Sha256;
 
-use super::Answer;
+use super::request::Answer;
 
 /// Bytes of the seal: too many to guess.
 const SEAL: usize = 16;

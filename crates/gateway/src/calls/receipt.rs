@@ -27,8 +27,8 @@ use mainstay_journal::{Begun, Finished};
 use mainstay_transport::{Frame, Unreadable};
 
 use super::{
-    Calls,
-    account::{failed, is_recorded, kept},
+    outcome::{failed, is_recorded, kept},
+    shared::Calls,
 };
 
 /// Bytes of the name that a refused call is recorded with. Clients can make up names of any length.

@@ -19,7 +19,7 @@ use mainstay_core::{
 use mainstay_transport::{Asker, Frame, Interruption, Session};
 use tokio::time::Instant;
 
-use super::{Attempt, Call};
+use super::call::{AttemptError, Call};
 
 /// Between two attempts to ask a server that was lost.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl Call<'_> {
             return Ok(());
         }
         let round = self.round(task.client, required, cancel.as_mut()).await;
-        let round = round.map_err(Attempt::into_failure)?;
+        let round = round.map_err(AttemptError::into_failure)?;
         let id = task.id.clone();
         let update = |own: &str, caller: &Caller| tasks::update(own, &id, &round.responses, caller);
         self.ask_about(task, update, cancel).await?;
