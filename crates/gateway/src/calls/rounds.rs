@@ -20,8 +20,8 @@ use super::call::{AttemptError, Call, Round};
 /// server could keep a person busy without end.
 pub const MAX_ROUNDS: usize = 10;
 
-/// A question that was asked.
-struct Asked {
+/// A question that waits for its answer.
+struct PendingQuestion {
     key: String,
     question: questions::Question,
     answer: oneshot::Receiver<Frame>,
@@ -49,13 +49,13 @@ impl Call<'_> {
             if question.is_url() {
                 round.elicitations.push(elicitation);
             }
-            asked.push(Asked {
+            asked.push(PendingQuestion {
                 key,
                 question,
                 answer,
             });
         }
-        for Asked {
+        for PendingQuestion {
             key,
             question,
             answer,

@@ -24,7 +24,7 @@ impl Registry {
         let this = Arc::clone(self);
         self.to_the_end(async move {
             let name = new.config.name.clone();
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             if !desired.targets.has_file() {
                 this.note_file(&mut desired).await;
             }
@@ -77,7 +77,7 @@ impl Registry {
             let entry = (*shown.entry).clone();
             let approved = this.read_entry(name.as_str(), entry, Approval::Given);
             let approved = Arc::new(approved.await?.runtime);
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             match desired.overlay.word(name) {
                 // A client may have put another in its place meanwhile.
                 Some(Word::Entry(now)) if now.approval == Approval::Pending => {

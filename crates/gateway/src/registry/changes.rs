@@ -122,7 +122,7 @@ impl Registry {
         let this = Arc::clone(self);
         self.to_the_end(async move {
             let name = new.config.name.clone();
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             this.say(&mut desired, &name, Word::Entry(Arc::new(new)), known)
                 .await
         })
@@ -139,7 +139,7 @@ impl Registry {
         let this = Arc::clone(self);
         self.to_the_end(async move {
             let (name, new) = (new.config.name.clone(), Arc::new(new));
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             let before = desired.overlay.word(&name).cloned();
             let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
@@ -180,7 +180,7 @@ impl Registry {
     pub async fn remove(self: &Arc<Self>, name: &str) -> Result<(), Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
         self.to_the_end(async move {
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             let DesiredServers { overlay, file, .. } = &mut *desired;
             if file.iter().any(|known| known.name == server.name) {
                 overlay.say(&server.name, Word::Removed, file);
@@ -213,7 +213,7 @@ impl Registry {
     async fn switch(self: &Arc<Self>, name: &str, enabled: bool) -> Result<Arc<Server>, Failure> {
         let (this, server) = (Arc::clone(self), self.server(name)?);
         self.to_the_end(async move {
-            let mut desired = this.open_roster().await?;
+            let mut desired = this.open_desired().await?;
             let word = match desired.overlay.word(&server.name) {
                 Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
                 Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
@@ -280,7 +280,8 @@ impl Registry {
         }
     }
 
-    pub(super) async fn open_roster(
+    /// Locks the desired servers, unless the registry has stopped.
+    pub(super) async fn open_desired(
         &self,
     ) -> Result<tokio::sync::MutexGuard<'_, DesiredServers>, Failure> {
         let desired = self.desired.lock().await;

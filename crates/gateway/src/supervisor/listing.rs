@@ -92,9 +92,9 @@ pub async fn list(
     }
     let outcome = |(kind, end)| match end {
         Ok(None) => (kind, Outcome::Read),
-        Ok(Some(bound)) => {
-            let bound: Bound = bound;
-            let reason = bound.describe(kind, catalog.list(kind).len(), &shares);
+        Ok(Some(limit)) => {
+            let limit: ListLimit = limit;
+            let reason = limit.describe(kind, catalog.list(kind).len(), &shares);
             tracing::warn!(%server, reason, "a list is cut off");
             (kind, Outcome::Cut(reason))
         }
@@ -142,17 +142,17 @@ fn tool_names(catalog: &ServerCatalog) -> impl Iterator<Item = &str> {
     catalog.tools.iter().map(|tool| &*tool.key)
 }
 
-/// The bound at which a list was cut off.
+/// The limit at which a list was cut off.
 #[derive(Debug)]
-enum Bound {
+enum ListLimit {
     Pages,
-    /// The bound on this server's lists together.
+    /// The limit of this server's lists together.
     Server,
-    /// The bound on all servers' lists together.
+    /// The limit of all servers' long lists together.
     Fleet,
 }
 
-impl Bound {
+impl ListLimit {
     fn of(budget: &Budget) -> Self {
         if budget.was_refused_by_reserve() {
             Self::Fleet
@@ -195,7 +195,7 @@ enum ListError {
 struct Pages {
     items: Vec<catalog::Item>,
     /// Where it was cut off.
-    cut: Option<Bound>,
+    cut: Option<ListLimit>,
 }
 
 async fn pages(
@@ -214,7 +214,7 @@ async fn pages(
             Ok(Err(error)) => match error.kind {
                 // `maxMessageBytes` may be less than what is left.
                 InterruptionKind::TooLarge(limit) if limit == budget.limit() => {
-                    let cut = Some(Bound::of(budget));
+                    let cut = Some(ListLimit::of(budget));
                     return Ok(Pages { items, cut });
                 }
                 _ => return Err(error.into()),
@@ -236,12 +236,12 @@ async fn pages(
             tracing::warn!(%server, count = page.unusable, "{} without a name were skipped", kind.member());
         }
         if !budget.take(page.items.len() * ITEM_OVERHEAD) {
-            let cut = Some(Bound::of(budget));
+            let cut = Some(ListLimit::of(budget));
             return Ok(Pages { items, cut });
         }
         items.extend(page.items);
         if page.is_cut {
-            let cut = Some(Bound::Server);
+            let cut = Some(ListLimit::Server);
             return Ok(Pages { items, cut });
         }
         let Some(cursor) = page.next_cursor else {
@@ -253,7 +253,7 @@ async fn pages(
             return Ok(Pages { items, cut: None });
         }
     }
-    let cut = Some(Bound::Pages);
+    let cut = Some(ListLimit::Pages);
     Ok(Pages { items, cut })
 }
 

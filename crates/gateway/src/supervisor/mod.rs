@@ -6,12 +6,12 @@
 
 mod attempt;
 mod blame;
+mod catalog_file;
 mod command;
 mod declared;
 mod fleet;
 mod inbox;
 mod isolated_session;
-mod kept;
 mod legacy_twin;
 mod listing;
 mod managed_session;
@@ -29,10 +29,10 @@ mod view;
 mod wanted;
 
 pub use self::{
+    catalog_file::names as names_with_catalogs,
     command::Operation,
     fleet::{Fleet, Report},
     isolated_session::IsolatedSession,
-    kept::names as kept_names,
     pace::Pace,
     queue::{Queue, Queued},
     reason::KeptDown,

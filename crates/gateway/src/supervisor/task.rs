@@ -29,11 +29,11 @@ use self::isolated_sessions::IsolatedSessions;
 use super::{
     attempt::{Ending, Progress},
     blame::Blame,
+    catalog_file::{CatalogFile, Declarations},
     command::Command,
     declared::{capabilities, initialize, is_forwarded, pinned},
     fleet::{Fleet, Report},
     inbox::{Inbox, Unread, Unsolicited},
-    kept::{Declarations, Kept},
     listing::{Done, Listings},
     managed_session::ManagedSession,
     probe::Probes,
@@ -87,7 +87,7 @@ pub struct Task {
     listings: Listings,
     /// What the lists of the published catalog take.
     shares: Shares,
-    kept: Option<Kept>,
+    catalog_file: Option<CatalogFile>,
     /// What is kept of the eras.
     kept_eras: Eras,
     /// For which declarations the server offered the published catalog.
@@ -119,16 +119,17 @@ impl Task {
         let sole = fleet.sole.as_ref().map(Sole::subscribe);
         let first_words = shared_initialize(&config, &fleet);
         let shared = ManagedSession::new(policy(&config), first_words, Arc::clone(&inbox));
-        let kept = kept(&fleet, &config);
+        let catalog_file = catalog_file(&fleet, &config);
         let mut taken = Shares::new(fleet.reserve.clone());
-        let (catalog, kept_eras, offered_to) = match kept.as_ref().and_then(Kept::load) {
-            Some(mut known) => {
-                taken.admit(&mut known.catalog);
-                let offered_to = Declarations::read(known.declared);
-                (Some(Arc::new(known.catalog)), known.eras, offered_to)
-            }
-            None => Default::default(),
-        };
+        let (catalog, kept_eras, offered_to) =
+            match catalog_file.as_ref().and_then(CatalogFile::load) {
+                Some(mut known) => {
+                    taken.admit(&mut known.catalog);
+                    let offered_to = Declarations::read(known.declared);
+                    (Some(Arc::new(known.catalog)), known.eras, offered_to)
+                }
+                None => Default::default(),
+            };
         let eras = pinned(&config).unwrap_or(kept_eras);
         let wanted = config.connects_at_start();
         let (view, seen) = watch::channel(View {
@@ -161,7 +162,7 @@ impl Task {
             unmatched: Vec::new(),
             listings: Listings::default(),
             shares: taken,
-            kept,
+            catalog_file,
             kept_eras,
             offered_to,
             first: eras.first(),
@@ -500,7 +501,7 @@ fn seed(name: &ServerName) -> u64 {
         })
 }
 
-fn kept(fleet: &Fleet, config: &ServerConfig) -> Option<Kept> {
+fn catalog_file(fleet: &Fleet, config: &ServerConfig) -> Option<CatalogFile> {
     let folder = fleet.catalogs.as_deref()?;
-    Some(Kept::new(folder, config))
+    Some(CatalogFile::new(folder, config))
 }

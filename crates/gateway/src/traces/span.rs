@@ -32,7 +32,7 @@ impl Span {
         subject: impl FnOnce() -> Subject,
     ) -> Option<Self> {
         let (parent, state) = context.unzip();
-        let (trace, parent) = tracer.place(parent)?;
+        let (trace, parent) = tracer.sample(parent)?;
         let now = SystemTime::now();
         let call = CallTrace {
             subject: subject().bounded(),

@@ -41,7 +41,7 @@ impl Tracer {
 
     /// Whether, and as whose child, a call with this context is recorded. The origin of the trace has
     /// decided for all of it (OpenTelemetry, `parentbased_traceidratio`).
-    pub fn place(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
+    pub fn sample(&self, parent: Option<TraceContext>) -> Option<(TraceId, Option<SpanId>)> {
         if let Some(parent) = parent {
             return parent.sampled.then_some((parent.trace, Some(parent.span)));
         }

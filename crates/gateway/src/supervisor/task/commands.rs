@@ -8,7 +8,7 @@ use mainstay_core::{
     lifecycle::{Event, Report as LifeReport, State},
 };
 
-use super::{Task, kept, policy, shared_initialize};
+use super::{Task, catalog_file, policy, shared_initialize};
 use crate::supervisor::{
     command::{Command, Operation},
     session_key::SessionKey,
@@ -81,7 +81,7 @@ impl Task {
 
     async fn configure(&mut self, config: Arc<ServerConfig>) {
         let before = std::mem::replace(&mut self.config, config);
-        self.kept = kept(&self.fleet, &self.config);
+        self.catalog_file = catalog_file(&self.fleet, &self.config);
         self.shared.policy = policy(&self.config);
         // Takes effect with the next session.
         self.shared.initialize = shared_initialize(&self.config, &self.fleet);

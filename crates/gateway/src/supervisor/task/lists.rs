@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::{Task, sole_asks};
 use crate::supervisor::{
+    catalog_file::Declarations,
     fleet::Report,
-    kept::Declarations,
     listing::{self, Done, Outcome},
 };
 
@@ -108,12 +108,12 @@ impl Task {
 
     /// Keeps for the next run what is known of the server.
     async fn keep(&self, catalog: Arc<ServerCatalog>, eras: Eras) {
-        let Some(kept) = self.kept.clone() else {
+        let Some(file) = self.catalog_file.clone() else {
             return;
         };
         let declared = self.offered_to.clone();
         // Disks may take their time, and the runtime has other work.
-        let saving = tokio::task::spawn_blocking(move || kept.save(&declared, &catalog, eras));
+        let saving = tokio::task::spawn_blocking(move || file.save(&declared, &catalog, eras));
         let saved = saving.await.map_err(io::Error::other).flatten();
         if let Err(error) = saved {
             tracing::warn!(server = %self.config.name, %error, "the catalog could not be kept");

@@ -1,5 +1,5 @@
-//! What is kept of servers between runs. Catalogs: a client that lists while its servers still start
-//! gets the last ones. Eras: a server is not asked again which it speaks.
+//! The file in which a server's catalog and eras are kept between runs. Catalogs: a client that lists while
+//! its servers still start gets the last ones. Eras: a server is not asked again which eras it speaks.
 
 use std::{
     fs,
@@ -22,14 +22,15 @@ const MAX_BYTES: usize = MAX_LIST_BYTES + 1024 * 1024;
 /// Of a server's file.
 const EXTENSION: &str = "json";
 
-/// A server's file; what it was kept for tells a server that is reached in another way now.
+/// The file of one server. It says how the server was reached, so that a server that is reached in another way
+/// now does not get this catalog.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct CatalogFile {
     path: PathBuf,
     launch: String,
 }
 
-impl Kept {
+impl CatalogFile {
     pub fn new(folder: &Path, config: &ServerConfig) -> Self {
         Self {
             path: folder.join(format!("{}.{EXTENSION}", config.name)),
@@ -37,7 +38,8 @@ impl Kept {
         }
     }
 
-    /// What the server offered last; nothing where that cannot be read, or was another's.
+    /// What the server offered last; `None` if the file cannot be read, or is about a server that was reached
+    /// in another way.
     pub fn load(&self) -> Option<KeptCatalog> {
         let text = self.text()?;
         let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
@@ -103,7 +105,7 @@ impl Declarations {
     }
 }
 
-/// The servers of which something is kept, configured still or not.
+/// The servers that have a file here, whether or not they are still configured.
 pub fn names(folder: &Path) -> Vec<ServerName> {
     // A folder that cannot be read has just been reported.
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn a_file_that_is_too_large_is_not_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let kept = Kept {
+        let kept = CatalogFile {
             path: folder.path().join("x.json"),
             launch: "l".to_owned(),
         };
