@@ -10,7 +10,7 @@ use std::{
 };
 
 use mainstay_core::{
-    era::Caller,
+    era::{Caller, code},
     ids::ServerName,
     message,
     principal::Principal,
@@ -242,7 +242,7 @@ impl Questions {
         for (_, waiting) in expired {
             waiting
                 .question
-                .refuse(INTERNAL_ERROR, "the client did not answer in time");
+                .refuse(code::INTERNAL_ERROR, "the client did not answer in time");
         }
     }
 
@@ -256,9 +256,7 @@ impl Questions {
         for waiting in all.into_values() {
             waiting
                 .question
-                .refuse(INTERNAL_ERROR, "the client has gone");
+                .refuse(code::INTERNAL_ERROR, "the client has gone");
         }
     }
 }
-
-const INTERNAL_ERROR: i64 = -32603;

@@ -11,6 +11,8 @@ use mainstay_core::{
 use mainstay_transport::{self as transport, Session};
 use serde_json::Value;
 
+use super::{fleet::Fleet, sole::Sole};
+
 /// Declared capabilities in an event; honest ones have a few hundred bytes.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
@@ -22,6 +24,13 @@ pub fn capabilities(session: &Session) -> Value {
         .filter(|text| text.len() <= MAX_CAPABILITIES)
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
+}
+
+/// What the shared session declares, as far as is known.
+pub fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
+    let declared = fleet.sole.as_ref().and_then(Sole::declared);
+    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
+    initialize(config, sole)
 }
 
 /// What shared sessions declare: they may ask where their operator wants that, or has answered already,

@@ -7,7 +7,11 @@ use mainstay_platform::lineage::Lineage;
 use mainstay_transport::{Notice, Reserve, logs::Logs};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{pace::Pace, queue::Queue, sole::Sole};
+use super::{
+    pace::Pace,
+    queue::Queue,
+    sole::{Asks, Sole},
+};
 use crate::events::Events;
 
 /// What a server's supervisor tells the registry.
@@ -43,4 +47,11 @@ pub struct Fleet {
     pub sole: Option<Sole>,
     /// The file with the servers' entries, if its changes take effect at once.
     pub watched_file: Option<PathBuf>,
+}
+
+impl Fleet {
+    /// Asks the one client, where there is only one.
+    pub fn sole_asks(&self) -> Option<Arc<dyn Asks>> {
+        self.sole.as_ref()?.declared()?.asks
+    }
 }

@@ -14,6 +14,7 @@ mod inbox;
 mod isolated_session;
 mod legacy_twin;
 mod listing;
+mod listing_schedule;
 mod managed_session;
 mod pace;
 mod probe;

@@ -4,21 +4,21 @@ mod commands;
 mod eras;
 mod isolated_sessions;
 mod lists;
+mod questions;
 mod session_events;
 mod suspects;
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
 use mainstay_core::{
-    config::{ServerConfig, ServerRequests},
-    era::{Era, Eras, questions},
+    config::ServerConfig,
+    era::{Era, Eras},
     event::{EventKind, Observer},
     health::{Action, Fault, Outcome},
     ids::{Epoch, ServerName},
     lifecycle::{Effect, Event, Loss, Policy, Report as LifeReport},
-    message::Method,
 };
-use mainstay_transport::{Listener, Question, Session, logs::ServerLog};
+use mainstay_transport::{Listener, Session, logs::ServerLog};
 use tokio::{
     sync::{mpsc, watch},
     task::{self, JoinSet},
@@ -31,20 +31,17 @@ use super::{
     blame::Blame,
     catalog_file::{CatalogFile, Declarations},
     command::Command,
-    declared::{capabilities, initialize, is_forwarded, pinned},
+    declared::{capabilities, pinned, shared_initialize},
     fleet::{Fleet, Report},
     inbox::{Inbox, Unread, Unsolicited},
-    listing::{Done, Listings},
+    listing_schedule::{Done, Listings},
     managed_session::ManagedSession,
     probe::Probes,
     session_key::SessionKey,
     shares::Shares,
-    sole::{Asks, Declared, SILENCE, Sole},
+    sole::{Declared, SILENCE, Sole},
     view::{Crashes, View},
 };
-
-/// Internal error: the protocol has no code for it.
-const NOBODY_TO_ASK: i64 = -32603;
 
 /// How often the traffic of a degraded server is looked at: a server that answers calls again is not
 /// shown as degraded until its next probe. The time of the next look is kept, so that a server that
@@ -319,31 +316,6 @@ impl Task {
         }
     }
 
-    /// A question of the shared session that belongs to no call.
-    fn question(&self, question: Question) {
-        let is_rejected = self.config.server_requests == Some(ServerRequests::Reject);
-        let question = match sole_asks(&self.fleet).filter(|_| !is_rejected) {
-            None => question,
-            Some(client) => match client.ask(&self.config.name, question) {
-                Ok(()) => return,
-                Err(question) => question,
-            },
-        };
-        let name = question.frame().method_name();
-        if question.method() == Method::RootsList && !self.config.roots.is_empty() {
-            question.result(&questions::roots(&self.config.roots));
-        } else if self.config.server_requests == Some(ServerRequests::Queue) {
-            self.fleet.queue.enter(&self.config.name, None, question);
-        } else if is_forwarded(&self.config) {
-            tracing::warn!(server = %self.config.name, method = name, "no single client can have caused this request");
-            let reason = format!(
-                "no single client's call can have caused {name}; at /servers/{}/mcp each client has a session of its own",
-                self.config.name
-            );
-            question.refuse(NOBODY_TO_ASK, &reason);
-        }
-    }
-
     fn managed(&mut self, which: SessionKey) -> Option<&mut ManagedSession> {
         match which {
             SessionKey::Shared => Some(&mut self.shared),
@@ -460,18 +432,6 @@ impl Task {
             .await
             .ok();
     }
-}
-
-/// Asks the one client, where there is only one.
-fn sole_asks(fleet: &Fleet) -> Option<Arc<dyn Asks>> {
-    fleet.sole.as_ref()?.declared()?.asks
-}
-
-/// What the shared session declares, as far as is known.
-fn shared_initialize(config: &ServerConfig, fleet: &Fleet) -> Arc<str> {
-    let declared = fleet.sole.as_ref().and_then(Sole::declared);
-    let sole = declared.as_ref().map(|declared| &*declared.capabilities);
-    initialize(config, sole)
 }
 
 /// Resolves when the one client has said something new of itself.

@@ -8,9 +8,10 @@ use mainstay_core::{
     lifecycle::{Event, Report as LifeReport, State},
 };
 
-use super::{Task, catalog_file, policy, shared_initialize};
+use super::{Task, catalog_file, policy};
 use crate::supervisor::{
     command::{Command, Operation},
+    declared::shared_initialize,
     session_key::SessionKey,
 };
 

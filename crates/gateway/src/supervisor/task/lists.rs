@@ -11,11 +11,12 @@ use mainstay_core::{
 use mainstay_transport::{Notice, Session};
 use tokio::sync::oneshot;
 
-use super::{Task, sole_asks};
+use super::Task;
 use crate::supervisor::{
     catalog_file::Declarations,
     fleet::Report,
-    listing::{self, Done, Outcome},
+    listing::{self, Outcome},
+    listing_schedule::Done,
 };
 
 impl Task {
@@ -145,7 +146,7 @@ impl Task {
                 self.report(Report::Notice(notice)).await;
             }
             Method::Cancelled => {
-                if let Some(client) = sole_asks(&self.fleet) {
+                if let Some(client) = self.fleet.sole_asks() {
                     client.withdraw(&self.config.name, &notice.frame);
                 }
             }
