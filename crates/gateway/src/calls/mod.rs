@@ -25,7 +25,7 @@ mod subscribe;
 mod tasks;
 mod upstream;
 
-use std::{pin::pin, time::Duration};
+use std::{future::poll_fn, pin::pin, time::Duration};
 
 use mainstay_core::failure::Failure;
 use tokio::{sync::oneshot, time::Instant};
@@ -49,6 +49,21 @@ pub use self::{
 /// The limit of requests without a time limit: longer than any machine stays up.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
+/// How much of a request's id the log shows, in bytes.
+const MAX_ID: usize = 64;
+
+/// What the log says with each event of a call. The client chooses the id, so it is cut. At the default
+/// level there is no such span, and that costs a comparison.
+fn span_of(upstream: &Upstream, request: &Request, sink: &CallSink) -> tracing::Span {
+    let id = request.id();
+    tracing::debug_span!(
+        "call",
+        server = %upstream.server().name,
+        session = sink.client.origin.session.as_deref(),
+        id = &id[..id.floor_char_boundary(MAX_ID)],
+    )
+}
+
 impl Calls {
     /// Calls the server and returns its response, whether result or error. `cancel` ends the call
     /// with the failure `cancelled`.
@@ -71,6 +86,7 @@ impl Calls {
             (config.call_timeout, config.max_call_timeout)
         };
         let started = Instant::now();
+        let span = span_of(&upstream, &request, &sink);
         let _use = upstream.begin();
         let account = Account::open(self, receipt, &upstream, &request, &sink);
         let mut call = Call {
@@ -97,7 +113,10 @@ impl Calls {
         // first to learn that its session is gone, too, and then was not sent.
         let (mut not_sent_before, mut lost_before) = (false, false);
         let outcome = loop {
-            match call.attempt(cancel.as_mut()).await {
+            let mut attempt = pin!(call.attempt(cancel.as_mut()));
+            // Polled in place: the future of an attempt is large, and a wrapper would move it.
+            let attempted = poll_fn(|context| span.in_scope(|| attempt.as_mut().poll(context)));
+            match attempted.await {
                 Err(AttemptError::NotSent(_)) if !not_sent_before && !self.closing.is_over() => {
                     not_sent_before = true
                 }

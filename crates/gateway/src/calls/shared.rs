@@ -6,6 +6,7 @@ use mainstay_journal::Journal;
 use mainstay_transport::{Exchange, Session};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::{closing::Closing, detachable::Detachable};
 use crate::{metrics::Failures, traces::Tracer};
@@ -105,7 +106,7 @@ impl Calls {
     /// Tells a server that the answer of a request is not wanted any more.
     pub(super) fn cancel(&self, session: &Arc<Session>, exchange: Exchange, reason: String) {
         let session = Arc::clone(session);
-        self.background
-            .spawn(async move { session.cancel(exchange, &reason).await });
+        let cancelling = async move { session.cancel(exchange, &reason).await };
+        self.background.spawn(cancelling.in_current_span());
     }
 }

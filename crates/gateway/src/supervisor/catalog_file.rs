@@ -26,6 +26,7 @@ const EXTENSION: &str = "json";
 /// now does not get this catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogFile {
+    server: ServerName,
     path: PathBuf,
     launch: String,
 }
@@ -33,6 +34,7 @@ pub struct CatalogFile {
 impl CatalogFile {
     pub fn new(folder: &Path, config: &ServerConfig) -> Self {
         Self {
+            server: config.name.clone(),
             path: folder.join(format!("{}.{EXTENSION}", config.name)),
             launch: fingerprint(&config.launch),
         }
@@ -43,7 +45,7 @@ impl CatalogFile {
     pub fn load(&self) -> Option<KeptCatalog> {
         let text = self.text()?;
         let kept = KeptCatalog::read(&text, MAX_LIST_BYTES / ITEM_OVERHEAD)
-            .inspect_err(|error| tracing::warn!(path = %self.path.display(), %error, "a kept catalog is unusable"))
+            .inspect_err(|error| tracing::warn!(server = %self.server, path = %self.path.display(), %error, "a kept catalog is unusable"))
             .ok()?;
         (kept.launch == self.launch).then_some(kept)
     }
@@ -57,7 +59,7 @@ impl CatalogFile {
         // One byte more tells a file that is too large.
         file.take(most + 1).read_to_string(&mut text).ok()?;
         if text.len() > MAX_BYTES {
-            tracing::warn!(path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
+            tracing::warn!(server = %self.server, path = %self.path.display(), limit = MAX_BYTES, "a kept catalog is too large");
             return None;
         }
         Some(text)
@@ -139,6 +141,7 @@ mod tests {
     fn a_file_that_is_too_large_is_not_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let kept = CatalogFile {
+            server: ServerName::new("x").expect("a name"),
             path: folder.path().join("x.json"),
             launch: "l".to_owned(),
         };

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use mainstay_core::{catalog::ListKind, ids::Epoch};
+use mainstay_core::{
+    catalog::ListKind,
+    ids::{Epoch, ServerName},
+};
 use tokio::{task::JoinSet, time::Instant};
+use tracing::Instrument as _;
 
 use super::listing::{Listed, Outcome};
 
@@ -161,15 +165,15 @@ impl Listings {
     }
 
     pub fn start(&mut self, listing: impl Future<Output = Done> + Send + 'static) {
-        self.running.spawn(listing);
+        self.running.spawn(listing.in_current_span());
     }
 
     /// Resolves only while a listing runs, and to `None` if it was given up. Cancel-safe.
-    pub async fn done(&mut self) -> Option<Done> {
+    pub async fn done(&mut self, server: &ServerName) -> Option<Done> {
         match self.running.join_next().await {
             Some(Ok(done)) => Some(done),
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(%error, "a listing failed");
+                tracing::error!(%server, %error, "a listing failed");
                 None
             }
             Some(Err(_)) => None,

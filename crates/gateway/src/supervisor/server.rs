@@ -25,6 +25,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout_at},
 };
+use tracing::Instrument as _;
 
 use super::{
     blame::Blame,
@@ -105,7 +106,10 @@ pub fn supervise(config: Arc<ServerConfig>, fleet: Arc<Fleet>) -> (Arc<Server>, 
         figures: Arc::default(),
         watched_file,
     });
-    (server, tokio::spawn(task.run(inbox)))
+    // So that each line of the log says which server it is about, whatever module writes it. A span that
+    // the log leaves out costs nothing.
+    let span = tracing::debug_span!("supervisor", server = %server.name);
+    (server, tokio::spawn(task.run(inbox).instrument(span)))
 }
 
 impl Server {

@@ -121,7 +121,7 @@ impl Task {
         let (catalog, kept_eras, offered_to) =
             match catalog_file.as_ref().and_then(CatalogFile::load) {
                 Some(mut known) => {
-                    taken.admit(&mut known.catalog);
+                    taken.admit(&config.name, &mut known.catalog);
                     let offered_to = Declarations::read(known.declared);
                     (Some(Arc::new(known.catalog)), known.eras, offered_to)
                 }
@@ -229,7 +229,7 @@ impl Task {
                 Input::Ended(which, epoch, ending)
             }
             (which, epoch, outcome) = self.probes.next() => Input::Probed(which, epoch, outcome),
-            done = self.listings.done() => Input::Listed(done),
+            done = self.listings.done(&self.config.name) => Input::Listed(done),
             Some(unsolicited) = self.unsolicited.recv() => Input::Unsolicited(unsolicited),
             () = told(&mut self.sole) => Input::Declared,
             () = &mut sleep => Input::Deadline,

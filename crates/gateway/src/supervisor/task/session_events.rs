@@ -10,6 +10,7 @@ use mainstay_core::{
     start::Rank,
 };
 use mainstay_transport::{self as transport, HealthUrl, Opening, Session};
+use tracing::Instrument as _;
 
 use super::Task;
 use crate::supervisor::{
@@ -57,9 +58,8 @@ impl Task {
             stop,
         };
         let (fleet, progress) = (Arc::clone(&self.fleet), self.progress.0.clone());
-        let connection = self.connections.spawn(connect(
-            fleet, opening, wish, silence, which, epoch, progress,
-        ));
+        let connecting = connect(fleet, opening, wish, silence, which, epoch, progress);
+        let connection = self.connections.spawn(connecting.in_current_span());
         self.carries.insert(connection.id(), (which, epoch));
     }
 
