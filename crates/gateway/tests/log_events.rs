@@ -16,8 +16,8 @@ use mainstay_core::{
     ids::ServerName,
 };
 use mainstay_gateway::{
+    GatewayOptions,
     calls::{CallSink, Calls, Client, Receipt, Request, Upstream},
-    options::GatewayOptions,
     registry::Registry,
 };
 use mainstay_transport::Frame;

@@ -1,6 +1,6 @@
 //! A call under way, and how it fails.
 
-use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, pin::Pin, time::Duration};
 
 use mainstay_core::failure::{Failure, FailureKind};
 use mainstay_transport::{CallState, Interruption, InterruptionKind, Session};
@@ -56,7 +56,7 @@ pub struct Round {
     /// As the server spelled it.
     pub state: Option<Box<str>>,
     /// The elicitations that sent a person to a URL: their client is told when the server goes on.
-    elicitations: Vec<String>,
+    pub elicitations: Vec<String>,
 }
 
 impl Call<'_> {
@@ -112,7 +112,7 @@ impl Call<'_> {
 
     /// Requests a probe after a call that was not answered. An isolated session that refuses calls must
     /// be probed as well: no call will show that it is well again.
-    fn request_probe_of(&self, session: &Session) {
+    pub(super) fn request_probe_of(&self, session: &Session) {
         match self.upstream {
             Upstream::Shared(server) => server.request_probe(),
             Upstream::IsolatedSession(isolated_session) if session.vitals.is_stalled() => {
@@ -123,7 +123,7 @@ impl Call<'_> {
     }
 
     /// The server has left calls without an answer, and is not called until it is heard.
-    fn not_answering(&self, session: &Session) -> Failure {
+    pub(super) fn not_answering(&self, session: &Session) -> Failure {
         let server = self.upstream.server();
         let calls = session.vitals.stalled().unwrap_or_default();
         let message = format!(
@@ -163,7 +163,7 @@ impl Call<'_> {
     }
 
     /// What was sent is lost, or was not sent after all.
-    fn lost(&mut self, why: Interruption) -> AttemptError {
+    pub(super) fn lost(&mut self, why: Interruption) -> AttemptError {
         if why.state == CallState::NotSent {
             self.account.not_sent();
         }
@@ -213,7 +213,7 @@ impl Call<'_> {
 }
 
 /// In seconds where they are whole: `30s`; else in milliseconds.
-fn seconds(duration: Duration) -> String {
+pub(super) fn seconds(duration: Duration) -> String {
     if duration.subsec_millis() == 0 {
         format!("{}s", duration.as_secs())
     } else {
