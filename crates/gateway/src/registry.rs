@@ -33,8 +33,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     announcement::Announcement,
-    desired::{Known, NewServer, duplicate},
-    profiles::{Profile, Shown},
+    desired::{NewServer, OnDuplicate, duplicate},
+    profiles::{Profile, ProfileSnapshot},
 };
 use self::{
     desired::{DesiredServers, watch},

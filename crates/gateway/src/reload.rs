@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{alerts, registry::Registry};
 
 pub use self::edit::{Change, change_file, restored};
-pub use crate::registry::Known;
+pub use crate::registry::OnDuplicate;
 
 /// Editors write a file in several steps; it is read once they are through.
 const DEBOUNCE: Duration = Duration::from_millis(300);

@@ -15,7 +15,7 @@ use mainstay_core::{
 use mainstay_gateway::{Unseen, View};
 use mainstay_gateway::{
     calls::{Answer, CallSink, Client, Receipt, Request, Upstream},
-    registry::Shown,
+    registry::ProfileSnapshot,
     supervisor::{IsolatedSession, Server},
 };
 use mainstay_platform::blocking::off_the_runtime_if_long;
@@ -425,7 +425,7 @@ impl<'a> Asked<'a> {
             match own {
                 Some(isolated_session) => {
                     isolated_session
-                        .wanted
+                        .settings
                         .subscribe(&target.original, &uri.value);
                 }
                 None => hub
@@ -443,7 +443,7 @@ impl<'a> Asked<'a> {
         isolated_session: &IsolatedSession,
     ) -> Result<Reply, Failure> {
         let uri = self.address.uri.as_ref().ok_or_else(|| missing("uri"))?;
-        let (id, wanted) = (self.id(), &isolated_session.wanted);
+        let (id, wanted) = (self.id(), &isolated_session.settings);
         let is_new = wanted.subscribe(&target.original, &uri.value);
         let answer = self.forward(target, uri).await;
         let is_granted = matches!(&answer, Ok(answer) if answer.frame.result().is_some());
@@ -462,7 +462,7 @@ impl<'a> Asked<'a> {
         if let Some(target) = owner.target() {
             let own = self.own_session_of(session, &target.server);
             if let Some(isolated_session) =
-                own.filter(|own| own.wanted.unsubscribe(&target.original))
+                own.filter(|own| own.settings.unsubscribe(&target.original))
             {
                 isolated::leave(&isolated_session, &target.original).await;
             }
@@ -492,7 +492,7 @@ impl<'a> Asked<'a> {
 /// A page of a merged list that is asked for.
 struct List {
     kind: ListKind,
-    shown: Arc<Shown>,
+    shown: Arc<ProfileSnapshot>,
     view: View,
     /// Whether the template of kept objects is among the items.
     has_objects: bool,

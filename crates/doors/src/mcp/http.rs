@@ -12,7 +12,9 @@ use mainstay_core::{
     message::{self, Kind},
     record::Door,
 };
-use mainstay_gateway::calls::{self, Answering, Closed, Closing, Receipt, Refused, Wanted};
+use mainstay_gateway::calls::{
+    self, Answering, CallRefusal, Closed, Closing, Receipt, RequestedCall,
+};
 use mainstay_platform::lineage::CHAIN_HEADER;
 use mainstay_transport::Frame;
 
@@ -121,7 +123,7 @@ impl Refusal {
 }
 
 impl Answering for Refusal {
-    fn refused(&self) -> Option<Cow<'_, Refused>> {
+    fn refused(&self) -> Option<Cow<'_, CallRefusal>> {
         let error = message::member(&self.body, "error").unwrap_or_default();
         let why = message::text_member(error, "message").unwrap_or_default();
         let failure = Failure::new(self.kind, why);
@@ -225,7 +227,7 @@ pub async fn nowhere(
         Err(refusal) => return Receipt::new().no_call(refusal).into_response(),
     };
     let origin = || calls::origin(Door::McpHttp, &Caller::default(), &visitor.principal).into();
-    let wanted = || Wanted::of(frame.as_ref()?);
+    let wanted = || RequestedCall::of(frame.as_ref()?);
     let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
     closing.await.into_response()
 }
@@ -262,7 +264,7 @@ async fn post(
         Ok(frame) => trace::adopt(frame, headers),
         Err(error) => {
             let refusal = Refusal::saying(StatusCode::BAD_REQUEST, batch::unreadable(&error));
-            let wanted = || Some(Wanted::of_unreadable(&error)?.at(scope.server()));
+            let wanted = || Some(RequestedCall::of_unreadable(&error)?.at(scope.server()));
             let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
             return closing.await.into_response();
         }
@@ -275,7 +277,7 @@ async fn post(
     let route = match route {
         Ok(route) => route,
         Err(refusal) => {
-            let wanted = || Some(Wanted::of(&frame)?.at(scope.server()));
+            let wanted = || Some(RequestedCall::of(&frame)?.at(scope.server()));
             let closing = Receipt::new().close(&hub.calls, refusal, origin, wanted);
             let refusal = closing.await;
             return refusal.into_response();
@@ -303,7 +305,7 @@ async fn post(
 fn is_work(frame: &Frame) -> bool {
     use message::Method;
     matches!(frame.method(), Some(Method::Initialize | Method::Listen))
-        || Wanted::of(frame).is_some()
+        || RequestedCall::of(frame).is_some()
 }
 
 /// How a message is served.

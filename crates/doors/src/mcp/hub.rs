@@ -25,8 +25,8 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     Gateway, View,
-    calls::{Names, Receipt, SHUTTING_DOWN},
-    supervisor::{IsolatedSession, Server, Wanted},
+    calls::{Receipt, SHUTTING_DOWN, SealedNames},
+    supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::{self as transport, Listener, Session};
 use parking_lot::Mutex;
@@ -102,7 +102,7 @@ pub struct Hub {
     /// such client does not say that it has gone. Each is sent only what it asked for.
     logs_for_requests: Mutex<Option<LogLevel>>,
     /// Under which clients know the tasks of servers, and the states of their calls.
-    pub names: Arc<Names>,
+    pub names: Arc<SealedNames>,
     /// By which parts of kept results are read.
     pub objects: Objects,
     /// The bodies of requests.
@@ -312,8 +312,11 @@ impl Hub {
             Some(ServerRequests::Reject) => transparent::unasked(params),
             _ => message::one_line(params).into_owned(),
         };
-        let isolated_session =
-            Arc::new(server.isolated_session(initialize.into(), listener, Wanted::of_client()));
+        let isolated_session = Arc::new(server.isolated_session(
+            initialize.into(),
+            listener,
+            SessionSettings::of_client(&server.name),
+        ));
         let upstream = isolated_session
             .session(Instant::now() + server.config().longest_start())
             .await?;
@@ -403,8 +406,11 @@ impl Hub {
             Scope::One(server) => {
                 let initialize = transport::own_initialize(caller.revision, &caller.capabilities);
                 let listener = client_sinks.of(server, &caller, principal);
-                let isolated_session =
-                    server.isolated_session(initialize, listener, Wanted::of_client());
+                let isolated_session = server.isolated_session(
+                    initialize,
+                    listener,
+                    SessionSettings::of_client(&server.name),
+                );
                 Backend::Transparent(Arc::new(isolated_session))
             }
         };

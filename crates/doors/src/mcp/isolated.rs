@@ -12,7 +12,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::{
     calls::Upstream,
-    supervisor::{IsolatedSession, Server, Wanted},
+    supervisor::{IsolatedSession, Server, SessionSettings},
 };
 use mainstay_transport::Session;
 use parking_lot::{Mutex, MutexGuard};
@@ -73,18 +73,8 @@ impl OwnSessions {
 
     /// Has open sessions, and those to come, log what this level asks for.
     pub async fn set_log_level(&self, level: LogLevel) {
-        let told = self.all().into_iter().map(async |isolated_session| {
-            isolated_session.wanted.set_log_level(level);
-            let _use = isolated_session.begin();
-            let Some(session) = isolated_session.live_session() else {
-                return;
-            };
-            if session.takes_log_level()
-                && let Err(error) = session.set_log_level(level).await
-            {
-                tracing::debug!(server = %isolated_session.server.name, %error, "a log level was not set");
-            }
-        });
+        let sessions = self.all().into_iter();
+        let told = sessions.map(async |session| session.set_log_level(level).await);
         // A server that does not answer holds up no client.
         timeout(PATIENCE, join_all(told)).await.ok();
     }
@@ -95,7 +85,7 @@ impl OwnSessions {
         self.map().retain(|_, isolated_session| {
             // The configuration may have changed.
             let is_needed =
-                isolated_session.server.is_isolated() && isolated_session.wanted.has_resources();
+                isolated_session.server.is_isolated() && isolated_session.settings.has_resources();
             if is_listened_to && is_needed {
                 return true;
             }
@@ -162,7 +152,7 @@ impl Hub {
             return None;
         }
         Some(session.own.of(server, || {
-            let wanted = Wanted::of_client();
+            let wanted = SessionSettings::of_client(&server.name);
             if let Some(level) = session.log_level() {
                 wanted.set_log_level(level);
             }

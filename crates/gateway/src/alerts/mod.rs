@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::message::Message;
-use crate::events::{Events, Heard, Subscription};
+use crate::events::{EventOrGap, Events, Subscription};
 
 /// Messages that may wait for one receiver; a receiver that is away for long misses some.
 const MAX_PENDING: usize = 64;
@@ -79,7 +79,7 @@ impl Choice {
 
 /// Everything that can happen to the alerts.
 enum Input {
-    Event(Option<Heard>),
+    Event(Option<EventOrGap>),
     Configured,
     /// An alert that is no longer chosen has delivered what it had to.
     Ended(Result<(), JoinError>),
@@ -110,13 +110,13 @@ impl Desk {
         self.configure();
         loop {
             match self.wait().await {
-                Input::Event(Some(Heard::Event(event))) => {
+                Input::Event(Some(EventOrGap::Event(event))) => {
                     if let Some(server) = &event.server {
                         let now = Instant::now().into_std();
                         self.tell(|watch| watch.see(server, &event.kind, now));
                     }
                 }
-                Input::Event(Some(Heard::Missed(_))) => {
+                Input::Event(Some(EventOrGap::Gap(_))) => {
                     tracing::warn!("events came too fast: an alert may be missing");
                 }
                 Input::Configured => self.configure(),

@@ -20,7 +20,7 @@ use mainstay_transport::{Asker, Frame, Question};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::mpsc, time::Instant};
 
-use super::names::Bound;
+use super::names::BoundNames;
 
 /// Questions that may wait for one client. A person answers one after the other; a server that asks
 /// for more is refused.
@@ -40,7 +40,7 @@ pub struct Client {
     /// Identifies this client's calls, for attributing a server's questions.
     pub asker: Asker,
     /// What it may name of a server that it speaks to directly; `None` where a profile lies between.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundNames>,
     asks: Asks,
 }
 
@@ -111,7 +111,7 @@ impl Client {
 
     /// This client, at the endpoint of one server.
     #[must_use]
-    pub fn bound(self, bound: Option<Bound>) -> Self {
+    pub fn bound(self, bound: Option<BoundNames>) -> Self {
         Self { bound, ..self }
     }
 

@@ -6,7 +6,7 @@ use mainstay_core::{era::Era, failure::Failure};
 use mainstay_transport::Session;
 use tokio::time::Instant;
 
-use crate::supervisor::{IsolatedSession, Server, Use};
+use crate::supervisor::{IsolatedSession, Server, UseGuard};
 
 /// Which session answers a call.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Upstream {
     }
 
     /// Keeps a client's own session from making room for another while the guard is there.
-    pub(super) fn begin(&self) -> Option<Use> {
+    pub(super) fn begin(&self) -> Option<UseGuard> {
         match self {
             Self::Shared(_) => None,
             Self::IsolatedSession(isolated_session) => Some(isolated_session.begin()),

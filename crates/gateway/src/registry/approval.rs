@@ -11,7 +11,7 @@ use mainstay_platform::blocking::off_the_runtime;
 
 use super::{
     Registry,
-    desired::{DesiredServers, Known},
+    desired::{DesiredServers, OnDuplicate},
     targets,
 };
 use crate::supervisor::Server;
@@ -33,7 +33,8 @@ impl Registry {
                 new.approval = Approval::Pending;
             }
             let word = Word::Entry(Arc::new(new));
-            this.say(&mut desired, &name, word, Known::Refused).await
+            this.say(&mut desired, &name, word, OnDuplicate::Refuse)
+                .await
         })
         .await
     }
@@ -86,7 +87,9 @@ impl Registry {
                 _ => return Err(not_pending(name)),
             }
             let word = Word::Entry(Arc::clone(&approved));
-            let server = this.say(&mut desired, name, word, Known::Replaced).await?;
+            let server = this
+                .say(&mut desired, name, word, OnDuplicate::Replace)
+                .await?;
             Ok((server, approved))
         })
         .await

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Registry,
     announcement::Announcement,
-    desired::{DesiredServers, Known, NewServer, duplicate, watch},
+    desired::{DesiredServers, NewServer, OnDuplicate, duplicate, watch},
     profiles::Rules,
     servers::Servers,
 };
@@ -109,22 +109,31 @@ impl Registry {
 
     /// Adds a server until the end of this run; one that starts by itself is being started then.
     pub async fn add(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, Known::Refused).await
+        self.enter(new, OnDuplicate::Refuse).await
     }
 
     /// Adds or replaces a server. A server of that name has this entry until the file changes that
     /// server.
     pub async fn replace(self: &Arc<Self>, new: Runtime) -> Result<Arc<Server>, Failure> {
-        self.enter(new, Known::Replaced).await
+        self.enter(new, OnDuplicate::Replace).await
     }
 
-    async fn enter(self: &Arc<Self>, new: Runtime, known: Known) -> Result<Arc<Server>, Failure> {
+    async fn enter(
+        self: &Arc<Self>,
+        new: Runtime,
+        on_duplicate: OnDuplicate,
+    ) -> Result<Arc<Server>, Failure> {
         let this = Arc::clone(self);
         self.to_the_end(async move {
             let name = new.config.name.clone();
             let mut desired = this.open_desired().await?;
-            this.say(&mut desired, &name, Word::Entry(Arc::new(new)), known)
-                .await
+            this.say(
+                &mut desired,
+                &name,
+                Word::Entry(Arc::new(new)),
+                on_duplicate,
+            )
+            .await
         })
         .await
     }
@@ -134,7 +143,7 @@ impl Registry {
     pub async fn connect(
         self: &Arc<Self>,
         new: Runtime,
-        known: Known,
+        on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
         let this = Arc::clone(self);
         self.to_the_end(async move {
@@ -143,7 +152,12 @@ impl Registry {
             let before = desired.overlay.word(&name).cloned();
             let was_wanted = this.named(&name).is_some_and(|server| server.is_wanted());
             let server = this
-                .say(&mut desired, &name, Word::Entry(Arc::clone(&new)), known)
+                .say(
+                    &mut desired,
+                    &name,
+                    Word::Entry(Arc::clone(&new)),
+                    on_duplicate,
+                )
                 .await?;
             drop(desired);
             let Err(failure) = server.operate(Operation::Start).await else {
@@ -218,7 +232,7 @@ impl Registry {
                 Some(Word::Entry(entry)) => Word::Entry(Arc::new(entry.switched(enabled))),
                 Some(Word::Removed | Word::Switched { .. }) | None => Word::Switched { enabled },
             };
-            this.say(&mut desired, &server.name, word, Known::Replaced)
+            this.say(&mut desired, &server.name, word, OnDuplicate::Replace)
                 .await
         })
         .await
@@ -298,9 +312,9 @@ impl Registry {
         desired: &mut DesiredServers,
         name: &ServerName,
         word: Word,
-        known: Known,
+        on_duplicate: OnDuplicate,
     ) -> Result<Arc<Server>, Failure> {
-        if known == Known::Refused && self.named(name).is_some() {
+        if on_duplicate == OnDuplicate::Refuse && self.named(name).is_some() {
             return Err(duplicate(name));
         }
         desired.overlay.say(name, word, &desired.file);

@@ -36,11 +36,11 @@ pub struct NewServer {
     pub warnings: Vec<String>,
 }
 
-/// What becomes of a new server whose name another has.
+/// What to do if there is a server of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    Refused,
-    Replaced,
+pub enum OnDuplicate {
+    Refuse,
+    Replace,
 }
 
 pub fn duplicate(name: &ServerName) -> Failure {

@@ -46,12 +46,12 @@ impl Rules {
 #[derive(Debug)]
 pub struct Profile {
     pub name: ProfileName,
-    shown: ArcSwap<Shown>,
+    shown: ArcSwap<ProfileSnapshot>,
 }
 
 impl Profile {
     /// What it shows as of now.
-    pub fn shown(&self) -> Arc<Shown> {
+    pub fn shown(&self) -> Arc<ProfileSnapshot> {
         self.shown.load_full()
     }
 
@@ -65,7 +65,7 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             name: ProfileName::default(),
-            shown: ArcSwap::from_pointee(Shown {
+            shown: ArcSwap::from_pointee(ProfileSnapshot {
                 config: config::Profile::everything(ProfileName::default()),
                 catalog: Arc::default(),
                 index: Arc::default(),
@@ -76,7 +76,7 @@ impl Default for Profile {
 
 /// What the clients of a profile see: a snapshot, replaced as a whole.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ProfileSnapshot {
     pub config: config::Profile,
     /// Everything that the profile has, shown in lists or not.
     pub catalog: Arc<Catalog>,
@@ -84,7 +84,7 @@ pub struct Shown {
     pub index: Arc<Index>,
 }
 
-impl Shown {
+impl ProfileSnapshot {
     /// Takes as long as there are many tools that none of the `known` indexes has.
     fn new(config: config::Profile, catalog: Arc<Catalog>, known: &[Arc<Index>]) -> Self {
         let is_searched = config.own_tools.contains(&Group::Meta);
@@ -255,7 +255,7 @@ impl Profiles {
             };
             let before = known.shown();
             warn_of_renames(wanted, &catalog, &before.catalog);
-            let shown = Shown::new(wanted.clone(), catalog, &indexes);
+            let shown = ProfileSnapshot::new(wanted.clone(), catalog, &indexes);
             indexes.push(Arc::clone(&shown.index));
             let kinds = ListKind::ALL.into_iter();
             let differing = kinds.filter(|kind| !shown.lists_like(&before, *kind));
@@ -291,7 +291,7 @@ fn profile_of(
 ) -> Arc<Profile> {
     Arc::new(Profile {
         name: config.name.clone(),
-        shown: ArcSwap::from_pointee(Shown::new(config, catalog, indexes)),
+        shown: ArcSwap::from_pointee(ProfileSnapshot::new(config, catalog, indexes)),
     })
 }
 

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use mainstay_core::failure::{Failure, FailureKind};
+use mainstay_core::{
+    era::LogLevel,
+    failure::{Failure, FailureKind},
+};
 use mainstay_transport::{Listener, Session};
 use tokio::{
     sync::{Mutex, oneshot},
@@ -19,8 +22,8 @@ use super::{
     command::{Command, OpenIsolated},
     server::Server,
     session_key::{IsolatedSessionId, SessionKey},
-    usage::{Usage, Use},
-    wanted::Wanted,
+    session_settings::SessionSettings,
+    usage::{Usage, UseGuard},
 };
 
 /// One client's own upstream session: opened at its first use, opened anew when it was lost or made
@@ -28,8 +31,8 @@ use super::{
 #[derive(Debug)]
 pub struct IsolatedSession {
     pub server: Arc<Server>,
-    /// What its client wants of it, whichever session that is.
-    pub wanted: Arc<Wanted>,
+    /// What its client has set, whichever upstream session it is at present.
+    pub settings: Arc<SessionSettings>,
     id: IsolatedSessionId,
     usage: Arc<Usage>,
     /// Whether `maxSessions` is for it.
@@ -50,12 +53,12 @@ impl IsolatedSession {
         id: IsolatedSessionId,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
-        wanted: Arc<Wanted>,
+        settings: Arc<SessionSettings>,
         counts: bool,
     ) -> Self {
         Self {
             server,
-            wanted,
+            settings,
             id,
             usage: Arc::new(Usage::new()),
             counts,
@@ -68,7 +71,7 @@ impl IsolatedSession {
     }
 
     /// Keeps the session from making room for another while the guard is there.
-    pub fn begin(&self) -> Use {
+    pub fn begin(&self) -> UseGuard {
         self.usage.begin()
     }
 
@@ -78,7 +81,7 @@ impl IsolatedSession {
     }
 
     /// The live session; opens one if there is none. A caller that uses it for more than its handshake
-    /// holds a [`Use`] of it from before to the end.
+    /// holds a [`UseGuard`] of it from before to the end.
     pub async fn session(&self, deadline: Instant) -> Result<Arc<Session>, Failure> {
         if let Some(session) = self.live_session() {
             return Ok(session);
@@ -111,12 +114,21 @@ impl IsolatedSession {
         if self.usage.is_current(&session) {
             return Ok(session);
         }
-        self.wanted.restore(&session).await;
+        self.settings.restore(&session).await;
         self.usage.set_current(Arc::clone(&session));
         if self.opened.swap(true, Ordering::Relaxed) {
-            self.wanted.tell_missed(&session, &self.listener);
+            self.settings.tell_missed(&session, &self.listener);
         }
         Ok(session)
+    }
+
+    /// Asks for log messages from this level on, in the session that is open and in those to come.
+    pub async fn set_log_level(&self, level: LogLevel) {
+        self.settings.set_log_level(level);
+        let _use = self.begin();
+        if let Some(session) = self.live_session() {
+            self.settings.apply_log_level(&session, level).await;
+        }
     }
 
     /// Has the server asked at once whether this session is well.

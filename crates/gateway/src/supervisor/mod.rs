@@ -22,12 +22,12 @@ mod queue;
 mod reason;
 mod server;
 mod session_key;
+mod session_settings;
 mod shares;
 mod sole;
 mod task;
 mod usage;
 mod view;
-mod wanted;
 
 pub use self::{
     catalog_file::names as names_with_catalogs,
@@ -38,9 +38,9 @@ pub use self::{
     queue::{Queue, Queued},
     reason::KeptDown,
     server::{Server, supervise},
+    session_settings::SessionSettings,
     shares::reserve,
     sole::{Asks, Sole},
-    usage::Use,
+    usage::UseGuard,
     view::{Crash, Crashes, View},
-    wanted::Wanted,
 };

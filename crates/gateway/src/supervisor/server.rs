@@ -36,9 +36,9 @@ use super::{
     legacy_twin::LegacyTwin,
     queue::Queue,
     session_key::{IsolatedSessionId, SessionKey},
+    session_settings::SessionSettings,
     task::Task,
     view::View,
-    wanted::Wanted,
 };
 use crate::metrics::Figures;
 
@@ -361,10 +361,10 @@ impl Server {
         self: &Arc<Self>,
         initialize: Arc<str>,
         listener: Arc<dyn Listener>,
-        wanted: Arc<Wanted>,
+        settings: Arc<SessionSettings>,
     ) -> IsolatedSession {
         let id = IsolatedSessionId(self.next_isolated.fetch_add(1, Ordering::Relaxed));
-        IsolatedSession::new(Arc::clone(self), id, initialize, listener, wanted, true)
+        IsolatedSession::new(Arc::clone(self), id, initialize, listener, settings, true)
     }
 
     /// The legacy session that all clients share while the shared session is modern. It does not count
@@ -373,7 +373,8 @@ impl Server {
         let id = IsolatedSessionId(self.next_isolated.fetch_add(1, Ordering::Relaxed));
         let initialize = declared::initialize(&self.config(), None);
         let (server, listener) = (Arc::clone(self), Arc::clone(&self.listener));
-        IsolatedSession::new(server, id, initialize, listener, Arc::default(), false)
+        let settings = SessionSettings::new(&self.name);
+        IsolatedSession::new(server, id, initialize, listener, settings, false)
     }
 
     /// Keeps a request of this server to a client of this principal until a person answers it.

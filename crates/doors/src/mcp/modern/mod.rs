@@ -24,7 +24,7 @@ use mainstay_core::{
 };
 use mainstay_gateway::View;
 use mainstay_gateway::{
-    calls::{CallSink, Client, Closed, Receipt, Upstream, Wanted},
+    calls::{CallSink, Client, Closed, Receipt, RequestedCall, Upstream},
     registry::Profile,
     supervisor::Server,
 };
@@ -74,7 +74,7 @@ async fn close(
     receipt: Receipt,
     reply: Reply,
 ) -> Closed<Reply> {
-    let wanted = || Some(Wanted::of(frame)?.at(scope.server()));
+    let wanted = || Some(RequestedCall::of(frame)?.at(scope.server()));
     receipt.close(&hub.calls, reply, origin, wanted).await
 }
 
